@@ -1,0 +1,56 @@
+"""What can go wrong, and the exit code of each.
+
+JcacheError                 1   something failed; the message says what, why and what to do
+├── InvalidValue            2   a size, age, filter, kind or other argument that cannot be read
+├── NoCacheHere            10   the path is neither a root nor a JAX cache directory
+├── Locked                 11   another process holds the directory's lock
+├── UnknownKey              1   no entry, or more than one, has this key or prefix
+├── DamagedEntry            1   bytes that do not follow the grammar of an entry
+├── LedgerUnavailable       1   the ledger cannot be read or written
+└── CannotWrite             1   a root that is read-only, full or otherwise refuses a change
+
+Every message is one sentence that names the thing, the reason and, where there is one, the next command.
+"""
+
+
+class JcacheError(Exception):
+    """Base of every error that jcache raises on purpose."""
+
+    exit_code = 1
+
+
+class InvalidValue(JcacheError, ValueError):
+    """An argument that cannot be read as what it should be."""
+
+    exit_code = 2
+
+
+class NoCacheHere(JcacheError):
+    """The path is neither a jcache root nor a JAX cache directory."""
+
+    exit_code = 10
+
+
+class Locked(JcacheError):
+    """Another process held the directory's lock for longer than we may wait."""
+
+    exit_code = 11
+
+
+class UnknownKey(JcacheError, KeyError):
+    """No entry, or more than one, answers to a key or prefix."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would print the repr
+
+
+class DamagedEntry(JcacheError):
+    """The bytes of an entry do not follow its grammar."""
+
+
+class LedgerUnavailable(JcacheError):
+    """The ledger cannot be read or written now."""
+
+
+class CannotWrite(JcacheError):
+    """A root refuses a change: read-only, full, or not ours."""

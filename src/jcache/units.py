@@ -1,0 +1,92 @@
+"""Sizes and ages, as people write them and as jcache prints them.
+
+Grammar (case does not matter in sizes; blanks around the unit are allowed):
+
+    size  = number [ unit ]        unit = B | K M G T P | KiB MiB GiB TiB PiB | kB MB GB TB PB
+    age   = number unit            unit = s | min | h | d | w | mo | y
+
+``K`` … ``P`` alone mean KiB … PiB; ``kB`` … ``PB`` are powers of 1000; a plain number of bytes has no unit.
+A bare ``m`` is refused as an age, since it could be minutes or months. A month has 30 days, a year 365.
+"""
+
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Final
+
+from jcache.errors import InvalidValue
+
+NANOSECONDS: Final = 1_000_000_000
+
+_SIZE = re.compile(r"\s*(\d{1,24}(?:\.\d{1,24})?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
+_AGE = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*([a-z]*)\s*", re.ASCII)
+_PREFIXES: Final = "kmgtp"
+_SIZE_UNITS: Final = (
+    {"": 1, "b": 1}
+    | {p: 1024 ** (i + 1) for i, p in enumerate(_PREFIXES)}
+    | {p + "ib": 1024 ** (i + 1) for i, p in enumerate(_PREFIXES)}
+    | {p + "b": 1000 ** (i + 1) for i, p in enumerate(_PREFIXES)}
+)
+_AGE_UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 30 * 86400, "y": 365 * 86400}
+
+
+def parse_size(text: str) -> int:
+    """Bytes that a size such as ``20GiB``, ``1.5G``, ``20GB`` or ``4096`` means, rounded down.
+
+    Raises:
+        InvalidValue: the text is not a size.
+    """
+    match = _SIZE.fullmatch(text)
+    unit = _SIZE_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise InvalidValue(f"'{text}' is not a size: write bytes or a number with a unit, such as 20GiB, 20GB or 20G.")
+    return int(Fraction(match[1]) * unit)
+
+
+def parse_age(text: str) -> int:
+    """Nanoseconds that an age such as ``30d``, ``12h`` or ``1.5y`` means.
+
+    Raises:
+        InvalidValue: the text is not an age, or has the ambiguous unit ``m``.
+    """
+    match = _AGE.fullmatch(text)
+    if match and match[2] == "m":
+        raise InvalidValue(f"'{text}' is ambiguous: write {match[1]}min for minutes or {match[1]}mo for months.")
+    unit = _AGE_UNITS.get(match[2]) if match else None
+    if match is None or unit is None:
+        raise InvalidValue(f"'{text}' is not an age: write a number and one of s, min, h, d, w, mo, y, such as 30d.")
+    return int(Fraction(match[1]) * unit * NANOSECONDS)
+
+
+def format_size(count: int) -> str:
+    """IEC text of a number of bytes: ``1.5 MiB``."""
+    from humanize import naturalsize
+
+    return naturalsize(count, binary=True).replace(" Bytes", " B").replace(" Byte", " B")
+
+
+def format_age(nanoseconds: int) -> str:
+    """An age in its largest whole unit, as `parse_age` reads it: ``3d``, ``45min``; an age below zero is ``in 3d``."""
+    seconds = abs(nanoseconds) // NANOSECONDS
+    unit = max((u for u, length in _AGE_UNITS.items() if length <= seconds), key=_AGE_UNITS.__getitem__, default="s")
+    text = f"{seconds // _AGE_UNITS[unit]}{unit}"
+    return text if nanoseconds >= 0 or seconds == 0 else f"in {text}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: ``0.04 s``, ``12.3 s``, ``4 min 10 s``, ``2 h 05 min``."""
+    if seconds < 0:
+        return "-" + format_seconds(-seconds)
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def rfc3339(time_ns: int) -> str | None:
+    """RFC 3339 text in UTC, to the microsecond, of nanoseconds since 1970; None beyond the years 1 to 9999."""
+    try:
+        moment = datetime.fromtimestamp(time_ns // NANOSECONDS, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ns % NANOSECONDS // 1000:06d}Z"
