@@ -1,0 +1,319 @@
+"""The recorder of ``jcache run``: notes what JAX's persistent cache does in this process, and changes nothing else.
+
+``jcache run`` puts this directory first on PYTHONPATH, so Python imports this file at start-up in place of any other
+``sitecustomize``; it steps aside and lets that one run (`_start`). It needs no jcache and no third-party package, runs
+on any Python from 3.8 on, and imports nothing that start-up has not imported already.
+
+It waits until the program itself has imported JAX (`_Hook`), then registers listeners with ``jax.monitoring`` and puts
+a tap in front of the ``logger`` and ``warnings`` of three JAX modules: keys and reasons stand only in those messages.
+No logger's level, handler or filter changes, so what the user sees stays the same.
+
+Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
+``os._exit`` and fork lose nothing. ``jcache.runs`` reads them:
+
+    {"e": "start", "t", "pid", "jax", "jaxlib", "cache"}           once per process (again after a fork)
+    {"e": "event", "t", "th", "name"}                              a jax.monitoring event
+    {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
+    {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
+
+Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
+broad ``except Exception`` clauses below pass.
+"""
+
+# ruff: noqa: BLE001, S110, B905, PLC0415, PTH100, PTH110, PTH118, PTH120
+# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip. PTH, PLC0415: pathlib takes 5 ms to import.
+
+import os
+import sys
+from _thread import get_ident
+from time import time
+
+if False:  # for the type checker: typing and collections.abc are not needed to run
+    from collections.abc import Callable
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+_EVENTS = "/jax/compilation_cache/"
+_DURATIONS = (_EVENTS, "/jax/core/compile/")
+_END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
+_MESSAGES = (  # how the messages begin that name a key or a reason; the same from jax 0.4.31 to 0.12
+    "Persistent compilation cache hit",
+    "PERSISTENT COMPILATION CACHE MISS",
+    "Not writing persistent cache entry",
+    "Writing %s to persistent",
+    "'%s' took at least",
+    "Waiting for module",
+    "get_executable_and_time: cache is disabled",
+    "_get_cache: Unsupported runtime",
+    "compile_or_get_cached: unable to generate cache key, skipping the cache",
+    "Error reading persistent",
+    "Error writing persistent",
+    "Cache value for key",
+)
+_LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
+
+_log_dir = os.environ.get("JCACHE_RUN_LOG", "")
+_log_pid = -1  # the process that the three below belong to; another one after a fork
+_log_path = ""
+_log_file = -1
+_log_identity = (-1, -1)
+_cache_state = ""  # "used" or "disabled": JAX says it once per process, and a forked child inherits it
+_platform_of = -1  # the process that has noted its platform
+
+
+def _quote(text: str) -> str:
+    """A JSON string, without importing json."""
+    text = text[:_LONGEST]
+    if text.isprintable() and text.isascii() and '"' not in text and "\\" not in text:
+        return '"' + text + '"'
+    units = text.encode("utf-16-be", "surrogatepass")
+    return '"' + "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2])) + '"'
+
+
+def _value(value: object) -> str:
+    if isinstance(value, (int, float)) and value - value == 0:  # neither inf nor nan: JSON has none
+        return repr(float(value))
+    return _quote(str(value))
+
+
+def _write(kind: str, fields: str) -> None:
+    """Append one line to this process's file."""
+    if os.getpid() != _log_pid:
+        _begin()
+    if not _log_path:
+        return
+    _open()
+    line = f'{{"e":"{kind}","t":{time():.6f},{fields}}}\n'
+    os.write(_log_file, line.encode("ascii"))
+
+
+def _begin() -> None:
+    """Start the file of this process: at its first event, and again in a forked child."""
+    global _log_pid, _log_path, _log_file
+    _log_pid, _log_file = os.getpid(), -1
+    _log_path = os.path.join(_log_dir, f"{_log_pid}-{os.urandom(4).hex()}.jsonl")
+    versions = [getattr(sys.modules.get(name), "__version__", "") for name in ("jax.version", "jaxlib.version")]
+    try:
+        facts = f'"jax":{_quote(str(versions[0]))},"jaxlib":{_quote(str(versions[1]))},"cache":"{_cache_state}"'
+        _write("start", f'"pid":{_log_pid},{facts}')
+    except OSError:
+        _log_path = ""  # the directory is gone or full: do not try again at every event
+
+
+def _open() -> None:
+    """Make sure that the descriptor is still ours: a daemon closes all, and its next file gets the same number."""
+    global _log_file, _log_identity
+    if _log_file >= 0:
+        try:
+            status = os.fstat(_log_file)
+            if (status.st_dev, status.st_ino) == _log_identity:
+                return
+        except OSError:
+            pass  # closed by the program
+    _log_file = os.open(_log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    status = os.fstat(_log_file)
+    _log_identity = (status.st_dev, status.st_ino)
+
+
+def _on_event(event: str, *_args: object, **_metadata: object) -> None:
+    global _cache_state
+    try:
+        if event.startswith(_EVENTS):
+            if event.endswith("/task_disabled_cache"):
+                _cache_state = "disabled"
+            elif event.endswith("/tasks_using_cache"):
+                _cache_state = "used"
+            _write("event", f'"th":{get_ident()},"name":{_quote(event)}')
+    except Exception:
+        pass
+
+
+def _on_duration(event: str, duration: float, *_args: object, **metadata: object) -> None:
+    try:
+        if event.startswith(_DURATIONS):
+            fields = f'"th":{get_ident()},"name":{_quote(event)},"s":{_value(duration)}'
+            if event == _END_OF_COMPILE:
+                fields += ',"fun":' + _quote(str(metadata.get("fun_name", ""))) + _platform()
+            _write("time", fields)
+    except Exception:
+        pass
+
+
+def _platform() -> str:
+    """The default backend's platform, once per process; it exists by the end of the first compilation."""
+    global _platform_of
+    if _platform_of == os.getpid():
+        return ""
+    _platform_of = os.getpid()
+    backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
+    return "" if backend is None else ',"platform":' + _quote(str(backend.platform))
+
+
+def _on_message(message: object, arguments: "tuple[object, ...]") -> None:
+    try:
+        text = str(message)
+        if text.startswith(_MESSAGES):
+            values = ",".join(map(_value, arguments))
+            fields = f'"th":{get_ident()},"m":{_quote(text)},"a":[{values}]'
+            if text.startswith("Writing") and _is_present(str(arguments[-1])):
+                fields += ',"present":true'
+            _write("log", fields)
+    except Exception:
+        pass
+
+
+def _is_present(key: str) -> bool:
+    """Whether the entry that JAX is about to write exists: its put then returns without writing, and without a word."""
+    cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
+    directory = getattr(cache, "_path", None) or getattr(cache, "path", None)
+    return directory is not None and os.path.exists(os.path.join(str(directory), key + "-cache"))
+
+
+class _LoggerTap:
+    """A logger that notes what it is told and passes it on, in the name of its caller."""
+
+    def __init__(self, logger: object) -> None:
+        object.__setattr__(self, "_logger", logger)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(object.__getattribute__(self, "_logger"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_logger"), name, value)
+
+    def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
+        _on_message(message, arguments)
+        self._logger.log(level, message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    def debug(self, message: object, *arguments: object, **options: object) -> None:
+        _on_message(message, arguments)
+        self._logger.debug(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    def error(self, message: object, *arguments: object, **options: object) -> None:
+        _on_message(message, arguments)
+        self._logger.error(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
+    __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)  # type: ignore[assignment]
+
+
+class _WarningsTap:
+    """The module ``warnings`` as JAX's modules see it: failed reads and writes of the cache are only told here."""
+
+    def __init__(self, warnings: object) -> None:
+        self._warnings = warnings
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(object.__getattribute__(self, "_warnings"), name)
+
+    def warn(
+        self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
+    ) -> None:
+        _on_message(message, ())
+        self._warnings.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
+
+
+def _one_up(options: "dict[str, object]") -> "dict[str, object]":
+    """The options of a log call, so that the record still names the line in JAX and not the one in here."""
+    options["stacklevel"] = int(options.get("stacklevel", 1)) + 1  # type: ignore[call-overload]
+    return options
+
+
+def _listen(module: object) -> None:
+    module.register_event_listener(_on_event)  # type: ignore[attr-defined]
+    module.register_event_duration_secs_listener(_on_duration)  # type: ignore[attr-defined]
+
+
+def _tap(module: object) -> None:
+    for name, tap in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
+        original = getattr(module, name, None)
+        if original is not None:
+            setattr(module, name, tap(original))
+
+
+def _tap_compiler(module: object) -> None:
+    _tap(module)
+    if os.getpid() != _log_pid:
+        _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
+
+
+def _give_back_xla_caches(_module: object) -> None:
+    """The program's own children may use another jax: they decide for themselves."""
+    if _XLA_CACHES not in os.environ:
+        os.environ[_XLA_CACHES] = os.environ["JCACHE_RUN_XLA_CACHES"]
+
+
+def _hide_xla_caches() -> None:
+    """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
+    ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
+    version = str(getattr(sys.modules.get("jax.version"), "__version__", "0.0")).split(".")
+    if ours and os.environ.get(_XLA_CACHES) == ours and (int(version[0]), int(version[1])) >= (0, 11):
+        del os.environ[_XLA_CACHES]
+        _waiting_for["jax._src.config"] = _give_back_xla_caches
+
+
+_waiting_for: "dict[str, Callable[[object], None]]" = {
+    "jax._src.monitoring": _listen,
+    "jax._src.compiler": _tap_compiler,
+    "jax._src.compilation_cache": _tap,
+    "jax._src.lru_cache": _tap,
+}
+
+
+class _Hook:
+    """First on ``sys.meta_path``; finds nothing, and sees by the names looked for how far JAX's import has come.
+
+    It wraps no loader: a frame of ours would stand in the traceback of every import of JAX that fails. A module is
+    ready when it is in ``sys.modules`` and no longer initializing; dozens of jax modules come after the last of ours.
+    """
+
+    jcache_recorder = True
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if _waiting_for and name.startswith("jax"):
+            try:
+                if name == "jax._src.config":
+                    _hide_xla_caches()
+                else:
+                    _attach()
+            except Exception:
+                pass
+
+
+def _attach() -> None:
+    for name in list(_waiting_for):
+        module = sys.modules.get(name)
+        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            act = _waiting_for.pop(name, None)  # None: another thread was faster
+            if act is not None:
+                act(module)
+
+
+def _is_here(entry: str) -> bool:
+    try:
+        return os.path.abspath(entry) == _HERE
+    except Exception:
+        return False  # a relative entry where the working directory is gone: ours is absolute
+
+
+def _start() -> None:
+    """Record from now on, then let the sitecustomize run that this one shadows.
+
+    Its absence is an ImportError that names it, and its failures are its own: both reach Python's site module, as they
+    would have without us, and leave nothing of ours in ``sys.modules``.
+    """
+    try:
+        sys.path[:] = [entry for entry in sys.path if not _is_here(entry)]
+        sys.path_importer_cache.pop(_HERE, None)
+        if _log_dir and not any(hasattr(finder, "jcache_recorder") for finder in sys.meta_path):
+            _attach()  # a .pth file may have imported JAX already
+            sys.meta_path.insert(0, _Hook)  # type: ignore[arg-type]
+    except Exception:
+        pass
+    del sys.modules["sitecustomize"]
+    __import__("sitecustomize")
+
+
+if __name__ == "sitecustomize":
+    _start()

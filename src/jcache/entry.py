@@ -1,0 +1,105 @@
+"""An entry as a value, what can lie beside it, and many entries in columns."""
+
+from array import array
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final, NamedTuple
+
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, name_of
+
+SETTLED_NS: Final = 2_000_000_000
+NO_SIDECAR: Final = -1
+
+
+class Entry(NamedTuple):
+    """One entry: the file of a key and its sidecar.
+
+    Attributes:
+        kind: what it holds.
+        key: ``<name>-<64 hex>``; a legacy entry of jax <= 0.4.16 is ``<64 hex>`` alone.
+        bytes: size of the entry's file.
+        created_ns: modification time of the file, nanoseconds since 1970.
+        recency_ns: when it was last used: what the sidecar says, else ``created_ns``.
+        sidecar: whether it has a sidecar.
+        legacy: whether it was written by jax <= 0.4.30, and so is never hit by a later one.
+        seconds: what building it took, where the ledger knows; None where it does not.
+        pinned: whether prune must keep it.
+    """
+
+    kind: Kind
+    key: str
+    bytes: int
+    created_ns: int
+    recency_ns: int
+    sidecar: bool
+    legacy: bool = False
+    seconds: float | None = None
+    pinned: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the function; empty for a legacy ``<64 hex>``."""
+        return name_of(self.key)
+
+    @property
+    def file_name(self) -> str:
+        return self.key if self.legacy else self.key + ENTRY_SUFFIX
+
+
+class Neighbour(NamedTuple):
+    """What lies beside the entries: XLA's sub-caches, sidecars without an entry, temporary and unknown files."""
+
+    name: str
+    member: Member
+    files: int
+    bytes: int
+
+
+class Columns(NamedTuple):
+    """The entries of a directory, one column each; the n-th item of every column belongs to the n-th key."""
+
+    keys: list[str]
+    sizes: "array[int]"
+    created: "array[int]"
+    recency: "array[int]"
+    sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
+
+    @classmethod
+    def empty(cls) -> "Columns":
+        return cls([], array("q"), array("q"), array("q"), array("q"))
+
+    def where(self, keep: list[bool]) -> "Columns":
+        """The rows whose flag is true."""
+        keys, *numbers = self
+        return Columns(list(compress(keys, keep)), *(array("q", compress(column, keep)) for column in numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The columns of a directory as they were at a moment.
+
+    Attributes:
+        changed_ns: the directory's modification time just before it was read.
+        read_ns: when it was read.
+        columns: its entries.
+        others: the file names that are not entries nor their sidecars.
+    """
+
+    changed_ns: int
+    read_ns: int
+    columns: Columns
+    others: list[str]
+
+    @property
+    def names_final(self) -> bool:
+        """Whether the directory had been quiet long enough for its modification time to vouch for the names."""
+        return self.changed_ns < self.settled_before_ns
+
+    @property
+    def settled_before_ns(self) -> int:
+        """A file written at this time or later may not have been complete when the snapshot was taken."""
+        return self.read_ns - SETTLED_NS
+
+    @property
+    def unsettled(self) -> bool:
+        return max(self.columns.created, default=0) >= self.settled_before_ns

@@ -1,0 +1,145 @@
+"""Reading, publishing and removing single files, so that a visible name is always a whole file.
+
+A file is published by writing a temporary one in the same directory and `os.replace`: a reader sees all of the old
+or all of the new bytes. Nothing here follows a symbolic link or opens anything but a regular file.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from jcache.errors import CannotWrite
+from jcache.layout import TEMPORARY_PREFIX
+
+RECENCY_BYTES = 8
+
+_REFUSED = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "not permitted",
+    errno.ENOSPC: "no space left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+@contextmanager
+def refusal(action: str) -> Iterator[None]:
+    """Turns an `OSError` of the block into a `CannotWrite` that says what could not be done and why."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REFUSED.get(error.errno or 0, error.strerror or str(error))
+        raise CannotWrite(f"Cannot {action}: {reason}.") from error
+
+
+def publish(path: Path, data: bytes) -> None:
+    """Makes the file at a path hold the data, atomically.
+
+    Raises:
+        OSError: as the file system says; the old file, if any, is then still whole and no temporary file is left.
+    """
+    temporary = stage(path.parent, data)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def stage(directory: Path, data: bytes) -> Path:
+    """Writes the data to a new temporary file in a directory; `os.replace` it to publish it."""
+    path = directory / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with open(descriptor, "wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+    return path
+
+
+def read(path: Path, limit: int | None = None) -> bytes:
+    """The bytes of a regular file, at most ``limit`` of them.
+
+    Raises:
+        OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if limit is None:
+            return file.readall()
+        return os.pread(descriptor, limit, 0)
+
+
+def write_recency(path: Path, time_ns: int) -> None:
+    """Writes a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
+
+    JAX reads it as an 8-byte little-endian number of nanoseconds since 1970.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        os.pwrite(descriptor, time_ns.to_bytes(RECENCY_BYTES, "little"), 0)
+        os.ftruncate(descriptor, RECENCY_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:
+    """The nanoseconds that a sidecar holds, or None if it is absent, unreadable or not exactly 8 bytes long."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, RECENCY_BYTES + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return int.from_bytes(data, "little") if len(data) == RECENCY_BYTES else None
+
+
+def remove(path: Path) -> int:
+    """Unlinks a regular file and returns its bytes; 0 if it is already gone.
+
+    Raises:
+        OSError: it cannot be removed, or is not a regular file (``EINVAL``).
+    """
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        os.unlink(path)
+    except FileNotFoundError:
+        return 0
+    return status.st_size
+
+
+def tree_size(path: Path) -> tuple[int, int]:
+    """Files and bytes below a directory, or of one file; links are not followed, what vanishes is not counted."""
+    files = size = 0
+    pending = [path]
+    while pending:
+        current = pending.pop()
+        try:
+            status = os.lstat(current)
+            if stat.S_ISDIR(status.st_mode):
+                pending.extend(current / name for name in os.listdir(current))
+            else:
+                files, size = files + 1, size + status.st_size
+        except OSError:
+            continue
+    return files, size

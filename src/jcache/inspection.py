@@ -1,0 +1,298 @@
+"""What an executable entry says about itself, read without JAX, and without running any of it.
+
+After the codec and the four bytes of seconds (see ``serialization``) comes what PJRT made of the executable. Names and
+numbers are those of XLA's protos, checked against the file descriptors inside jaxlib 0.12.0.1 and against real entries
+(CPU: jax 0.4.30 to 0.12.0.1; H200: jax 0.11.2):
+
+    content = [varint length, SerializedXlaExecutableMetadata] body        the metadata from jax 0.9 on
+    SerializedXlaExecutableMetadata (ifrt): 2 runtime_name = "pjrt_ifrt", by which it is recognised; 7 computation_name;
+        5 output_specs {6 shape, 1 shard_shape {1 dims}; 2 dtype {1 kind}};
+        9 executable_version {3 {1 type, 2 PjRtExecutableAbiVersionProto {1 platform, 2 ExecutableAbiVersionProto}}}
+    body = ExecutableAndOptionsProto, as a proto or split over a Riegeli file (GPU from jax 0.11, see ``riegeli``):
+        1 serialized_executable; 2 compile_options {3 executable_build_options {3 DebugOptions}}
+    DebugOptions: 306 xla_gpu_kernel_cache_file; 310 xla_gpu_per_fusion_autotune_cache_dir (also on CPU)
+    serialized_executable = xla.cpu.CompilationResultProto, or xla.gpu.GpuExecutableProto (proto or Riegeli); both:
+        1 HloModuleProtoWithConfig {1 HloModuleProto {1 name, 4 host_program_shape {2 result}, 17 stack_frame_index}}
+      cpu only: 5 obj_files_kind (a varint, which in GPU is a map); 9 target_machine_options {2 cpu, 3 features}
+      gpu only: 4 binary (ELF); 6 gpu_compute_capability {1 cuda {1 major, 2 minor} | 2 rocm {1 gcn_arch_name}};
+        14 ExecutableAbiVersionProto {1 platform_name; 3 cuda {1 toolkit, 2 cuDNN, 3 CUB}}; 15 machine of the host
+
+Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in (TPU) may write another body: then
+``body_format`` is None and only the metadata is known. What is not there, or not readable, is None and never a guess.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from jcache import riegeli
+from jcache.errors import DamagedEntry
+from jcache.protowire import Message, read_varint
+from jcache.serialization import MAX_CONTENT, Codec, unpack_executable
+
+# The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
+_COMMON: Final = {
+    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16", 11: "f32",
+    12: "f64", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4",
+    22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz", 25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4",
+}  # fmt: skip
+_XLA_TYPES: Final = _COMMON | {30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 35: "f6e3m2fn", 36: "f6e2m3fn"}
+_IFRT_TYPES: Final = _COMMON | {
+    30: "f4e2m1fn", 31: "f8e8m0fnu", 32: "s1", 33: "u1", 34: "f6e2m3fn", 35: "f6e3m2fn", 99: "string",
+}  # fmt: skip
+_TUPLE: Final = 13
+_ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
+_SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What has been found so far; filled from several places, the first to know a field wins."""
+
+    module_name: str | None = None
+    platform: str | None = None
+    abi_version: dict[str, str] | None = None
+    compute_capability: str | None = None
+    output_shapes: tuple[str, ...] | None = None
+    cpu_name: str | None = None
+    cpu_features: tuple[str, ...] | None = None
+    source_file: str | None = None
+    source_line: int | None = None
+    source_function: str | None = None
+    cache_path: str | None = None
+    body_format: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """One executable entry. Fields that the entry does not tell are None."""
+
+    stored_bytes: int
+    raw_bytes: int  # of the executable, without the codec and the four bytes of seconds
+    codec: Codec
+    seconds: int
+    module_name: str | None = None  # "jit_" and the function's name
+    platform: str | None = None  # "cpu", "cuda", "rocm"
+    abi_version: dict[str, str] | None = None  # of {"toolkit": "13.0.0", "cudnn": "9.19.0", "cub": "3.2.0"}
+    compute_capability: str | None = None  # "9.0" (cuda), "gfx942" (rocm)
+    output_shapes: tuple[str, ...] | None = None  # "f32[128,10]"; global ones from jax 0.9 on, one device's before
+    cpu_name: str | None = None  # LLVM's name of the CPU that was compiled for (with a GPU: the host's)
+    cpu_features: tuple[str, ...] | None = None  # "+avx512f", "-sha512", …
+    source_file: str | None = None  # see `_source`
+    source_line: int | None = None
+    source_function: str | None = None
+    cache_path: str | None = None  # the cache directory that the compile options name
+    body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
+    problems: tuple[str, ...] = field(default=())  # where the inside does not follow its grammar
+
+    @property
+    def grammar_ok(self) -> bool:
+        """Whether the inside is of a known format and everything read of it follows that format."""
+        return self.body_format is not None and not self.problems
+
+
+def inspect(data: bytes, *, limit: int = MAX_CONTENT) -> Inspection:
+    """What an entry says about itself.
+
+    Raises:
+        DamagedEntry: codec, compression or seconds are damaged, or it holds more than ``limit`` bytes. Damage further
+            inside is not raised but listed in ``problems``.
+    """
+    entry = unpack_executable(data, limit=limit)
+    found = _Found()
+    content = memoryview(entry.payload)
+    metadata, body = _split_metadata(content)
+    if metadata is not None:
+        _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
+    _attempt(found, "body", lambda: _read_body(found, body))
+    known = {name: getattr(found, name) for name in _Found.__slots__}
+    return Inspection(
+        stored_bytes=len(data), raw_bytes=len(content), codec=entry.codec, seconds=entry.seconds, **known
+    )  # fmt: skip
+
+
+def _attempt(found: _Found, part: str, read: Callable[[], None]) -> None:
+    """Read a part; what is malformed in it becomes a problem, and what was found before stays."""
+    try:
+        read()
+    except DamagedEntry as error:
+        found.problems += (f"{part}: {error}",)
+
+
+def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
+    """IFRT's metadata and the body behind it; None and everything for what older versions wrote."""
+    try:
+        length, start = read_varint(content, 0)
+        metadata = Message(content[start : start + length], max_fields=100_000)
+        if start + length <= len(content) and metadata.text(2) == "pjrt_ifrt":
+            return metadata, content[start + length :]
+    except DamagedEntry:
+        pass  # an older body starts with a tag instead of a length; that is no damage
+    return None, content
+
+
+def _read_metadata(found: _Found, metadata: Message) -> None:
+    found.module_name = metadata.text(7)
+    shapes = [_ifrt_shape(spec) for spec in metadata.messages(5)]
+    found.output_shapes = _all_known(shapes)
+    version = metadata.message(9, 3, 2, 2)
+    if version is not None:
+        _read_abi(found, version)
+
+
+def _ifrt_shape(spec: Message) -> str | None:
+    shape = spec.message(6) or spec.message(1)  # the global shape, else that of one shard
+    dtype = spec.message(2)
+    name = _IFRT_TYPES.get((dtype and dtype.varint(1)) or 0)
+    return None if shape is None or name is None else _shape_text(name, shape.varints(1))
+
+
+def _shape_text(name: str, dims: list[int]) -> str:
+    return f"{name}[{','.join(map(str, dims))}]"
+
+
+def _all_known(shapes: list[str | None]) -> tuple[str, ...] | None:
+    known = tuple(shape for shape in shapes if shape is not None)
+    return known if len(known) == len(shapes) else None
+
+
+def _read_abi(found: _Found, version: Message) -> None:
+    found.platform = (version.text(1) or "").lower() or found.platform
+    cuda = version.message(3)
+    if cuda is not None:
+        parts = {"toolkit": cuda.text(1), "cudnn": cuda.text(2), "cub": cuda.text(3)}
+        found.abi_version = (found.abi_version or {}) | {name: text for name, text in parts.items() if text}
+
+
+def _read_body(found: _Found, body: memoryview) -> None:
+    opened = _open(body)
+    if opened is None:
+        found.body_format = "riegeli"
+        return
+    message, fields, is_split = opened
+    executable = fields.get(1) or message.slice(1)
+    options = message.message(2)
+    if executable is None or options is None:
+        msg = "no ExecutableAndOptionsProto"
+        raise DamagedEntry(msg)
+    found.body_format = "riegeli" if is_split else "proto"
+    _attempt(found, "compile options", lambda: _read_options(found, options))
+    _attempt(found, "executable", lambda: _read_executable(found, executable))
+
+
+def _open(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
+    """A message and the fields split off it, None when it is compressed in a way that we do not read."""
+    if data[: len(riegeli.SIGNATURE)] != riegeli.SIGNATURE:
+        return Message(data), {}, False
+    split = riegeli.read_split_proto(data, limit=_SPLIT_LIMIT)
+    return None if split is None else (split.message, split.fields, True)
+
+
+def _read_options(found: _Found, options: Message) -> None:
+    debug = options.message(3, 3)
+    if debug is not None:
+        # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
+        for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, "xla_gpu_kernel_cache_file")):
+            directory, slash, last = (debug.text(number) or "").rpartition("/")
+            if slash and last == name and found.cache_path is None:
+                found.cache_path = directory or slash
+
+
+def _read_executable(found: _Found, data: memoryview) -> None:
+    opened = _open(data)
+    if opened is None:
+        return
+    message, fields, _ = opened
+    _attempt(found, "platform", lambda: _read_platform(found, message, fields))
+    _attempt(found, "target machine", lambda: _read_machine(found, message))
+    module = message.message(1, 1)
+    if module is None:
+        msg = "no HLO module"
+        raise DamagedEntry(msg)
+    found.module_name = found.module_name or module.text(1)
+    if found.output_shapes is None:
+        _attempt(found, "output shapes", lambda: _read_result(found, module))
+    _attempt(found, "stack frames", lambda: _read_source(found, module))
+
+
+def _read_platform(found: _Found, message: Message, fields: dict[int, memoryview]) -> None:
+    version = message.message(14)
+    if version is not None:
+        _read_abi(found, version)
+    cuda, rocm = message.message(6, 1), message.message(6, 2)
+    if message.varint(5) in {1, 2}:  # CLASSIC, KERNELS
+        found.platform = found.platform or "cpu"
+        return  # field 6 of a CPU result holds its thunks
+    if cuda is not None and (cuda.varint(1) or 0) > 0:
+        found.compute_capability = f"{cuda.varint(1)}.{cuda.varint(2) or 0}"
+        found.platform = found.platform or "cuda"
+    elif rocm is not None and rocm.text(1):
+        found.compute_capability = rocm.text(1)
+        found.platform = found.platform or "rocm"
+    binary = fields.get(4) or message.slice(4)
+    if found.platform is None and binary is not None and bytes(binary[:4]) == b"\x7fELF":
+        found.platform = _ELF_MACHINES.get(int.from_bytes(binary[18:20], "little"))
+
+
+def _read_machine(found: _Found, message: Message) -> None:
+    machine = message.message(9 if found.platform == "cpu" else 15)
+    if machine is not None and found.platform is not None:
+        found.cpu_name = machine.text(2) or None
+        features = machine.text(3)
+        found.cpu_features = tuple(features.split(",")) if features else None
+
+
+def _read_result(found: _Found, module: Message) -> None:
+    result = module.message(4, 2)
+    if result is not None:
+        is_tuple = result.varint(2) == _TUPLE
+        shapes = list(result.messages(4)) if is_tuple else [result]
+        found.output_shapes = _all_known([_xla_shape(shape) for shape in shapes])
+
+
+def _xla_shape(shape: Message) -> str | None:
+    name = _XLA_TYPES.get(shape.varint(2) or 0)
+    return None if name is None else _shape_text(name, shape.varints(3))
+
+
+def _read_source(found: _Found, module: Message) -> None:
+    index = module.message(17)
+    if index is not None and found.module_name:
+        place = _source(index, found.module_name.partition("_")[2])
+        if place is not None:
+            found.source_file, found.source_function, found.source_line = place
+
+
+def _source(index: Message, function: str) -> tuple[str, str, int] | None:
+    """File, function and line of the program's first operation in the jitted function itself.
+
+    If no stack frame belongs to a function of that name (``jit_convert_element_type`` comes from inside JAX), it is
+    the innermost frame that all operations share: the line that made JAX compile. ``source_function`` tells which.
+    """
+    files, functions = index.texts(1), index.texts(2)
+    places: list[tuple[str, str, int]] = []
+    for location in index.messages(3):
+        file, label, line = (location.varint(number) or 0 for number in (1, 2, 3))
+        if not (1 <= file <= len(files) and 1 <= label <= len(functions)):
+            msg = "a location without file or function"
+            raise DamagedEntry(msg)
+        places.append((files[file - 1], functions[label - 1], line))
+    name = "<lambda>" if function.strip("_") == "lambda" else function  # JAX writes jit__lambda or jit__lambda_
+    inside = [place for place in places if place[1].rpartition(".")[2] == name]
+    if inside:
+        return min(inside, key=lambda place: place[2])
+    shared = _shared_frame([(f.varint(1) or 0, f.varint(2) or 0) for f in index.messages(4)])
+    return places[shared - 1] if 1 <= shared <= len(places) else None
+
+
+def _shared_frame(frames: list[tuple[int, int]]) -> int:
+    """The location of the innermost frame that is in every stack, 0 when there is none; frames count from 1."""
+    children: dict[int, list[int]] = {}
+    for number, (_, parent) in enumerate(frames, start=1):
+        children.setdefault(parent, []).append(number)
+    location = here = 0
+    while len(children.get(here, ())) == 1:  # ends: every frame has one parent, so none is met twice
+        here = children[here][0]
+        location = frames[here - 1][0]
+    return location

@@ -1,0 +1,134 @@
+r"""Runs a program as if jcache were not there: same terminal, same process group, same streams, same signals.
+
+The program inherits stdin, stdout and stderr and stays in jcache's process group, so job control and the terminal's own
+signals work as ever. All other signals that would end jcache are blocked while it waits, taken one by one with
+``sigwaitinfo`` and passed on. What the terminal sends (Ctrl-C, Ctrl-\, a hang-up) reaches the whole group and so the
+program by itself; the kernel marks it SI_KERNEL, and it is not sent a second time. A signal that somebody sends with
+``kill`` to the whole group looks the same as one sent to jcache alone, and the program gets it twice.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from jcache.errors import InvalidValue, JcacheError
+
+_SI_KERNEL: Final = 0x80  # <asm-generic/siginfo.h>; sent by the terminal driver
+_ENDING: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "POLL", "PWR", "XCPU")
+_REAL_TIME: Final = range(getattr(signal, "SIGRTMIN", 0), getattr(signal, "SIGRTMAX", -1) + 1)
+_FORWARDED: Final = frozenset(getattr(signal, "SIG" + n) for n in _ENDING if hasattr(signal, "SIG" + n)) | {*_REAL_TIME}
+_FROM_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
+_IGNORED_BY_PYTHON: Final = tuple(getattr(signal, n) for n in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, n))
+
+
+class CannotStart(JcacheError):
+    """The command is there, but the system refuses to run it."""
+
+    exit_code = 126  # as in POSIX shells
+
+
+class CommandNotFound(CannotStart):
+    """No such command."""
+
+    exit_code = 127  # as in POSIX shells
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended. ``exit_code`` is what a shell would say: 128 + n after death by signal n."""
+
+    exit_code: int
+    signal: int | None
+    seconds: float
+
+
+def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
+    """Run a program with this environment and wait until it ends, passing signals on. Main thread only.
+
+    No other thread may run meanwhile: the system would hand it the signals that are blocked here.
+
+    Raises:
+        InvalidValue: the command is empty or has a NUL byte.
+        CommandNotFound: there is no such program.
+        CannotStart: the program cannot be executed.
+    """
+    if not command or any("\0" in word for word in command):
+        raise InvalidValue("Give a command to run after '--', such as: jcache run -- python train.py.")
+    reaped = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    if reaped:  # inherited: the kernel would lose the program's exit status
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
+    try:
+        started = time.monotonic()
+        pid = _spawn(command, env, before)
+        status = _wait(pid)
+        return _outcome(status, time.monotonic() - started)
+    finally:
+        _drop_pending()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if reaped:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[signal.Signals]) -> int:
+    """Start the program with the signal mask and dispositions that jcache itself was started with."""
+    try:
+        # Handlers become the default by exec and what was ignored stays so, but Python itself ignores SIGPIPE.
+        return os.posix_spawnp(command[0], list(command), env, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON)
+    except FileNotFoundError as error:
+        if "/" in command[0] and Path(command[0]).exists():
+            raise CannotStart(f"{command[0]} cannot be run: the interpreter that it names is missing.") from error
+        raise CommandNotFound(f"{command[0]}: there is no such command.") from error
+    except OSError as error:
+        raise CannotStart(f"{command[0]} cannot be run: {error.strerror}.") from error
+
+
+def _wait(pid: int) -> int:
+    """Wait status of the program; until then signals are passed on to it."""
+    while True:
+        number, terminal = _next_signal()
+        if number == signal.SIGCHLD:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended == pid:
+                return status
+        elif not terminal:
+            os.kill(pid, number)  # at worst a zombie: only waitpid above frees the pid
+
+
+def _next_signal() -> tuple[int, bool]:
+    """The next signal, and whether the terminal sent it to the whole process group."""
+    if sys.platform != "darwin":
+        info = signal.sigwaitinfo(_FORWARDED | {signal.SIGCHLD})
+        return info.si_signo, info.si_signo in _FROM_TERMINAL and info.si_code == _SI_KERNEL
+    number = signal.sigwait(_FORWARDED | {signal.SIGCHLD})
+    return number, number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's Ctrl-C reaches this process group: all that can be known without si_code."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _drop_pending() -> None:
+    """Forget signals that came too late for the program: its report and its exit code are still to be delivered."""
+    while late := signal.sigpending() & (_FORWARDED | {signal.SIGCHLD}):
+        signal.sigwait(late)
+
+
+def _outcome(status: int, seconds: float) -> Outcome:
+    code = os.waitstatus_to_exitcode(status)
+    return Outcome(code, None, seconds) if code >= 0 else Outcome(128 - code, -code, seconds)

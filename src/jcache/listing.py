@@ -1,0 +1,252 @@
+"""What lies in one directory of entries, in columns, so that 100,000 entries cost little time and memory.
+
+Reading a directory is a `listdir` and an `lstat` for each entry. From 10,000 entries on, the ledger remembers the
+columns (a *snapshot*), and a later reading only looks at what can have changed since:
+
+- the names, unless the directory's modification time is still the one of the snapshot;
+- the entries that are new, or that were written less than two seconds before the snapshot was taken: JAX writes in
+  place, so their size may not have been final;
+- the sidecars, which JAX rewrites in place on each bounded hit.
+
+So every number is current, but for the size of an older entry that somebody changed in place, which no writer of
+entries does and `jcache verify` is there to find.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+from typing import Final, Protocol
+
+from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
+from jcache.files import read_recency, tree_size
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, member
+
+SNAPSHOT_FROM: Final = 10_000
+
+
+class Snapshots(Protocol):
+    """Where snapshots are kept: the ledger."""
+
+    def load_snapshot(self, directory: str) -> Snapshot | None: ...
+    def save_snapshot(self, directory: str, snapshot: Snapshot) -> None: ...
+
+
+@dataclass(slots=True)
+class Listing:
+    """The entries of one kind and what lies beside them."""
+
+    kind: Kind
+    directory: Path
+    columns: Columns = field(default_factory=Columns.empty)
+    legacy: list[Entry] = field(default_factory=list)
+    neighbours: list[Neighbour] = field(default_factory=list)
+    changed_ns: int = 0
+
+    def __len__(self) -> int:
+        return len(self.columns.keys)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the entries' files, without sidecars, as JAX counts against ``max_size``."""
+        return sum(self.columns.sizes)
+
+    @property
+    def sidecars(self) -> int:
+        return len(self) - self.columns.sidecars.count(NO_SIDECAR)
+
+    def entry(self, index: int) -> Entry:
+        c = self.columns
+        sidecar = c.sidecars[index] != NO_SIDECAR
+        return Entry(self.kind, c.keys[index], c.sizes[index], c.created[index], c.recency[index], sidecar)
+
+    def entries(self) -> Iterator[Entry]:
+        return map(self.entry, range(len(self)))
+
+
+def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None) -> Listing:
+    """Reads a directory of entries; one that does not exist is empty.
+
+    Args:
+        kind: what its entries hold.
+        directory: where.
+        snapshots: the ledger, for directories with many entries.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    listing = Listing(kind, directory)
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return listing
+    except OSError:
+        if not directory.is_dir():
+            return listing
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _fill(listing, _Reader(descriptor), snapshots)
+    finally:
+        os.close(descriptor)
+    return listing
+
+
+def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None) -> None:
+    read_ns = time.time_ns()
+    listing.changed_ns = os.fstat(reader.descriptor).st_mtime_ns
+    old = snapshots.load_snapshot(str(listing.directory)) if snapshots else None
+    if old and old.names_final and old.changed_ns == listing.changed_ns:
+        present, others, remember = None, old.others, old.unsettled
+    else:
+        present, others = _sort(os.listdir(reader.descriptor), old.columns if old else Columns.empty())
+        quiet = listing.changed_ns < read_ns - SETTLED_NS
+        remember = len(present) >= SNAPSHOT_FROM and (old is None or quiet)
+    listing.columns = reader.refresh(old, present) if old else reader.read(present or {})
+    others += reader.rejected
+    if snapshots and remember:
+        snapshots.save_snapshot(str(listing.directory), Snapshot(listing.changed_ns, read_ns, listing.columns, others))
+    _describe_others(listing, reader, others)
+
+
+def _sort(names: Iterable[str], old: Columns) -> tuple[dict[str, bool], list[str]]:
+    """Keys of the entries, each with whether it has a sidecar, and the other names.
+
+    Names that the old columns tell of are set apart by set operations: classifying each one again costs three times
+    as much, over 100,000 of them.
+    """
+    rest = set(names)
+    present = {key: sidecar != NO_SIDECAR for key, sidecar in zip(old.keys, old.sidecars, strict=True)}
+    known = {key + SIDECAR_SUFFIX: key for key, sidecar in present.items() if sidecar}
+    for name in known.keys() - rest:
+        present[known[name]] = False
+    rest.difference_update(known)
+    known = {key + ENTRY_SUFFIX: key for key in old.keys}
+    for name in known.keys() - rest:
+        if present.pop(known[name]):
+            rest.add(known[name] + SIDECAR_SUFFIX)
+    rest.difference_update(known)
+    return present, _classify(rest, present)
+
+
+def _classify(names: Iterable[str], present: dict[str, bool]) -> list[str]:
+    """Adds the names that are entries and sidecars to the keys present, and returns the others."""
+    sidecars: list[str] = []
+    others: list[str] = []
+    for name in names:
+        what, key = member(name)
+        if what is Member.ENTRY:
+            present[key] = False
+        elif what is Member.SIDECAR:
+            sidecars.append(key)
+        else:
+            others.append(name)
+    for key in sidecars:
+        if key in present:
+            present[key] = True
+        else:
+            others.append(key + SIDECAR_SUFFIX)
+    return others
+
+
+class _Reader:
+    """Stats entries relative to an open directory.
+
+    Attributes:
+        descriptor: the directory.
+        rejected: names of entries that are no regular files.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.rejected: list[str] = []
+
+    def read(self, present: dict[str, bool]) -> Columns:
+        columns = Columns.empty()
+        self._append(columns, present.items())
+        return columns
+
+    def refresh(self, old: Snapshot, present: dict[str, bool] | None) -> Columns:
+        """The old columns brought up to date; ``present`` None means that the names are the old ones."""
+        limit = old.settled_before_ns
+        keys, _, made, _, sidecars = old.columns
+        if present is None:
+            keep = [created < limit for created in made]
+            again = [(key, s != NO_SIDECAR) for key, s, k in zip(keys, sidecars, keep, strict=True) if not k]
+        else:
+            keep = [
+                created < limit and present.get(key) == (sidecar != NO_SIDECAR)
+                for key, created, sidecar in zip(keys, made, sidecars, strict=True)
+            ]
+            for key in compress(keys, keep):
+                del present[key]
+            again = list(present.items())
+        columns = old.columns if all(keep) else old.columns.where(keep)
+        self._refresh_recency(columns)
+        self._append(columns, again)
+        return columns
+
+    def _refresh_recency(self, columns: Columns) -> None:
+        if columns.sidecars.count(NO_SIDECAR) == len(columns.keys):
+            return
+        for i, changed in enumerate(columns.sidecars):
+            if changed != NO_SIDECAR:
+                known = columns.recency[i], changed
+                columns.recency[i], columns.sidecars[i] = self._recency(columns.keys[i], columns.created[i], known)
+
+    def _append(self, columns: Columns, present: Iterable[tuple[str, bool]]) -> None:
+        lstat, descriptor = os.lstat, self.descriptor
+        keys, sizes, made, used, sidecars = columns
+        for key, has_sidecar in present:
+            try:
+                status = lstat(key + ENTRY_SUFFIX, dir_fd=descriptor)
+            except OSError:
+                continue  # vanished between the listing and here
+            if not stat.S_ISREG(status.st_mode):
+                self.rejected.append(key + ENTRY_SUFFIX)
+                continue
+            created = status.st_mtime_ns
+            recency, sidecar = self._recency(key, created) if has_sidecar else (created, NO_SIDECAR)
+            keys.append(key)
+            sizes.append(status.st_size)
+            made.append(created)
+            used.append(recency)
+            sidecars.append(sidecar)
+
+    def _recency(self, key: str, created: int, known: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Recency and the sidecar's modification time; the file is read only if that time is not the known one."""
+        name = key + SIDECAR_SUFFIX
+        try:
+            changed = os.lstat(name, dir_fd=self.descriptor).st_mtime_ns
+        except OSError:
+            return created, NO_SIDECAR
+        if known and known[1] == changed:
+            return known
+        recency = read_recency(name, directory=self.descriptor)
+        # An unsigned 64-bit number from a damaged sidecar may lie beyond the year 2262, and beyond our columns.
+        return (recency if recency is not None and recency < 2**63 else created), changed
+
+    def status(self, name: str) -> os.stat_result | None:
+        try:
+            return os.lstat(name, dir_fd=self.descriptor)
+        except OSError:
+            return None
+
+
+def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> None:
+    for name in others:
+        what, key = member(name)
+        status = reader.status(name)
+        if status is None or what is Member.OURS:
+            continue
+        if what is Member.LEGACY and stat.S_ISREG(status.st_mode):
+            listing.legacy.append(
+                Entry(listing.kind, key, status.st_size, status.st_mtime_ns, status.st_mtime_ns, False, legacy=True)
+            )
+        elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
+            listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))
+        else:
+            known = what in (Member.SIDECAR, Member.TEMPORARY)
+            listing.neighbours.append(Neighbour(name, what if known else Member.UNKNOWN, 1, status.st_size))

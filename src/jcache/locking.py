@@ -1,0 +1,99 @@
+"""JAX's lock on a directory of entries.
+
+A bounded JAX takes ``.lockfile`` (a `filelock.FileLock`, that is ``flock`` on POSIX) around every get and put, waits
+10 s for it and then gives up, which costs a recompile. So jcache holds it for well under a second at a time, and only
+around the renames and removals themselves.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from jcache.errors import CannotWrite, Locked
+from jcache.files import refusal
+from jcache.layout import LOCK_NAME
+
+DEFAULT_TIMEOUT: Final = 10.0
+_NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
+
+
+@contextmanager
+def locked(
+    directory: Path, *, timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Holds the directory's lock for the block.
+
+    Args:
+        directory: a directory of entries.
+        timeout: seconds to wait for it.
+        waiting: is told once, as a sentence, for whom we wait, if that takes over a second.
+
+    Raises:
+        Locked: it could not be had in time.
+        CannotWrite: the lock file cannot be made here (a read-only root, a full disk).
+    """
+    from filelock import FileLock, Timeout
+
+    path = directory / LOCK_NAME
+    if path.is_symlink():  # filelock < 3.20 would truncate the file that it points to
+        raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
+    lock = FileLock(path, thread_local=False)
+    first = min(timeout, _NOTICE_AFTER) if waiting else timeout
+    try:
+        with refusal(f"lock {directory}"):
+            try:
+                lock.acquire(timeout=first, poll_interval=0.01)
+            except Timeout:
+                if waiting is None or timeout <= first:
+                    raise
+                waiting(f"Waiting for {path}, held by {_holder(path)} …")
+                lock.acquire(timeout=timeout - first, poll_interval=0.05)
+    except NotImplementedError:
+        raise CannotWrite(f"Cannot lock {directory}: its file system has no locks.") from None
+    except Timeout:
+        raise Locked(
+            f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def in_batches(
+    directory: Path,
+    steps: Iterator[None],
+    *,
+    hold: float = 0.2,
+    timeout: float = DEFAULT_TIMEOUT,
+    waiting: Callable[[str], None] | None = None,
+) -> None:
+    """Runs an iterator's steps under the directory's lock, letting it go every ``hold`` seconds for others."""
+    done = False
+    while not done:
+        with locked(directory, timeout=timeout, waiting=waiting):
+            until = time.monotonic() + hold
+            for _ in steps:
+                if time.monotonic() > until:
+                    break
+            else:
+                done = True
+        if not done:
+            time.sleep(0.001)  # flock is not fair: without a pause we would take it again before anyone wakes
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, as Linux tells in /proc/locks; elsewhere just "another process"."""
+    try:
+        inode = os.stat(path).st_ino
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+                command = Path(f"/proc/{fields[4]}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                return f"process {fields[4]} ({command.strip()[:60] or 'unknown command'})"
+    except (OSError, IndexError):
+        pass
+    return "another process"

@@ -1,0 +1,104 @@
+"""How full a directory of entries is, kept current through our own puts, so that a bounded put needs no scan.
+
+JAX's own bounded put stats and reads the whole directory each time. Here the directory is read when it is first
+needed, when another process has changed it (its modification time is not the one we left), and once a minute, since
+two changes within one tick of the clock cannot be told apart. In between, the bytes are a running total and the order
+of eviction is a heap. A recency in the heap may be out of date, because a hit rewrites a sidecar and not the directory;
+recency only ever grows, so the top of the heap is looked up again before it is believed, and the victims are exactly
+the least recently used ones.
+"""
+
+import heapq
+import os
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from jcache.entry import NO_SIDECAR, Entry
+from jcache.eviction import Excess, make_room
+from jcache.files import read_recency, write_recency
+from jcache.layout import SIDECAR_SUFFIX, Kind
+from jcache.listing import Snapshots, read_listing
+
+REREAD_AFTER_NS: Final = 60_000_000_000
+
+
+class Occupancy:
+    """The occupancy of one kind's directory. All methods want the directory's lock to be held.
+
+    Args:
+        kind: what its entries hold.
+        directory: where they lie.
+        snapshots: the ledger, for large directories.
+    """
+
+    def __init__(self, kind: Kind, directory: Path, snapshots: Snapshots | None) -> None:
+        self.bytes = 0
+        self._kind = kind
+        self._directory = directory
+        self._snapshots = snapshots
+        self._heap: list[tuple[int, str]] = []
+        self._sizes: dict[str, tuple[int, int]] = {}  # key → bytes, created_ns
+        self._changed_ns = -1
+        self._read_ns = 0
+
+    def refresh(self) -> None:
+        """Reads the directory again if somebody else changed it, and gives each entry the sidecar JAX expects."""
+        recent = time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
+        if recent and os.stat(self._directory).st_mtime_ns == self._changed_ns:
+            return
+        listing = read_listing(self._kind, self._directory, self._snapshots)
+        keys, sizes, created, recency, sidecars = listing.columns
+        for i in [i for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]:
+            write_recency(self._path(keys[i], SIDECAR_SUFFIX), recency[i])
+        self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
+        self._heap = list(zip(recency, keys, strict=True))
+        heapq.heapify(self._heap)
+        self.bytes = sum(sizes)
+        self._read_ns = time.monotonic_ns()
+        self.left_by_us()
+
+    def left_by_us(self) -> None:
+        """Takes the directory's present state for our own doing."""
+        self._changed_ns = os.stat(self._directory).st_mtime_ns
+
+    def victims(self, bound: int, more: int, pinned: Collection[str] = ()) -> list[Entry]:
+        """The least recently used entries that must go, pinned ones apart, for ``more`` bytes to fit in the bound."""
+        spared: list[Entry] = []
+
+        def candidates() -> Iterator[Entry]:
+            for entry in self._least_recent():
+                if entry.key in pinned:
+                    spared.append(entry)
+                else:
+                    yield entry
+
+        chosen = list(make_room(candidates(), Excess(0, self.bytes + more - bound)))
+        for entry in spared:
+            heapq.heappush(self._heap, (entry.recency_ns, entry.key))
+        return chosen
+
+    def added(self, key: str, size: int, recency_ns: int) -> None:
+        self._sizes[key] = size, recency_ns
+        heapq.heappush(self._heap, (recency_ns, key))
+        self.bytes += size
+
+    def removed(self, key: str) -> None:
+        self.bytes -= self._sizes.pop(key)[0]
+
+    def _least_recent(self) -> Iterator[Entry]:
+        while self._heap:
+            recency, key = heapq.heappop(self._heap)
+            known = self._sizes.get(key)
+            if known is None:
+                continue
+            now = read_recency(self._path(key, SIDECAR_SUFFIX))
+            if now is not None and now > recency:
+                heapq.heappush(self._heap, (now, key))
+                continue
+            size, created = known
+            yield Entry(self._kind, key, size, created, recency, sidecar=now is not None)
+
+    def _path(self, key: str, suffix: str) -> Path:
+        return self._directory / (key + suffix)

@@ -1,0 +1,285 @@
+"""What one process did with JAX's cache, read from the lines that the recorder wrote.
+
+The grammar of the lines is in ``_recorder/sitecustomize.py``. On each thread they come in the order of JAX's own
+``compile_or_get_cached`` (jax 0.4.31 to 0.12):
+
+    request, hit message, hit event, seconds saved, seconds of retrieval, end of compile
+    request, miss message, one or more messages of why (not) written, written event, end of compile
+    end of compile                                                     a bypass: nothing was looked up
+
+A compilation inside another one (a custom partitioner's, say) nests, and so do the durations.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+HIT: Final = "hit"
+STORED: Final = "stored"
+NOT_STORED: Final = "not_stored"
+BYPASSED: Final = "bypassed"
+
+_CACHE: Final = "/jax/compilation_cache/"
+_COMPILE: Final = "/jax/core/compile/"
+_PHASES: Final = {
+    f"{_COMPILE}jaxpr_trace_duration": "trace",
+    f"{_COMPILE}jaxpr_to_mlir_module_duration": "lower",
+    f"{_COMPILE}backend_compile_duration": "compile",
+}
+_BYPASSES: Final = {
+    "disabled": "the compilation cache is disabled",
+    "used": "it was compiled without a look-up",
+    "": "this backend cannot serialize executables",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise."""
+
+    key: str | None
+    name: str | None
+    outcome: str
+    reason: str | None
+    seconds: float | None
+    jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
+
+
+@dataclass(slots=True)
+class Recording:
+    """What one process did."""
+
+    jax: str = ""
+    jaxlib: str = ""
+    platform: str = ""
+    cache: str = ""  # "used" or "disabled" once JAX has decided
+    programs: list[Program] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0))
+
+
+@dataclass(slots=True)
+class _Request:
+    """An executable that is being looked up or compiled."""
+
+    key: str | None = None
+    name: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    missed_at: float | None = None
+    seconds: float | None = None
+    saved: float = 0.0
+    unreadable: str | None = None  # why the look-up failed
+
+    def settle(self, outcome: str, reason: str | None = None) -> None:
+        """The first thing that JAX says about an outcome is the cause; what follows are consequences."""
+        if self.outcome is None:
+            self.outcome, self.reason = outcome, reason
+
+    def fail(self, reason: str) -> None:
+        """Not stored after all: the write was announced, then failed."""
+        self.outcome, self.reason = NOT_STORED, reason
+
+
+@dataclass(slots=True)
+class _Thread:
+    requests: list[_Request] = field(default_factory=list)
+    spans: list[tuple[float, float]] = field(default_factory=list)  # (end, seconds), none inside another
+
+
+def read(path: Path) -> Recording:
+    """The recording in one file; lines that are torn or not the recorder's are passed over."""
+    recording = Recording()
+    threads: dict[int, _Thread] = {}
+    for line in _lines(path):
+        if line["e"] == "start":
+            recording.jax, recording.jaxlib, recording.cache = line["jax"], line["jaxlib"], line["cache"]
+            continue
+        thread = threads.setdefault(line["th"], _Thread())
+        if line["e"] == "event":
+            _event(recording, thread, line["name"].removeprefix(_CACHE))
+        elif line["e"] == "log":
+            _message(thread, line)
+        elif line["e"] == "time":
+            _duration(recording, thread, line)
+    for thread in threads.values():
+        while thread.requests:
+            _finish(recording, thread.requests.pop(), None)
+    return recording
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    needed = {"start": {"jax", "jaxlib", "cache"}, "event": {"th", "name"}, "log": {"th", "m", "a", "t"}}
+    needed["time"] = {"th", "name", "s", "t"}
+    with path.open("rb") as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # a process killed in the middle of a write, or a full disk
+            if isinstance(line, dict) and line.keys() >= needed.get(line.get("e", ""), {""}):
+                yield line
+
+
+def _event(recording: Recording, thread: _Thread, name: str) -> None:
+    if name == "compile_requests_use_cache":
+        if thread.requests and thread.requests[-1].outcome is not None:
+            _finish(recording, thread.requests.pop(), None)  # its end was not announced: not nested
+        thread.requests.append(_Request())
+    elif name in ("task_disabled_cache", "tasks_using_cache"):
+        recording.cache = "disabled" if name == "task_disabled_cache" else "used"
+    elif thread.requests and name == "cache_hits":
+        thread.requests[-1].settle(HIT)
+    elif thread.requests and name == "cache_misses":
+        thread.requests[-1].settle(STORED)
+
+
+def _duration(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
+    request = thread.requests[-1] if thread.requests else None
+    seconds = line["s"]
+    phase = _PHASES.get(line["name"])
+    if phase is not None:
+        own = _own_seconds(thread, line["t"], seconds)
+        recording.seconds[phase] += own
+        if phase == "compile":
+            recording.platform = line.get("platform", recording.platform)
+            _end_of_compile(recording, thread, line.get("fun") or None, own)
+    elif request is not None and line["name"] == f"{_CACHE}compile_time_saved_sec":
+        request.saved = seconds
+    elif request is not None and line["name"] == f"{_CACHE}cache_retrieval_time_sec":
+        request.seconds = seconds
+        recording.seconds["retrieve"] += seconds
+
+
+def _own_seconds(thread: _Thread, end: float, seconds: float) -> float:
+    """Seconds of a span without the spans inside it. Those ended before it did, on the same thread."""
+    begin, own = end - seconds, seconds
+    while thread.spans and thread.spans[-1][0] - thread.spans[-1][1] / 2 > begin:  # its middle: clocks are read late
+        own -= thread.spans.pop()[1]
+    thread.spans.append((end, seconds))
+    return max(0.0, own)
+
+
+def _end_of_compile(recording: Recording, thread: _Thread, function: str | None, seconds: float) -> None:
+    if thread.requests:
+        _finish(recording, thread.requests.pop(), seconds)
+    else:
+        recording.programs.append(Program(None, function, BYPASSED, _BYPASSES.get(recording.cache), seconds))
+
+
+def _finish(recording: Recording, request: _Request, seconds: float | None) -> None:
+    request.settle(NOT_STORED, "JAX did not say why" if seconds is not None else "the program ended while compiling it")
+    outcome = request.outcome or NOT_STORED
+    if outcome == STORED and request.unreadable:
+        request.reason = request.unreadable
+    built = request.saved + request.seconds if outcome == HIT and request.seconds is not None else None
+    own = request.seconds if request.seconds is not None else seconds
+    recording.programs.append(Program(request.key, request.name, outcome, request.reason, own, built))
+
+
+def _message(thread: _Thread, line: dict[str, Any]) -> None:
+    """What a message of JAX says about the executable that this thread is at."""
+    for beginning, act in _MESSAGES.items():
+        if line["m"].startswith(beginning):
+            if act is _no_key and (not thread.requests or thread.requests[-1].name is not None):
+                thread.requests.append(_Request())  # jax >= 0.5 makes the key before it announces the request
+            with suppress(IndexError, TypeError, ValueError):  # a future JAX that says the same with other arguments
+                act(thread.requests[-1], line)  # an IndexError too: nothing is being compiled on this thread
+            return
+
+
+def _hit(request: _Request, line: dict[str, Any]) -> None:
+    request.name, request.key = _text(line, 0), _text(line, 1)
+
+
+def _miss(request: _Request, line: dict[str, Any]) -> None:
+    request.name, request.key, request.missed_at = _text(line, 0), _text(line, 1), line["t"]
+
+
+def _no_key(request: _Request, line: dict[str, Any]) -> None:
+    request.settle(BYPASSED, f"no key could be made: {_text(line, 0)}")
+
+
+def _no_directory(request: _Request, line: dict[str, Any]) -> None:
+    del line
+    request.settle(BYPASSED, "no cache directory is set")
+
+
+def _no_runtime(request: _Request, line: dict[str, Any]) -> None:
+    request.settle(BYPASSED, f"the runtime {_text(line, 0)} cannot serialize executables")
+
+
+def _compiled(request: _Request, line: dict[str, Any]) -> None:
+    request.seconds = float(line["a"][2])
+
+
+def _too_fast(request: _Request, line: dict[str, Any]) -> None:
+    _compiled(request, line)
+    request.settle(NOT_STORED, f"compiled in less than {line['a'][1]:g} s")
+
+
+def _too_small(request: _Request, line: dict[str, Any]) -> None:
+    request.settle(NOT_STORED, f"smaller than {line['a'][2]:.0f} bytes")
+
+
+def _not_written(reason: str) -> Callable[[_Request, dict[str, Any]], None]:
+    def act(request: _Request, line: dict[str, Any]) -> None:
+        if request.missed_at is not None:
+            request.seconds = line["t"] - request.missed_at  # JAX names no seconds here
+        request.settle(NOT_STORED, reason)
+
+    return act
+
+
+def _writing(request: _Request, line: dict[str, Any]) -> None:
+    if line.get("present"):
+        request.settle(NOT_STORED, request.unreadable or "an entry with this key was there already")
+
+
+def _unreadable(request: _Request, line: dict[str, Any]) -> None:
+    request.unreadable = f"the entry could not be read: {_cause(line)}"
+
+
+def _write_failed(request: _Request, line: dict[str, Any]) -> None:
+    request.fail(f"the write failed: {_cause(line)}")
+
+
+def _too_large(request: _Request, line: dict[str, Any]) -> None:
+    del line
+    request.fail("larger than the cache may grow")
+
+
+def _waiting(request: _Request, line: dict[str, Any]) -> None:
+    del line
+    request.settle(NOT_STORED, "another process of the job compiles it and shares it")
+
+
+def _text(line: dict[str, Any], index: int) -> str:
+    return str(line["a"][index]) if index < len(line["a"]) else ""
+
+
+def _cause(line: dict[str, Any]) -> str:
+    """The exception in ``Error reading … for 'name': Type: text: 'path'`` without the path, which differs each time."""
+    return str(line["m"]).partition("': ")[2].partition(": '")[0]
+
+
+_MESSAGES: Final[dict[str, Callable[[_Request, dict[str, Any]], None]]] = {
+    "Persistent compilation cache hit": _hit,
+    "PERSISTENT COMPILATION CACHE MISS": _miss,
+    "compile_or_get_cached: unable to generate cache key": _no_key,
+    "get_executable_and_time: cache is disabled": _no_directory,
+    "_get_cache: Unsupported runtime": _no_runtime,
+    "'%s' took at least": _compiled,
+    "Not writing persistent cache entry for '%s' because it took": _too_fast,
+    "Not writing persistent cache entry for '%s' because it uses host": _not_written("it calls back to the host"),
+    "Not writing persistent cache entry since process_id": _not_written("only process 0 writes"),
+    "Not writing persistent cache entry with key %r since its size": _too_small,
+    "Not writing persistent cache entry with key %r since cache": _no_directory,
+    "Writing": _writing,
+    "Waiting for module": _waiting,
+    "Error reading": _unreadable,
+    "Error writing": _write_failed,
+    "Cache value for key": _too_large,
+}

@@ -1,0 +1,103 @@
+"""Taking entries out of a directory, one by one, under its lock.
+
+The entry's file goes first and then its sidecar: a sidecar alone harms nobody, an entry without one stops every bounded
+put of jax <= 0.11.1.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jcache import files
+from jcache.entry import Entry
+from jcache.eviction import Reason, Verdict
+from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Root
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An entry that could not be removed, and why."""
+
+    entry: Entry
+    reason: str
+
+
+@dataclass(slots=True)
+class Removal:
+    """What was removed.
+
+    Attributes:
+        removed: the entries that are gone.
+        bytes: of all files unlinked, sidecars included.
+        kept: victims of the plan that were used meanwhile, and so stayed.
+        failures: victims that could not be removed.
+        adopted: sidecars that were made for entries that stayed.
+    """
+
+    removed: list[Entry] = field(default_factory=list)
+    bytes: int = 0
+    kept: list[Verdict] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    adopted: int = 0
+
+
+def removing(root: Root, victims: Iterable[Verdict], removal: Removal) -> Iterator[None]:
+    """Removes the victims, a step each, and writes down in ``removal`` what became of them."""
+    for verdict in victims:
+        entry = verdict.entry
+        if verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
+            removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
+            continue
+        try:
+            removal.bytes += unlink(root, entry)
+            removal.removed.append(entry)
+        except OSError as error:
+            removal.failures.append(Failure(entry, error.strerror or str(error)))
+        yield
+
+
+def unlink(root: Root, entry: Entry) -> int:
+    """Removes an entry's files and returns their bytes.
+
+    Raises:
+        OSError: as the file system says, or because the name is no regular file.
+    """
+    path = root.directory(entry.kind) / entry.file_name
+    size = files.remove(path)
+    return size if entry.legacy else size + files.remove(_sidecar(root, entry))
+
+
+def set_aside_xla(directory: Path) -> Iterator[Path]:
+    """Renames XLA's sub-caches away, under the lock, and yields where each of them is to be removed outside of it."""
+    for number, name in enumerate((AUTOTUNE_NAME, KERNELS_NAME)):
+        path = directory / name
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
+            aside = directory / f"{TEMPORARY_PREFIX}xla-{os.getpid()}-{number}"
+            os.rename(path, aside)
+            yield aside
+
+
+def remove_tree(path: Path) -> int:
+    """Removes a file or a directory with all below it, links not followed, and returns the bytes."""
+    _, size = files.tree_size(path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    return size
+
+
+def _used_since(root: Root, entry: Entry) -> bool:
+    now = files.read_recency(_sidecar(root, entry))
+    return now is not None and now > entry.recency_ns
+
+
+def _sidecar(root: Root, entry: Entry) -> Path:
+    return root.directory(entry.kind) / (entry.key + SIDECAR_SUFFIX)

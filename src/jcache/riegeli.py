@@ -1,0 +1,231 @@
+"""Riegeli files, as XLA wraps GPU executables in them from jax 0.11 on, and the split protos inside.
+
+The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md, little-endian:
+
+    file         = chunks, interrupted by a 24-byte block header at every multiple of 64 KiB; a signature chunk first
+    chunk        = header-hash(8) data-size(8) data-hash(8) type(1) records(7) decoded-size(8) data padding
+    type         = "s" signature | "m" metadata | "p" padding | "r" simple records | "t" transposed records
+    simple data  = codec(1) varint(size of sizes) sizes values           sizes = varint per record
+    codec        = 0 none | "b" brotli | "z" zstd | "s" snappy           each but 0 puts varint(decoded size) first
+
+A split proto (``xla/util/split_proto``) is such a file: record 0 is a ``SplitProtoManifest`` {1 type name, 2 records},
+and each further record is what the manifest says at its place: {3: {1 path {1 field number}}} one large field by
+itself, or {2: {}} a piece of the message, to be merged.
+
+Real entries (jax 0.11.2, H200) use snappy, which is decoded here; brotli has no decoder without a further dependency,
+so such files stay unread. The hashes are HighwayHash, as good as out of reach for pure Python, and are not checked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from jcache.compression import decompress_zstd
+from jcache.errors import DamagedEntry
+from jcache.protowire import Message, read_varint, read_varints
+
+SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
+_BLOCK: Final = 1 << 16
+_BLOCK_HEADER: Final = 24
+_USABLE: Final = _BLOCK - _BLOCK_HEADER
+_CHUNK_HEADER: Final = 40
+_ZSTD, _SNAPPY, _NONE = 0x7A, 0x73, 0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProto:
+    """A message in pieces: its type, the message without the large fields, and those by number."""
+
+    type_name: str
+    message: Message
+    fields: dict[int, memoryview]
+
+
+def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
+    """The message that a Riegeli file holds, None when it is compressed in a way or to a size that we do not read.
+
+    Raises:
+        DamagedEntry: the bytes do not follow the grammar above.
+    """
+    records = read_records(data, limit=limit)
+    if records is None:
+        return None
+    manifest = Message(records[0]) if records else None
+    type_name = manifest.text(1) if manifest else None
+    if manifest is None or type_name is None:
+        msg = "a split proto without a manifest"
+        raise DamagedEntry(msg)
+    plans = list(manifest.messages(2))
+    if len(plans) != len(records) - 1:
+        msg = f"a split proto of {len(records) - 1} records whose manifest announces {len(plans)}"
+        raise DamagedEntry(msg)
+    fields: dict[int, memoryview] = {}
+    pieces: list[memoryview] = []
+    for plan, record in zip(plans, records[1:], strict=True):
+        path = [part.varint(1) for override in plan.messages(3) for part in override.messages(1)]
+        if len(path) == 1 and path[0] is not None:
+            fields[path[0]] = record
+        elif not path:
+            pieces.append(record)
+    return SplitProto(type_name, Message(b"".join(pieces)), fields)  # protobuf merges by concatenation
+
+
+def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
+    """Every record of a file, None when a chunk needs a decoder we have not or the records exceed the limit.
+
+    Raises:
+        DamagedEntry: the bytes do not follow the grammar above.
+    """
+    if data[: len(SIGNATURE)] != SIGNATURE:
+        msg = "no Riegeli signature"
+        raise DamagedEntry(msg)
+    records: list[memoryview] = []
+    for kind, count, decoded, body in _chunks(data):
+        if kind == "r":
+            limit -= decoded
+            more = _simple_records(body, count, decoded) if limit >= 0 else None
+            if more is None:
+                return None
+            records += more
+        elif kind == "t":
+            return None
+        elif kind not in {"s", "m", "p"}:
+            msg = f"a chunk of unknown type {kind!r}"
+            raise DamagedEntry(msg)
+    return records
+
+
+def _chunks(data: memoryview) -> Iterator[tuple[str, int, int, memoryview]]:
+    """Type, number of records, decoded size and data of every chunk."""
+    position = 0
+    while position < len(data):
+        header = _read(data, position, _CHUNK_HEADER)
+        size = int.from_bytes(header[8:16], "little")
+        count = int.from_bytes(header[25:32], "little")
+        after = _advance(position, _CHUNK_HEADER + size)
+        if after > len(data):
+            msg = f"a chunk that reaches {after - len(data)} bytes past the end of its file"
+            raise DamagedEntry(msg)
+        body = _read(data, position, _CHUNK_HEADER + size)[_CHUNK_HEADER:]
+        yield chr(header[24]), count, int.from_bytes(header[32:40], "little"), body
+        position = max(after, _boundary(position + count))
+
+
+def _advance(position: int, size: int) -> int:
+    """Where something of a size ends, counting the block headers within."""
+    return position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
+
+
+def _boundary(position: int) -> int:
+    """The next position at which a chunk may end: not inside nor right behind a block header."""
+    remaining = _BLOCK - 1 - (position + _BLOCK - 1) % _BLOCK
+    return position + max(0, remaining - (_USABLE - 1))
+
+
+def _read(data: memoryview, position: int, size: int) -> memoryview:
+    """Some bytes of the file as if there were no block headers."""
+    if position + size > len(data):  # a cheap bound before anything is joined
+        msg = f"{size} bytes at {position} of a Riegeli file of {len(data)}"
+        raise DamagedEntry(msg)
+    parts = []
+    while size > 0:
+        if position % _BLOCK == 0:
+            position += _BLOCK_HEADER
+        part = data[position : min(position + size, position - position % _BLOCK + _BLOCK)]
+        if not part:
+            msg = "a Riegeli file that ends within a chunk"
+            raise DamagedEntry(msg)
+        parts.append(part)
+        size -= len(part)
+        position += len(part)
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+def _simple_records(body: memoryview, count: int, decoded: int) -> list[memoryview] | None:
+    if not body:
+        msg = "a chunk of records without data"
+        raise DamagedEntry(msg)
+    length, start = read_varint(body, 1)
+    sizes = _decode(body[0], body[start : start + length], limit=10 * count)
+    values = _decode(body[0], body[start + length :], limit=decoded)
+    if sizes is None or values is None:
+        return None
+    lengths = read_varints(sizes)
+    if len(lengths) != count or sum(lengths) != len(values) or len(values) != decoded:
+        msg = "a chunk whose records have not the sizes it declares"
+        raise DamagedEntry(msg)
+    records = []
+    position = 0
+    for length in lengths:
+        records.append(values[position : position + length])
+        position += length
+    return records
+
+
+def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
+    if codec == _NONE:
+        return data
+    if codec not in {_SNAPPY, _ZSTD}:
+        return None
+    size, start = read_varint(data, 0)
+    if size > limit:
+        msg = f"{size} bytes where at most {limit} are declared"
+        raise DamagedEntry(msg)
+    if codec == _SNAPPY:
+        return memoryview(snappy(data[start:], size))
+    return memoryview(decompress_zstd(data[start:], limit=size))
+
+
+def snappy(data: memoryview, limit: int) -> bytearray:
+    """What a raw snappy stream decodes to (https://github.com/google/snappy/blob/main/format_description.txt).
+
+    Raises:
+        DamagedEntry: the stream is malformed, or longer than the limit.
+    """
+    size, position = read_varint(data, 0)
+    # an element of 3 bytes makes at most 64, so a length beyond that is a lie; refuse it before decoding
+    if size > limit or size > 22 * len(data) + 64:
+        msg = f"a snappy stream of {len(data)} bytes that declares {size}"
+        raise DamagedEntry(msg)
+    try:
+        output = _snappy_elements(bytes(data), position, size)
+    except IndexError:
+        output = bytearray()
+    if len(output) != size:
+        msg = f"a snappy stream that does not yield the {size} bytes it declares"
+        raise DamagedEntry(msg)
+    return output
+
+
+def _snappy_elements(source: bytes, position: int, size: int) -> bytearray:
+    """Literals and copies of earlier output, until the input ends or the size is exceeded; one loop, for speed."""
+    output = bytearray()
+    end = len(source)
+    while position < end and len(output) <= size:
+        tag = source[position]
+        length = (tag >> 2) + 1
+        position += 1
+        if tag & 3 == 0:
+            if length > 60:  # the length itself follows, in one to four bytes
+                width = length - 60
+                length = int.from_bytes(source[position : position + width], "little") + 1
+                position += width
+            output += source[position : position + length]
+            position += length
+            continue
+        if tag & 3 == 1:
+            length = 4 + (tag >> 2 & 7)
+            offset = (tag >> 5) << 8 | source[position]
+            position += 1
+        else:
+            width = 2 if tag & 3 == 2 else 4
+            offset = int.from_bytes(source[position : position + width], "little")
+            position += width
+        start = len(output) - offset
+        if offset == 0 or start < 0:
+            raise IndexError
+        if offset >= length:
+            output += output[start : start + length]
+        else:  # the copy overlaps what it writes: the pattern repeats
+            output += (output[start:] * (length // offset + 1))[:length]
+    return output if position == end else bytearray()

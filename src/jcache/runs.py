@@ -1,0 +1,192 @@
+"""Recorded runs: the environment that records one, and the report made of what the recorder wrote.
+
+The recorder (``_recorder/sitecustomize.py``, injected through PYTHONPATH) writes one file of JSON lines per process,
+which `jcache.recording` reads: one `Program` per executable that the run asked for, with one of four outcomes:
+
+    hit         found in the cache
+    stored      looked up, compiled, written
+    not_stored  looked up, compiled, not written
+    bypassed    compiled without a look-up
+
+so that requests == hits + stored + not_stored. JAX's own events count neither keys nor reasons, and its
+``compile_requests_use_cache`` also counts requests without a directory, which are bypassed here.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
+from jcache.units import format_seconds, rfc3339
+
+SCHEMA_VERSION: Final = 1
+RECORDER: Final = Path(__file__).with_name("_recorder")
+
+_XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+_LOG: Final = "JCACHE_RUN_LOG"
+_OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What one run of a command did with JAX's cache, over all its processes.
+
+    Seconds are added up over threads and processes, and never counted twice: what is compiled while a function is
+    traced counts as compiling only.
+    """
+
+    id: str
+    command: tuple[str, ...]
+    started_ns: int
+    seconds: float
+    exit_code: int
+    signal: int | None
+    processes: int
+    jax_version: str | None
+    jaxlib_version: str | None
+    platforms: tuple[str, ...]
+    hits: int
+    stored: int
+    not_stored: int
+    bypassed: int
+    reasons: Mapping[str, Mapping[str, int]]
+    trace_seconds: float
+    lower_seconds: float
+    compile_seconds: float
+    retrieve_seconds: float
+    saved_seconds: float
+    programs: tuple[Program, ...]
+
+    @property
+    def requests(self) -> int:
+        """Executables that were looked up in the cache."""
+        return self.hits + self.stored + self.not_stored
+
+    def to_json(self) -> dict[str, object]:
+        """The report as data for ``json.dumps``."""
+        fields: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["started"] = rfc3339(self.started_ns)
+        del fields["started_ns"]
+        fields["command"], fields["platforms"] = list(self.command), list(self.platforms)
+        fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
+        fields["programs"] = [asdict(program) for program in self.programs]
+        return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
+
+
+def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which a program caches in ``cache_dir`` and records in ``log_dir``.
+
+    Thresholds and XLA caches that the user has set stay as they are. ``log_dir`` should be on a local disk: every
+    event of JAX is one small write to it.
+    """
+    env = dict(base)
+    nested = _XLA_CACHES in env and env.get(_OUR_XLA_CACHES) == env[_XLA_CACHES]  # a jcache run inside another one
+    env["JAX_COMPILATION_CACHE_DIR"] = str(cache_dir.absolute())
+    env["JAX_ENABLE_COMPILATION_CACHE"] = "true"
+    env.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # -1, not 0: at 0 JAX puts its own minimum for the file system in place.
+    env.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    if _XLA_CACHES not in env or nested:
+        # For 0.4.36 <= jax <= 0.10.2 the directory's path is in every key otherwise; the recorder undoes it from 0.11.
+        env[_XLA_CACHES] = env[_OUR_XLA_CACHES] = "none"
+    else:
+        env.pop(_OUR_XLA_CACHES, None)
+    env[_LOG] = str(log_dir.absolute())
+    others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != str(RECORDER)]
+    env["PYTHONPATH"] = os.pathsep.join([str(RECORDER), *others]) if others != [""] else str(RECORDER)
+    return env
+
+
+def unknown(key: str) -> float | None:
+    """No build seconds on record for any key."""
+    del key
+    return None
+
+
+def collect(
+    log_dir: Path,
+    *,
+    run_id: str,
+    command: Sequence[str],
+    started_ns: int,
+    seconds: float,
+    exit_code: int,
+    signal: int | None = None,
+    build_seconds: Callable[[str], float | None] = unknown,
+) -> RunReport:
+    """The report of a run from what its processes have written, whole or torn.
+
+    ``build_seconds`` gives the exact seconds that building an entry once took, where they are on record: JAX stores
+    whole seconds, which reads 0 for most entries.
+    """
+    recordings = [read(path) for path in sorted(log_dir.glob("*.jsonl"))]
+    programs = tuple(program for recording in recordings for program in recording.programs)
+    outcomes = Counter(program.outcome for program in programs)
+    return RunReport(
+        id=run_id,
+        command=tuple(command),
+        started_ns=started_ns,
+        seconds=seconds,
+        exit_code=exit_code,
+        signal=signal,
+        processes=len(recordings),
+        jax_version=_one({recording.jax for recording in recordings}),
+        jaxlib_version=_one({recording.jaxlib for recording in recordings}),
+        platforms=tuple(sorted({recording.platform for recording in recordings} - {""})),
+        hits=outcomes[HIT],
+        stored=outcomes[STORED],
+        not_stored=outcomes[NOT_STORED],
+        bypassed=outcomes[BYPASSED],
+        reasons=_reasons(programs),
+        trace_seconds=_total(recordings, "trace"),
+        lower_seconds=_total(recordings, "lower"),
+        compile_seconds=max(0.0, _total(recordings, "compile") - _total(recordings, "retrieve")),
+        retrieve_seconds=_total(recordings, "retrieve"),
+        saved_seconds=sum(_saved(program, build_seconds) for program in programs),
+        programs=programs,
+    )
+
+
+def _one(versions: set[str]) -> str | None:
+    """A version for people: one, or all of them where a run mixes environments."""
+    return ", ".join(sorted(versions - {""})) or None
+
+
+def _total(recordings: Sequence[Recording], what: str) -> float:
+    return sum(recording.seconds[what] for recording in recordings)
+
+
+def _reasons(programs: Sequence[Program]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = {}
+    for program in programs:
+        if program.reason is not None:
+            counts.setdefault(program.outcome, Counter())[program.reason] += 1
+    return {outcome: dict(counter.most_common()) for outcome, counter in counts.items()}
+
+
+def _saved(program: Program, build_seconds: Callable[[str], float | None]) -> float:
+    if program.outcome != HIT or program.seconds is None:
+        return 0.0
+    exact = build_seconds(program.key) if program.key is not None else None
+    return max(0.0, (exact if exact is not None else program.jax_build_seconds or 0.0) - program.seconds)
+
+
+def summary(report: RunReport) -> str:
+    """The report in a few lines for people."""
+    if not report.processes:
+        return "jcache: no program that uses JAX was seen."
+    counts = f"{report.hits} {_plural('hit', report.hits)}, {report.stored} {_plural('miss', report.stored)} (stored)"
+    lines = [f"jcache: {counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
+    for outcome, counter in report.reasons.items():
+        lines += [f"  {number} {outcome.replace('_', ' ')}: {reason}" for reason, number in counter.items()]
+    spent = {"trace": report.trace_seconds, "lower": report.lower_seconds, "compile": report.compile_seconds}
+    spent["retrieve"] = report.retrieve_seconds
+    times = ", ".join(f"{name} {format_seconds(value)}" for name, value in spent.items())
+    return "\n".join([*lines, f"  {times}; saved {format_seconds(report.saved_seconds)}"])
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else {"hit": "hits", "miss": "misses"}[noun]

@@ -1,0 +1,278 @@
+r"""The bytes of an entry: JAX's executables as JAX writes them, traces and graphs in a sealed envelope.
+
+Executables (jax 0.4.14 and later, ``jax._src.compilation_cache``):
+
+    entry      = compressed(seconds executable)
+    compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed
+    seconds    = 4 bytes, unsigned, big-endian: whole seconds of compilation
+
+JAX's zstd frames carry the content size and no checksum: that one decompresses says little about its integrity.
+
+Sealed envelope, version 1; numbers are unsigned and big-endian:
+
+    envelope       = magic version header-length stored-length seal header payload           nothing before or behind
+    magic          = 89 6A 63 61 63 68 65 0A                          ("\x89jcache\n")
+    version        = 4 bytes, 1
+    header-length  = 4 bytes, at most 16 MiB
+    stored-length  = 8 bytes: of the payload as it is stored
+    seal           = 32 bytes: SHA-256 of everything before it and of the header
+    header         = canonical JSON (UTF-8, sorted keys, no blanks) and a line feed, so that ``head -2`` shows it:
+                     {"build_seconds":float,"created_ns":int,"key":str,"key_parts":{str:str},"kind":str,"name":str,
+                      "parents":[str],"payload_codec":"zstd"|"none","payload_length":int,"payload_sha256":hex,
+                      "producers":{str:str}}
+    payload        = stored-length bytes, whose SHA-256 is payload_sha256; payload_length bytes once decompressed
+
+The seal covers the lengths and the header, the header covers the payload, and the total length must be exact: no bit
+can change unnoticed. Another format gets another version and directory; a reader refuses what it does not know.
+"""
+
+import struct
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from jcache.compression import Codec, codec_of, compress, decompress_zlib, decompress_zstd, first_bytes, too_large
+from jcache.errors import DamagedEntry, InvalidValue
+
+__all__ = [
+    "Codec", "Envelope", "EnvelopeHeader", "Executable", "codec_of", "digest", "executable_seconds", "pack_executable",
+    "read_header", "seal", "unpack_executable", "unseal",
+]  # fmt: skip
+
+MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
+MAX_HEADER: Final = 16 << 20
+ENVELOPE_MAGIC: Final = b"\x89jcache\n"
+
+_VERSION: Final = 1
+_PREFIX: Final = 24  # magic, version and the two lengths
+_HEADER_START: Final = _PREFIX + 32
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """What an entry of JAX's compilation cache holds."""
+
+    codec: Codec
+    seconds: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvelopeHeader:
+    """What a trace or graph says about itself."""
+
+    kind: str
+    name: str
+    key: str
+    key_parts: dict[str, str] = field(default_factory=dict)
+    producers: dict[str, str] = field(default_factory=dict)
+    build_seconds: float
+    created_ns: int
+    parents: tuple[str, ...] = ()
+    payload_codec: Codec
+    payload_length: int
+    payload_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A trace or graph and what it says about itself."""
+
+    header: EnvelopeHeader
+    payload: bytes
+
+
+def digest(data: bytes | memoryview) -> str:
+    """SHA-256 of stored bytes, in hex."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
+    """The entry that JAX would write for an executable.
+
+    Raises:
+        InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
+    """
+    if not 0 <= seconds < 1 << 32:
+        msg = f"Compile time of {seconds} s does not fit the 4 bytes JAX keeps it in."
+        raise InvalidValue(msg)
+    if codec is Codec.NONE:
+        msg = "JAX has no uncompressed executables: use zstd or zlib."
+        raise InvalidValue(msg)
+    return compress(seconds.to_bytes(4, "big") + executable, codec)
+
+
+def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
+    """What an entry of JAX's cache holds.
+
+    Raises:
+        DamagedEntry: the bytes are no such entry, are incomplete, or hold more than ``limit`` bytes.
+    """
+    codec = codec_of(data)
+    if codec is None:
+        msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
+        raise DamagedEntry(msg)
+    content = (decompress_zstd if codec is Codec.ZSTD else decompress_zlib)(data, limit=limit)
+    if len(content) < 4:
+        msg = f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time."
+        raise DamagedEntry(msg)
+    return Executable(codec, int.from_bytes(content[:4], "big"), content[4:])
+
+
+def executable_seconds(head: bytes) -> int | None:
+    """Compile seconds from the first bytes of an entry (132 KiB always suffice), None when they do not tell."""
+    first = first_bytes(head, 4)
+    return int.from_bytes(first, "big") if len(first) == 4 else None
+
+
+def seal(
+    payload: bytes,
+    *,
+    kind: str,
+    name: str,
+    key: str,
+    build_seconds: float,
+    created_ns: int,
+    key_parts: dict[str, str] | None = None,
+    producers: dict[str, str] | None = None,
+    parents: tuple[str, ...] = (),
+    codec: Codec = Codec.ZSTD,
+) -> bytes:
+    """The envelope of a payload.
+
+    Raises:
+        InvalidValue: a field has not the type or range that the grammar gives it.
+    """
+    if codec not in {Codec.ZSTD, Codec.NONE}:
+        msg = f"An envelope's payload is zstd or none, not {codec}."
+        raise InvalidValue(msg)
+    stored = compress(payload, codec)
+    record = {
+        "kind": kind, "name": name, "key": key, "key_parts": key_parts or {}, "producers": producers or {},
+        "build_seconds": build_seconds, "created_ns": created_ns, "parents": list(parents),
+        "payload_codec": codec.value, "payload_length": len(payload), "payload_sha256": digest(stored),
+    }  # fmt: skip
+    try:
+        _check_header(record)
+        header = _canonical(record)
+    except (TypeError, ValueError) as error:
+        msg = f"An envelope's header cannot be written: {error}."
+        raise InvalidValue(msg) from error
+    if len(header) > MAX_HEADER:
+        msg = f"An envelope's header of {len(header)} bytes is more than the {MAX_HEADER} allowed."
+        raise InvalidValue(msg)
+    prefix = ENVELOPE_MAGIC + struct.pack(">IIQ", _VERSION, len(header), len(stored))
+    return b"".join((prefix, _sha256(prefix + header), header, stored))
+
+
+def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
+    """A trace or graph, every bit of it verified.
+
+    Raises:
+        DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
+    """
+    header, start, stored_length = _open_header(data)
+    if len(data) - start != stored_length:
+        msg = f"An envelope with {len(data) - start} bytes of payload where {stored_length} were written."
+        raise DamagedEntry(msg)
+    stored = memoryview(data)[start:]
+    if digest(stored) != header.payload_sha256:
+        msg = "An envelope whose payload is not the one it was sealed with."
+        raise DamagedEntry(msg)
+    if header.payload_length > limit:
+        raise too_large(stored_length, limit)
+    zstd = header.payload_codec is Codec.ZSTD
+    payload = decompress_zstd(stored, limit=header.payload_length) if zstd else bytes(stored)
+    if len(payload) != header.payload_length:
+        msg = f"An envelope with a payload of {len(payload)} bytes where {header.payload_length} were sealed."
+        raise DamagedEntry(msg)
+    return Envelope(header, payload)
+
+
+def read_header(head: bytes) -> EnvelopeHeader:
+    """What a trace or graph says about itself, from its first bytes; verified, the payload is not.
+
+    Raises:
+        DamagedEntry: the bytes do not start with a whole, unchanged header.
+    """
+    return _open_header(head)[0]
+
+
+def _open_header(data: bytes) -> tuple[EnvelopeHeader, int, int]:
+    """The header, where the payload starts, and how long it is stored."""
+    prefix = data[:_PREFIX]
+    if len(prefix) < _PREFIX or prefix[:12] != ENVELOPE_MAGIC + _VERSION.to_bytes(4, "big"):
+        msg = f"An entry that starts with {prefix[:12].hex(' ') or 'nothing'} is no envelope of version {_VERSION}."
+        raise DamagedEntry(msg)
+    length, stored_length = struct.unpack_from(">IQ", prefix, 12)
+    start = _HEADER_START + length
+    if length > MAX_HEADER or start > len(data):
+        msg = f"An envelope that announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
+        raise DamagedEntry(msg)
+    header = data[_HEADER_START:start]
+    if _sha256(prefix + header) != data[_PREFIX:_HEADER_START]:
+        msg = "An envelope whose header is not the one it was sealed with."
+        raise DamagedEntry(msg)
+    return _parse_header(header), start, stored_length
+
+
+def _parse_header(header: bytes) -> EnvelopeHeader:
+    import json
+
+    try:
+        record = json.loads(header)
+        _check_header(record)
+        if _canonical(record) != header:  # which leaves no room for duplicate keys, NaN or blanks
+            msg = "it is not canonical JSON"
+            raise ValueError(msg)
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"An envelope whose header cannot be read: {error}."
+        raise DamagedEntry(msg) from error
+    typed = {"parents": tuple(record["parents"]), "payload_codec": Codec(record["payload_codec"])}
+    return EnvelopeHeader(**(record | typed))
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
+    import json
+
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def _check_header(record: object) -> None:
+    """Raise TypeError or ValueError unless a header has exactly its fields, each of its type and range."""
+    names = {f.name for f in fields(EnvelopeHeader)}
+    if not isinstance(record, dict) or record.keys() != names:
+        msg = "it has not exactly the fields of version 1"
+        raise ValueError(msg)
+    ok = (
+        all(isinstance(record[name], str) for name in ("kind", "name", "key"))
+        and all(_texts(record[name]) for name in ("key_parts", "producers"))
+        and isinstance(record["parents"], list)
+        and all(isinstance(parent, str) for parent in record["parents"])
+        and type(record["build_seconds"]) is float
+        and record["build_seconds"] >= 0
+        and _natural(record["created_ns"])
+        and _natural(record["payload_length"])
+        and record["payload_codec"] in {Codec.ZSTD.value, Codec.NONE.value}
+        and isinstance(record["payload_sha256"], str)
+        and len(record["payload_sha256"]) == 64
+    )
+    if not ok:
+        msg = "a field has not the type or range of version 1"
+        raise TypeError(msg)
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
+def _natural(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _sha256(data: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(data).digest()

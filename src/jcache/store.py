@@ -1,0 +1,332 @@
+"""The only writer under a root: entries in, entries out, plans executed.
+
+Order of every change, so that no reader and no crash ever meets half an entry:
+
+- put: temporary file, then under the lock: room is made, the sidecar is written, the file renamed into place. A bounded
+  JAX <= 0.11.1 fails on an entry without a sidecar, so the sidecar is there first.
+- remove: under the lock, the entry's file first, then its sidecar. A sidecar alone harms nobody.
+- An entry that is there is never overwritten, as in JAX: equal keys mean equal programs.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from jcache import files
+from jcache.entry import Entry
+from jcache.errors import LedgerUnavailable, UnknownKey
+from jcache.eviction import Plan, Reason, Verdict
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
+from jcache.ledger import Known, Ledger
+from jcache.listing import Listing, read_listing
+from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
+from jcache.occupancy import Occupancy
+from jcache.removal import Removal, remove_tree, removing, set_aside_xla, unlink
+from jcache.serialization import digest
+
+T = TypeVar("T")
+
+_FLUSH_EVERY: Final = 64
+
+
+class Outcome(StrEnum):
+    """What became of a put."""
+
+    STORED = "stored"
+    PRESENT = "present"
+    TOO_LARGE = "too large"
+
+
+class Store:
+    """Reads and writes the entries of a root.
+
+    Args:
+        root: which root.
+        max_bytes: bound of each kind's entries together, as ``jax_compilation_cache_max_size``; None for no bound.
+        lock_timeout: seconds to wait for a directory's lock.
+        waiting: is told, as a sentence, whom we wait for.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        max_bytes: int | None = None,
+        lock_timeout: float = DEFAULT_TIMEOUT,
+        waiting: Callable[[str], None] | None = None,
+    ) -> None:
+        self.root = root
+        self.max_bytes = max_bytes
+        self.ledger = Ledger(root.ledger)
+        self.notices: list[str] = []
+        self._lock_timeout = lock_timeout
+        self._waiting = waiting
+        self._occupancy: dict[Kind, Occupancy] = {}
+        self._news: list[Known] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Writes what has been learnt to the ledger, if it can be written, and closes it."""
+        self._flush()
+        self.ledger.close()
+
+    # -- looking
+
+    def listing(self, kind: Kind) -> Listing:
+        """What lies in a kind's directory.
+
+        Raises:
+            CannotWrite: the directory cannot be read.
+        """
+        directory = self.root.directory(kind)
+        with files.refusal(f"read {directory}"):
+            return read_listing(kind, directory, self.ledger)
+
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
+        """The entries of some kinds, with what the ledger knows of them.
+
+        Args:
+            kinds: which.
+            legacy: whether to count in the entries that only jax <= 0.4.30 reads.
+        """
+        found: list[Entry] = []
+        for kind in kinds:
+            listing = self.listing(kind)
+            some = [*listing.entries(), *(listing.legacy if legacy else ())]
+            found += self.enrich(kind, some)
+        return found
+
+    def enrich(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries of one kind with seconds and pins, as the ledger knows them."""
+        keys = None if len(entries) > 100 else [entry.key for entry in entries]
+        known = self.softly(lambda: self.ledger.known(kind, keys)) or {}
+        if not known:
+            return list(entries)
+        return [_with_known(entry, known.get(entry.key)) for entry in entries]
+
+    def find(self, prefix: str) -> Entry:
+        """The entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
+
+        Raises:
+            UnknownKey: none or several do.
+        """
+        found: list[Entry] = []
+        for kind in Kind:
+            listing = self.listing(kind)
+            keys = listing.columns.keys
+            found += (listing.entry(i) for i in range(len(listing)) if _answers(keys[i], prefix))
+            found += (entry for entry in listing.legacy if _answers(entry.key, prefix))
+        exact = [entry for entry in found if entry.key == prefix]
+        found = exact if exact else found
+        if not found:
+            raise UnknownKey(f"No entry of {self.root.path} has the key or prefix '{prefix}': `jcache ls` lists them.")
+        if len(found) > 1:
+            some = ", ".join(sorted(entry.key for entry in found)[:3])
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
+        return self.enrich(found[0].kind, found)[0]
+
+    def path(self, entry: Entry) -> Path:
+        return self.root.directory(entry.kind) / entry.file_name
+
+    # -- single entries
+
+    def get(self, kind: Kind, key: str) -> bytes | None:
+        """The stored bytes of an entry, None if there is none; marks it as used now, where the root can be written.
+
+        Raises:
+            InvalidValue: not a key.
+            OSError: the file is there but cannot be read.
+        """
+        path = self.root.directory(kind) / (check_key(key) + ENTRY_SUFFIX)
+        try:
+            data = files.read(path)
+        except FileNotFoundError:
+            return None
+        with suppress(OSError):  # a read-only root serves hits as well
+            files.write_recency(path.with_name(key + SIDECAR_SUFFIX), time.time_ns())
+        return data
+
+    def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> Outcome:
+        """Stores an entry unless its key is there already.
+
+        Args:
+            kind: what the bytes are.
+            key: ``<name>-<64 hex>``.
+            data: the bytes to store, as the serialization of the kind gives them.
+            seconds: what building it took.
+            origin: where it comes from, for the ledger.
+
+        Raises:
+            InvalidValue: not a key.
+            CannotWrite: the root is read-only or full; nothing has changed then.
+            Locked: the lock could not be had in time.
+        """
+        if self.max_bytes is not None and len(data) > self.max_bytes:
+            return Outcome.TOO_LARGE
+        directory = self.root.directory(kind)
+        path = directory / (check_key(key) + ENTRY_SUFFIX)
+        with files.refusal(f"store {key} in {directory}"):
+            if os.path.lexists(path):
+                return Outcome.PRESENT
+            directory.mkdir(parents=True, exist_ok=True)
+            temporary = files.stage(directory, data)
+            try:
+                outcome = self._publish(kind, temporary, path, len(data))
+            finally:
+                temporary.unlink(missing_ok=True)
+        if outcome is Outcome.STORED:
+            self._learn(Known(kind, key, digest(data), len(data), seconds, origin))
+        return outcome
+
+    def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
+        key = path.name.removesuffix(ENTRY_SUFFIX)
+        sidecar = path.with_name(key + SIDECAR_SUFFIX)
+        if self.max_bytes is None:
+            files.write_recency(sidecar, time.time_ns())
+            os.replace(temporary, path)
+            return Outcome.STORED
+        with self._locked(kind):
+            if os.path.lexists(path):
+                return Outcome.PRESENT
+            occupancy = self._make_room(kind, size, self.max_bytes)
+            now = time.time_ns()
+            files.write_recency(sidecar, now)
+            os.replace(temporary, path)
+            occupancy.added(key, size, now)
+            occupancy.left_by_us()
+        return Outcome.STORED
+
+    def _make_room(self, kind: Kind, size: int, bound: int) -> Occupancy:
+        directory = self.root.directory(kind)
+        occupancy = self._occupancy.get(kind)
+        if occupancy is None:
+            occupancy = self._occupancy[kind] = Occupancy(kind, directory, self.ledger)
+        occupancy.refresh()
+        if occupancy.bytes + size > bound:
+            pins = self.softly(self.ledger.pins) or set()
+            pinned = {key for of, key in pins if of is kind}
+            for entry in occupancy.victims(bound, size, pinned):
+                unlink(self.root, entry)
+                occupancy.removed(entry.key)
+        return occupancy
+
+    def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
+        """Marks entries as used at a time, softly; returns how many could be."""
+        touched = 0
+        directory = self.root.directory(kind)
+        for key in keys:
+            sidecar = directory / (key + SIDECAR_SUFFIX)
+            with suppress(OSError):
+                if stat.S_ISREG(os.lstat(directory / (key + ENTRY_SUFFIX)).st_mode):
+                    if (files.read_recency(sidecar) or 0) < time_ns:
+                        files.write_recency(sidecar, time_ns)
+                    touched += 1
+        return touched
+
+    # -- many entries
+
+    def execute(self, plan: Plan) -> Removal:
+        """Removes the victims of a plan, in short batches under the lock, but not those used since it was made.
+
+        The entries that stay are given sidecars where they have none, so that a bounded JAX can go on.
+
+        Raises:
+            CannotWrite: the root cannot be changed at all.
+            Locked: the lock could not be had in time.
+        """
+        removal = Removal()
+        for kind in Kind:
+            victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
+            if victims:
+                self._in_batches(kind, removing(self.root, victims, removal))
+            if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
+                removal.adopted += self.adopt(kind)
+        self._occupancy.clear()
+        self.softly(lambda: self.ledger.forget((e.kind, e.key) for e in removal.removed))
+        return removal
+
+    def remove(self, entries: Iterable[Entry]) -> Removal:
+        """Removes entries whatever their use."""
+        return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
+
+    def adopt(self, kind: Kind) -> int:
+        """Makes the sidecars that are missing, from the files' own times; returns how many.
+
+        JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
+        over an unbounded cache after this.
+        """
+        missing = [entry for entry in self.listing(kind).entries() if not entry.sidecar]
+        made: list[Entry] = []
+
+        def making() -> Iterator[None]:
+            for entry in missing:
+                path = self.path(entry).with_name(entry.key + SIDECAR_SUFFIX)
+                if not os.path.lexists(path) and self.path(entry).exists():
+                    files.write_recency(path, entry.created_ns)
+                    made.append(entry)
+                yield
+
+        if missing:
+            with files.refusal(f"make sidecars in {self.root.directory(kind)}"):
+                self._in_batches(kind, making())
+        return len(made)
+
+    def remove_xla(self) -> int:
+        """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
+        directory = self.root.directory(Kind.EXECUTABLES)
+        with files.refusal(f"remove XLA's sub-caches of {directory}"):
+            with self._locked(Kind.EXECUTABLES):
+                aside = list(set_aside_xla(directory))
+            return sum(remove_tree(path) for path in aside)
+
+    # -- locks and the ledger
+
+    def softly(self, action: Callable[[], T]) -> T | None:
+        """What an action on the ledger gives; where it fails, None and a notice: no entry depends on the ledger."""
+        try:
+            return action()
+        except LedgerUnavailable as error:
+            if str(error) not in self.notices:
+                self.notices.append(str(error))
+            return None
+
+    def _locked(self, kind: Kind) -> AbstractContextManager[None]:
+        return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)
+
+    def _in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+        in_batches(self.root.directory(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
+
+    def _learn(self, known: Known) -> None:
+        self._news.append(known)
+        if len(self._news) >= _FLUSH_EVERY:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._news:
+            self.softly(lambda: self.ledger.record(self._news))
+            self._news = []
+
+
+def _with_known(entry: Entry, known: Known | None) -> Entry:
+    if known is None:
+        return entry
+    return entry._replace(seconds=known.seconds, pinned=known.pinned_ns is not None)
+
+
+def _answers(key: str, prefix: str) -> bool:
+    """Whether a prefix, which is not empty, begins the key or its hash."""
+    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
