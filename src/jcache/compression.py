@@ -77,20 +77,22 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
 
     try:
         size = zstandard.frame_content_size(data)
-        if size < 0:
-            size = _measure_zstd(data, limit)
         if size > min(limit, len(data) * _ZSTD_RATIO):  # before anything of that size is allocated
             raise too_large(len(data), limit)
-        if size == 0:  # here zstandard returns early and checks nothing
-            return _empty_zstd(data)
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size, allow_extra_data=False)
+        if size > 0:
+            return zstandard.ZstdDecompressor().decompress(data, max_output_size=size, allow_extra_data=False)
+        return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
         msg = f"A zstd frame that cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
-def _measure_zstd(data: bytes | memoryview, limit: int) -> int:
-    """The content size of a frame that does not declare it, counted without keeping the content."""
+def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
+    """The content of a frame that declares no size, or none; the one-shot call needs a size that is not zero.
+
+    It is counted first and not kept, since ``decompressobj`` knows no bound. The count may be too high: zstandard
+    0.25's reader goes on into a second frame, so where the frame really ends is seen only by the object.
+    """
     import zstandard
 
     size = 0
@@ -99,17 +101,12 @@ def _measure_zstd(data: bytes | memoryview, limit: int) -> int:
             size += len(piece)
             if size > limit:
                 raise too_large(len(data), limit)
-    return size
-
-
-def _empty_zstd(data: bytes | memoryview) -> bytes:
-    import zstandard
-
-    stream = zstandard.ZstdDecompressor().decompressobj()
-    if stream.decompress(data) or not stream.eof or stream.unused_data:
-        msg = "A zstd frame that declares no content but is not an empty frame."
+    stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    content = stream.decompress(data)
+    if not stream.eof or stream.unused_data:
+        msg = "A zstd frame that " + ("has more bytes behind it." if stream.eof else "ends too early.")
         raise DamagedEntry(msg)
-    return b""
+    return content
 
 
 def decompress_zlib(data: bytes, *, limit: int) -> bytes:

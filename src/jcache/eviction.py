@@ -91,17 +91,15 @@ class Plan:
     victims: tuple[Verdict, ...] = ()
     kept: tuple[Verdict, ...] = field(default=(), repr=False)
 
-    @property
-    def freed(self) -> Share:
-        return Share(len(self.victims), sum(v.entry.bytes for v in self.victims))
 
-    def reasons(self, verdicts: Sequence[Verdict]) -> dict[Reason, Share]:
-        """How many entries and bytes each reason accounts for, largest first."""
-        count: Counter[Reason] = Counter(v.reason for v in verdicts)
-        size: Counter[Reason] = Counter()
-        for verdict in verdicts:
-            size[verdict.reason] += verdict.entry.bytes
-        return {reason: Share(n, size[reason]) for reason, n in count.most_common()}
+def reasons(verdicts: Iterable[Verdict]) -> dict[Reason, Share]:
+    """How many entries and bytes each reason accounts for, most entries first."""
+    count: Counter[Reason] = Counter()
+    size: Counter[Reason] = Counter()
+    for entry, reason in verdicts:
+        count[reason] += 1
+        size[reason] += entry.bytes
+    return {reason: Share(n, size[reason]) for reason, n in count.most_common()}
 
 
 class Excess(NamedTuple):

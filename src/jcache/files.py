@@ -6,7 +6,6 @@ or all of the new bytes. Nothing here follows a symbolic link or opens anything 
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +53,7 @@ def publish(path: Path, data: bytes) -> None:
 
 def stage(directory: Path, data: bytes) -> Path:
     """Writes the data to a new temporary file in a directory; `os.replace` it to publish it."""
-    path = directory / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    path = directory / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with open(descriptor, "wb", buffering=0) as file:

@@ -10,8 +10,10 @@ program by itself; the kernel marks it SI_KERNEL, and it is not sent a second ti
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,7 +52,7 @@ class Outcome:
 def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
     """Run a program with this environment and wait until it ends, passing signals on. Main thread only.
 
-    No other thread may run meanwhile: the system would hand it the signals that are blocked here.
+    Another thread that runs meanwhile and blocks nothing would be handed the signals that are meant for the program.
 
     Raises:
         InvalidValue: the command is empty or has a NUL byte.
@@ -59,20 +61,22 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
     """
     if not command or any("\0" in word for word in command):
         raise InvalidValue("Give a command to run after '--', such as: jcache run -- python train.py.")
-    reaped = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
-    if reaped:  # inherited: the kernel would lose the program's exit status
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # A handler, since SIGCHLD may be ignored (inherited): the kernel would then lose the program's exit status.
+    handler = signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
     try:
         started = time.monotonic()
         pid = _spawn(command, env, before)
+        watch = threading.Thread(target=_watch, args=(pid, threading.get_ident()), daemon=True)
+        watch.start()
         status = _wait(pid)
-        return _outcome(status, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        watch.join()
+        return _outcome(status, seconds)
     finally:
         _drop_pending()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if reaped:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL if handler is None else handler)
 
 
 def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[signal.Signals]) -> int:
@@ -86,6 +90,14 @@ def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[
         raise CommandNotFound(f"{command[0]}: there is no such command.") from error
     except OSError as error:
         raise CannotStart(f"{command[0]} cannot be run: {error.strerror}.") from error
+
+
+def _watch(pid: int, waiting: int) -> None:
+    """Tell the waiting thread by SIGCHLD of its own: the process's may have gone to some other thread, and be lost."""
+    if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+        with suppress(ChildProcessError):  # the other SIGCHLD arrived, and the waiting thread was faster
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            signal.pthread_kill(waiting, signal.SIGCHLD)
 
 
 def _wait(pid: int) -> int:

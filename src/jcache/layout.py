@@ -22,13 +22,12 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from jcache.errors import InvalidValue, NoCacheHere
+from jcache.errors import InvalidValue
 
 
 class Kind(StrEnum):
@@ -69,8 +68,8 @@ _JAX_TEMPORARY_PREFIX: Final = "_temp_"  # jax <= 0.4.29 wrote here, then rename
 NAME_LIMIT: Final = 255
 HASH_LENGTH: Final = 64
 
-_DIRECTORY_NAMES: Final = {Kind.EXECUTABLES: "executables", Kind.TRACES: "traces-v1", Kind.GRAPHS: "graphs-v1"}
-_OURS: Final = frozenset({LOCK_NAME, TAG_NAME, STATE_NAME, *_DIRECTORY_NAMES.values()})
+DIRECTORY_NAMES: Final = {Kind.EXECUTABLES: "executables", Kind.TRACES: "traces-v1", Kind.GRAPHS: "graphs-v1"}
+_OURS: Final = frozenset({LOCK_NAME, TAG_NAME, STATE_NAME, *DIRECTORY_NAMES.values()})
 _HEX: Final = "0123456789abcdef"
 _LEGACY = re.compile(r"(?:[^/]+-)?[0-9a-f]{64}")
 
@@ -142,11 +141,11 @@ class Root:
         """Where the entries of a kind lie; it need not exist."""
         if self.plain and kind is Kind.EXECUTABLES:
             return self.path
-        return self.path / _DIRECTORY_NAMES[kind]
+        return self.path / DIRECTORY_NAMES[kind]
 
     @property
     def state(self) -> Path:
-        """jcache's own directory; deleting it loses history and digests, never an entry."""
+        """Directory of jcache itself; deleting it loses history and digests, never an entry."""
         return self.path / STATE_NAME
 
     @property
@@ -156,114 +155,3 @@ class Root:
     @property
     def runs(self) -> Path:
         return self.state / "runs"
-
-
-def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
-    """The path to administer: explicit, else ``$JCACHE_DIR``, else ``$JAX_COMPILATION_CACHE_DIR``, else the default.
-
-    ``~`` is expanded; the path is made absolute without resolving symbolic links. Where the path is the
-    ``executables`` directory of a jcache root, as ``JAX_COMPILATION_CACHE_DIR`` is under `jcache run`, that root is
-    meant.
-
-    Raises:
-        InvalidValue: the path is empty.
-        NoCacheHere: it is the address of a remote store.
-    """
-    text, source = explicit, "--root"
-    if text is None:
-        for source in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
-            text = environment.get(source) or None
-            if text is not None:
-                break
-    if text is None:
-        from platformdirs import user_cache_path
-
-        return user_cache_path("jcache")
-    if not text or "\0" in text:
-        raise InvalidValue(f"{source} is {'empty' if not text else 'no path'}: name a cache directory.")
-    if "://" in text:
-        raise NoCacheHere(f"{text} ({source}) is a remote address: jcache administers local directories.")
-    path = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100,PTH111  Path.resolve would follow links
-    if path.name == _DIRECTORY_NAMES[Kind.EXECUTABLES] and (path.parent / TAG_NAME).is_file():
-        return path.parent
-    return path
-
-
-def open_root(path: Path) -> Root:
-    """The root at a path.
-
-    Raises:
-        NoCacheHere: there is nothing, no directory, or a directory that holds no cache.
-    """
-    if (path / TAG_NAME).is_file() and _is_directory(path / _DIRECTORY_NAMES[Kind.EXECUTABLES]):
-        return Root(path, plain=False)
-    try:
-        names = _sample(path)
-    except FileNotFoundError:
-        raise NoCacheHere(
-            f"There is no cache at {path}: run a program with `jcache run -- CMD` to make one, or name another --root."
-        ) from None
-    except NotADirectoryError:
-        raise NoCacheHere(f"{path} is not a directory: name a jcache root or a JAX cache directory.") from None
-    except OSError as error:
-        raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another --root.") from None
-    if names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS, Member.OURS}:
-        native = _is_directory(path / _DIRECTORY_NAMES[Kind.EXECUTABLES]) and Member.ENTRY not in names
-        return Root(path, plain=not native)
-    what = "is empty" if not names else "is neither a jcache root nor a JAX cache directory"
-    raise NoCacheHere(f"{path} {what}: run a program with `jcache run --root {path} -- CMD`, or name another --root.")
-
-
-def _is_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _sample(path: Path) -> set[Member]:
-    """The kinds of names in a directory, read only until an entry is seen."""
-    seen: set[Member] = set()
-    with os.scandir(path) as listing:
-        for item in listing:
-            seen.add(_evidence(item, path))
-            if Member.ENTRY in seen:
-                break
-    return seen
-
-
-def _evidence(item: "os.DirEntry[str]", path: Path) -> Member:
-    """What one name says about its directory being a cache: an ``executables`` of somebody else says nothing."""
-    what, _ = member(item.name)
-    if what in (Member.ENTRY, Member.LEGACY) and not item.is_file(follow_symlinks=False):
-        return Member.UNKNOWN
-    if what is Member.OURS and item.name in (*_DIRECTORY_NAMES.values(), TAG_NAME):
-        if item.name == TAG_NAME or not item.is_dir(follow_symlinks=False):
-            return Member.UNKNOWN
-        with os.scandir(path / item.name) as inside:
-            ours = any(member(i.name)[0] is not Member.UNKNOWN for i in inside)
-        return Member.OURS if ours else Member.UNKNOWN
-    return what
-
-
-def create_root(path: Path, *, plain: bool = False) -> Root:
-    """The root at a path, made if there is none.
-
-    Args:
-        path: where.
-        plain: make a plain JAX directory, as ``JAX_COMPILATION_CACHE_DIR`` asks for.
-
-    Raises:
-        NoCacheHere: the path holds something else; a cache is not mixed with other people's files.
-        CannotWrite: it cannot be made.
-    """
-    try:
-        return open_root(path)
-    except NoCacheHere:
-        if path.is_dir() and any(path.iterdir()) or path.exists() and not path.is_dir():
-            raise
-    from jcache.files import refusal
-
-    root = Root(path, plain=plain)
-    with refusal(f"make a root at {path}"):
-        root.directory(Kind.EXECUTABLES).mkdir(parents=True, exist_ok=True)
-        if not plain:
-            (path / TAG_NAME).write_text(TAG_TEXT)
-    return root

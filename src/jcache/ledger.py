@@ -1,27 +1,23 @@
 """What jcache has learnt about entries: digests, build seconds, origin, pins; and the runs it has watched.
 
-The ledger is an SQLite file in ``.jcache/``. It is never needed to serve an entry and is rebuilt when lost:
-
-- absent: reading gives nothing, writing makes it;
-- damaged: set aside as ``ledger.sqlite3.damaged-<time>`` by the next writer, and begun anew;
-- busy for over ``busy_timeout`` seconds, read-only, on a full disk, or made by a newer jcache: `LedgerUnavailable`;
-- on a file system without POSIX locks: SQLite's lock files (``unix-dotfile``) are used instead.
-
-A rollback journal and not a write-ahead log: the latter needs shared memory, which network file systems lack.
+The ledger is an SQLite file in ``.jcache/``. It is never needed to serve an entry: an absent one reads as empty, and
+what can go wrong with it otherwise is a `LedgerUnavailable` (see `jcache.database`).
 """
 
 import os
-import sqlite3
 import time
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
+
+if TYPE_CHECKING:
+    import sqlite3
 
 SCHEMA_VERSION: Final = 1
 _SCHEMA: Final = """
@@ -89,6 +85,7 @@ class Ledger:
         if self._database:
             self._database.close()
         self._database = None
+        self._writable = False
 
     # -- entries
 
@@ -188,89 +185,33 @@ class Ledger:
         except LedgerUnavailable:
             return
 
-    # -- opening
+    # -- opening; SQLite is imported only where there is, or will be, a ledger
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        with self._errors("read"):
-            if self._database is None and self._path.exists():
-                self._database = self._open("ro")
+    def _reading(self) -> "Iterator[sqlite3.Connection | None]":
+        if self._database is None and not self._path.exists():
+            yield None
+            return
+        from jcache import database
+
+        with database.failures(self._path, "read", self.close):
+            if self._database is None:
+                self._database = database.open_for_reading(self._path, self._busy_timeout, SCHEMA_VERSION)
             yield self._database
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._errors("write"):
+    def _writing(self) -> "Iterator[sqlite3.Connection]":
+        from jcache import database
+
+        with database.failures(self._path, "write", self.close):
             if not self._writable:
                 self.close()
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._database = self._open_writable()
+                self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, _SCHEMA)
                 self._writable = True
-            assert self._database is not None
+            assert self._database is not None  # noqa: S101  writable means open
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
                 yield self._database
-
-    def _open_writable(self) -> sqlite3.Connection:
-        try:
-            return self._open("rwc")
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                raise
-        os.replace(self._path, self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}"))
-        self._path.with_name(self._path.name + "-journal").unlink(missing_ok=True)
-        return self._open("rwc")
-
-    def _open(self, mode: str) -> sqlite3.Connection:
-        try:
-            return self._connect(mode, "")
-        except sqlite3.OperationalError as error:
-            if "locking protocol" not in str(error) and "disk I/O error" not in str(error):
-                raise
-            return self._connect(mode, "&vfs=unix-dotfile")
-
-    def _connect(self, mode: str, more: str) -> sqlite3.Connection:
-        uri = f"{self._path.as_uri()}?mode={mode}{more}"
-        database = sqlite3.connect(
-            uri, uri=True, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
-        )
-        try:
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise LedgerUnavailable(f"{self._path} was made by a newer jcache: upgrade jcache to read it.")
-            if mode != "ro":
-                database.execute("PRAGMA synchronous = NORMAL")
-                if version == 0:
-                    _create(database)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    @contextmanager
-    def _errors(self, verb: str) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            damaged = isinstance(error, sqlite3.Error) and _is_damage(error)
-            self.close()
-            self._writable = False
-            reason = "it is damaged; the next `jcache run` or `jcache pin` begins it anew" if damaged else str(error)
-            raise LedgerUnavailable(f"Cannot {verb} the ledger {self._path}: {reason}.") from error
-
-
-def _create(database: sqlite3.Connection) -> None:
-    database.execute("BEGIN EXCLUSIVE")
-    if database.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody else made it while we waited
-        for statement in _SCHEMA.split(";"):
-            database.execute(statement)
-        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    database.execute("COMMIT")
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or (
-        "no such table" in str(error) or "no such column" in str(error)
-    )
 
 
 def _text(path: str) -> str:

@@ -243,7 +243,15 @@ def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> No
             continue
         if what is Member.LEGACY and stat.S_ISREG(status.st_mode):
             listing.legacy.append(
-                Entry(listing.kind, key, status.st_size, status.st_mtime_ns, status.st_mtime_ns, False, legacy=True)
+                Entry(
+                    listing.kind,
+                    key,
+                    status.st_size,
+                    status.st_mtime_ns,
+                    status.st_mtime_ns,
+                    sidecar=False,
+                    legacy=True,
+                )
             )
         elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
             listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))

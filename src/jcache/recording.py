@@ -170,7 +170,9 @@ def _end_of_compile(recording: Recording, thread: _Thread, function: str | None,
 
 
 def _finish(recording: Recording, request: _Request, seconds: float | None) -> None:
-    request.settle(NOT_STORED, "JAX did not say why" if seconds is not None else "the program ended while compiling it")
+    if seconds is None:  # jax 0.4.31 announces no end of a compilation that raises
+        request.settle(NOT_STORED, "its compilation failed, or the program ended meanwhile")
+    request.settle(NOT_STORED, "its compilation failed, or JAX gave no reason")
     outcome = request.outcome or NOT_STORED
     if outcome == STORED and request.unreadable:
         request.reason = request.unreadable
@@ -204,7 +206,7 @@ def _no_key(request: _Request, line: dict[str, Any]) -> None:
 
 def _no_directory(request: _Request, line: dict[str, Any]) -> None:
     del line
-    request.settle(BYPASSED, "no cache directory is set")
+    request.settle(BYPASSED, request.unreadable or "there is no usable cache directory")
 
 
 def _no_runtime(request: _Request, line: dict[str, Any]) -> None:
@@ -239,7 +241,7 @@ def _writing(request: _Request, line: dict[str, Any]) -> None:
 
 
 def _unreadable(request: _Request, line: dict[str, Any]) -> None:
-    request.unreadable = f"the entry could not be read: {_cause(line)}"
+    request.unreadable = f"the cache could not be read: {_cause(line)}"
 
 
 def _write_failed(request: _Request, line: dict[str, Any]) -> None:

@@ -28,7 +28,6 @@ from jcache.listing import Listing, read_listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
 from jcache.occupancy import Occupancy
 from jcache.removal import Removal, remove_tree, removing, set_aside_xla, unlink
-from jcache.serialization import digest
 
 T = TypeVar("T")
 
@@ -189,6 +188,8 @@ class Store:
             finally:
                 temporary.unlink(missing_ok=True)
         if outcome is Outcome.STORED:
+            from jcache.serialization import digest
+
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin))
         return outcome
 

@@ -11,7 +11,6 @@ A bare ``m`` is refused as an age, since it could be minutes or months. A month 
 
 import re
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Final
 
 from jcache.errors import InvalidValue
@@ -40,7 +39,7 @@ def parse_size(text: str) -> int:
     unit = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not a size: write bytes or a number with a unit, such as 20GiB, 20GB or 20G.")
-    return int(Fraction(match[1]) * unit)
+    return _times(match[1], unit)
 
 
 def parse_age(text: str) -> int:
@@ -55,7 +54,13 @@ def parse_age(text: str) -> int:
     unit = _AGE_UNITS.get(match[2]) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not an age: write a number and one of s, min, h, d, w, mo, y, such as 30d.")
-    return int(Fraction(match[1]) * unit * NANOSECONDS)
+    return _times(match[1], unit * NANOSECONDS)
+
+
+def _times(number: str, unit: int) -> int:
+    """Exactly number x unit, rounded down."""
+    whole, _, decimals = number.partition(".")
+    return int(whole + decimals) * unit // int(10 ** len(decimals))
 
 
 def format_size(count: int) -> str:

@@ -20,8 +20,8 @@ Every failure in here is silent: a recorder that harms or even disturbs the prog
 broad ``except Exception`` clauses below pass.
 """
 
-# ruff: noqa: BLE001, S110, B905, PLC0415, PTH100, PTH110, PTH118, PTH120
-# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip. PTH, PLC0415: pathlib takes 5 ms to import.
+# ruff: noqa: BLE001, S110, B905, PTH100, PTH110, PTH118, PTH120
+# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip. PTH: pathlib takes 5 ms to import.
 
 import os
 import sys
@@ -194,7 +194,7 @@ class _LoggerTap:
         self._logger.error(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
 
     # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
-    __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)  # type: ignore[assignment]
+    __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)
 
 
 class _WarningsTap:
@@ -308,7 +308,7 @@ def _start() -> None:
         sys.path_importer_cache.pop(_HERE, None)
         if _log_dir and not any(hasattr(finder, "jcache_recorder") for finder in sys.meta_path):
             _attach()  # a .pth file may have imported JAX already
-            sys.meta_path.insert(0, _Hook)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, _Hook)
     except Exception:
         pass
     del sys.modules["sitecustomize"]

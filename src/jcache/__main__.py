@@ -1,0 +1,5 @@
+"""``python -m jcache`` is ``jcache``."""
+
+from jcache.cli import main
+
+main()

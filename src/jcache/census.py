@@ -1,0 +1,148 @@
+"""What a root holds, in numbers: what `jcache info` shows."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from jcache.entry import Neighbour
+from jcache.files import RECENCY_BYTES, tree_size
+from jcache.layout import LOCK_NAME, Kind, Member, Root, member
+from jcache.listing import Listing
+from jcache.store import Store
+
+_NAMES_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KindCensus:
+    """The entries of one kind.
+
+    Attributes:
+        entries: how many.
+        bytes: of their files, without sidecars, as JAX counts against its bound.
+        sidecars: how many have one.
+        oldest_ns: the longest unused one's last use, nanoseconds since 1970; None without entries.
+        newest_ns: the most recent use.
+        cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
+    """
+
+    entries: int
+    bytes: int
+    sidecars: int
+    oldest_ns: int | None
+    newest_ns: int | None
+    cap: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What lies beside the entries, of one sort: so many files, so many bytes, the first names."""
+
+    files: int = 0
+    bytes: int = 0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """A root in numbers.
+
+    Attributes:
+        root: which.
+        kinds: its entries.
+        neighbours: what lies beside them: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries),
+            ``orphans`` (sidecars without an entry), ``temporary``, ``unknown`` and ``state`` (jcache's own).
+        total_bytes: of all kinds and neighbours; unknown directories are not entered and count nothing.
+        disk_bytes: size of the file system.
+        disk_free_bytes: what is free on it.
+    """
+
+    root: Root
+    kinds: dict[Kind, KindCensus]
+    neighbours: dict[str, Group]
+    total_bytes: int
+    disk_bytes: int
+    disk_free_bytes: int
+
+    @property
+    def health(self) -> str:
+        """One line: what deserves attention first, and the command for it; ``ok`` otherwise."""
+        for kind, counted in self.kinds.items():
+            bounded = counted.cap is not None or (self.root.directory(kind) / LOCK_NAME).exists()
+            if bounded and (missing := counted.entries - counted.sidecars):
+                return (
+                    f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
+                    "jax <= 0.11.1; the next `jcache prune` makes them"
+                )
+        blocking = [name for name in self.neighbours["unknown"].names if name.endswith("-cache")]
+        if blocking:
+            return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
+        if legacy := self.neighbours["legacy"].files:
+            return f"{legacy} entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
+        return "ok"
+
+
+def take_census(store: Store, environment: Mapping[str, str]) -> Census:
+    """Counts what a root holds.
+
+    Args:
+        store: of the root.
+        environment: ``JAX_COMPILATION_CACHE_MAX_SIZE`` in it is the cap.
+
+    Raises:
+        CannotWrite: a directory of the root cannot be read.
+    """
+    listings = {kind: store.listing(kind) for kind in Kind}
+    kinds = {kind: _count(listing, _cap(environment)) for kind, listing in listings.items()}
+    neighbours = _group(listings.values(), store.root)
+    disk = shutil.disk_usage(store.root.path)
+    total = sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values())
+    return Census(store.root, kinds, neighbours, total, disk.total, disk.free)
+
+
+def _count(listing: Listing, cap: int | None) -> KindCensus:
+    recency = listing.columns.recency
+    return KindCensus(
+        entries=len(listing),
+        bytes=listing.bytes,
+        sidecars=listing.sidecars,
+        oldest_ns=min(recency, default=None),
+        newest_ns=max(recency, default=None),
+        cap=cap,
+    )
+
+
+def _cap(environment: Mapping[str, str]) -> int | None:
+    text = environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "")
+    return int(text) if text.isascii() and text.isdigit() else None  # JAX's -1, no bound, is no cap either
+
+
+def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
+    found: dict[str, list[Neighbour]] = {
+        name: [] for name in ("autotune", "kernels", "legacy", "sidecars", "orphans", "temporary", "unknown", "state")
+    }
+    for listing in listings:
+        found["sidecars"].append(Neighbour("", Member.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
+        found["legacy"] += (Neighbour(e.key, Member.LEGACY, 1, e.bytes) for e in listing.legacy)
+        for neighbour in listing.neighbours:
+            found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
+    if not root.plain:
+        found["unknown"] += _beside(root)
+    found["state"].append(Neighbour("", Member.OURS, *tree_size(root.state)))
+    return {name: _sum(some) for name, some in found.items()}
+
+
+def _beside(root: Root) -> Iterable[Neighbour]:
+    """What is not ours in the top directory of a root that jcache made."""
+    with os.scandir(root.path) as listing:
+        for item in listing:
+            if member(item.name)[0] is not Member.OURS:
+                regular = item.is_file(follow_symlinks=False)
+                yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
+
+
+def _sum(some: list[Neighbour]) -> Group:
+    names = sorted(neighbour.name for neighbour in some if neighbour.name)[:_NAMES_SHOWN]
+    return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

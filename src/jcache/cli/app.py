@@ -1,0 +1,154 @@
+"""The table of commands, and how a failure becomes one sentence and an exit code.
+
+    0 done · 1 failed, or findings · 2 usage · 3 partly done · 10 no cache there · 11 locked · 12 untrusted ·
+    130 interrupted; `jcache run` passes on the exit code of its program, 126 and 127 if that cannot be started
+
+A command's module is imported when the command is called: start-up is most of what `jcache info` takes.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Annotated, Any, Final, ParamSpec
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from jcache import __version__
+from jcache.errors import JcacheError
+
+P = ParamSpec("P")
+
+INTERRUPTED: Final = 130
+COMMANDS: Final = {
+    "info": "jcache.cli.info",
+    "stats": "jcache.cli.stats",
+    "ls": "jcache.cli.ls",
+    "show": "jcache.cli.show",
+    "du": "jcache.cli.du",
+    "prune": "jcache.cli.prune",
+    "clear": "jcache.cli.clear",
+    "pin": "jcache.cli.pin",
+    "unpin": "jcache.cli.pin",
+    "run": "jcache.cli.run",
+    "env": "jcache.cli.env",
+    "dir": "jcache.cli.env",
+    "completion": "jcache.cli.completion",
+}
+_FUNCTIONS: Final = {"dir": "dir_"}  # a name that would hide a builtin
+_CONTEXTS: Final[dict[str, dict[str, Any]]] = {
+    # what follows the program's name is the program's, even if it looks like an option of ours
+    "run": {"allow_interspersed_args": False},
+}
+
+
+class _AsGiven:
+    """Takes a parameter's text as it is. Every parameter of ours is text or a flag and is read by `jcache.units` & co.
+
+    Typer 0.29 converts with pydantic, whose import takes longer than the whole of `jcache info`; Typer before it has
+    no such attribute and does not look at ours.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401  Typer's signature
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        return value
+
+
+def _without_conversion(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        parameter._runtime_param = _AsGiven()
+    return parameters
+
+
+class Command(TyperCommand):
+    """A command whose parameters are taken as given."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  Typer's context, or Click's before 0.26
+        return _without_conversion(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is asked for."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
+        return _without_conversion(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(importlib.import_module(COMMANDS[cmd_name]), _FUNCTIONS.get(cmd_name, cmd_name))
+        one = typer.Typer(add_completion=False)
+        one.command(cmd_name, cls=Command, context_settings=_CONTEXTS.get(cmd_name))(_guarded(function))
+        return typer.main.get_command(one)
+
+
+app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jcache {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: jcache info")
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """See, bound, check and ship the on-disk caches of JAX programs."""
+
+
+def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
+    """The command, with its errors printed as sentences and its result as exit code."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        from jcache.cli import output
+
+        try:
+            code = function(*args, **kwargs)
+            sys.stdout.flush()
+        except JcacheError as error:
+            output.error(str(error))
+            code = error.exit_code
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        except BrokenPipeError:
+            # The reader, `head` perhaps, has enough. Python would try to flush once more at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        except OSError as error:
+            output.error(f"{error.filename or 'The system'}: {error.strerror or error}.")
+            code = 1
+        raise typer.Exit(code or 0)
+
+    return guarded
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        app(list(arguments), prog_name="jcache")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def command_names() -> Iterable[str]:
+    """All commands, in the order of the help."""
+    return tuple(COMMANDS)

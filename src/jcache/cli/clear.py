@@ -1,0 +1,58 @@
+"""`jcache clear`: removes everything of a kind, or of all."""
+
+from typing import Annotated
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.options import (
+    DryRunOption,
+    JsonOption,
+    QuietOption,
+    RootOption,
+    VerboseOption,
+    XlaOption,
+    complete_kinds,
+    kinds_of,
+    open_store,
+)
+from jcache.cli.removal_report import carry_out
+from jcache.errors import InvalidValue
+from jcache.eviction import everything
+from jcache.units import format_size
+
+
+def clear(
+    kinds: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KIND]...",
+            help="executables, traces or graphs; all of them by default.",
+            autocompletion=complete_kinds,
+        ),
+    ] = None,
+    root: RootOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    legacy: Annotated[bool, typer.Option("--legacy", help="Also entries that only jax ≤ 0.4.30 reads.")] = False,
+    xla: XlaOption = False,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Remove all entries of a kind, or of all kinds, but pinned ones. Asks on a terminal, needs --yes elsewhere.
+
+    Example: jcache clear executables --yes
+    """
+    chosen = kinds_of(kinds)
+    with open_store(root) as store:
+        decided = everything(store.entries(chosen, legacy=True), legacy=legacy)
+        if not (yes or dry_run) and (decided.victims or xla):
+            size = format_size(sum(verdict.entry.bytes for verdict in decided.victims))
+            question = f"Remove {len(decided.victims):,} entries ({size}) of {store.root.path}?"
+            if not output.is_terminal():
+                raise InvalidValue(f"clear would remove {len(decided.victims):,} entries ({size}): confirm with --yes.")
+            if not output.confirm(question):
+                output.message("Nothing was removed.")
+                return 1
+        return carry_out(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)

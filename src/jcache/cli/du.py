@@ -1,0 +1,106 @@
+"""`jcache du`: who takes the space."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from jcache import files
+from jcache.cli import output
+from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
+from jcache.entry import Entry
+from jcache.errors import DamagedEntry, InvalidValue
+from jcache.layout import Kind
+from jcache.ledger import Known
+from jcache.store import Store
+from jcache.units import format_size
+
+GROUPINGS: Final = ("function", "kind", "device", "jaxlib", "run")
+_UNKNOWN: Final = "unknown"
+
+
+def complete_groupings(incomplete: str) -> list[str]:
+    """What bytes can be counted by."""
+    return [name for name in GROUPINGS if name.startswith(incomplete)]
+
+
+def du(
+    root: RootOption = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="WHAT", help=", ".join(GROUPINGS), autocompletion=complete_groupings)
+    ] = "function",
+    kind: KindsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show the bytes of entries by function, kind, device, jaxlib or run. What an entry does not tell is `unknown`.
+
+    Example: jcache du --by device
+    """
+    if by not in GROUPINGS:
+        raise InvalidValue(f"'{by}' is nothing to count bytes by: choose from {', '.join(GROUPINGS)}.")
+    with open_store(root) as store:
+        entries = store.entries(kinds_of(kind), legacy=True)
+        group = _grouping(store, by, entries)
+        count: Counter[str] = Counter()
+        size: Counter[str] = Counter()
+        for entry in output.progress(entries, "reading entries") if by == "device" else entries:
+            name = group(entry)
+            count[name] += 1
+            size[name] += entry.bytes
+        if json:
+            groups = [{"name": n, "entries": count[n], "bytes": b} for n, b in size.most_common()]
+            output.as_json(
+                {"root": str(store.root.path), "by": by, "groups": groups, "total_bytes": sum(size.values())}
+            )
+        else:
+            _render(by, count, size, quiet=quiet)
+        for notice in store.notices:
+            output.warning(notice)
+
+
+def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entry], str]:
+    if by == "function":
+        return lambda entry: entry.name or _UNKNOWN
+    if by == "kind":
+        return lambda entry: entry.kind
+    if by == "device":
+        return lambda entry: _device(store, entry)
+    known = {kind: _known(store, kind) for kind in {entry.kind for entry in entries}}
+
+    def learnt(entry: Entry) -> str:
+        row = known[entry.kind].get(entry.key)
+        return (row and (row.jaxlib if by == "jaxlib" else row.run)) or _UNKNOWN
+
+    return learnt
+
+
+def _known(store: Store, kind: Kind) -> dict[str, Known]:
+    return store.softly(lambda: store.ledger.known(kind)) or {}
+
+
+def _device(store: Store, entry: Entry) -> str:
+    """Platform and model of the device that an executable is for."""
+    from jcache.inspection import inspect
+
+    if entry.kind is not Kind.EXECUTABLES:
+        return _UNKNOWN
+    try:
+        found = inspect(files.read(store.path(entry)))
+    except (OSError, DamagedEntry):
+        return _UNKNOWN
+    model = found.compute_capability or (found.cpu_name if found.platform == "cpu" else None)
+    return " ".join(part for part in (found.platform, model) if part) or _UNKNOWN
+
+
+def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool) -> None:
+    total = sum(size.values())
+    if not quiet:
+        columns = [(by, "fold"), ("entries", "right"), ("bytes", "right"), ("share", "right")]
+        rows = [
+            (output.plain(name), f"{count[name]:,}", format_size(b), f"{b / total:.0%}" if total else "–")
+            for name, b in size.most_common()
+        ]
+        output.rich(output.table(columns, rows), "")
+    output.data(f"{format_size(total)} in {sum(count.values()):,} entries")

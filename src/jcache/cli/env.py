@@ -1,0 +1,85 @@
+"""`jcache env` and `jcache dir`: a root for scripts."""
+
+import os
+import shlex
+from typing import Annotated, Final
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.options import JsonOption, RootOption, complete_kinds
+from jcache.errors import InvalidValue, NoCacheHere
+from jcache.layout import Kind, Root, parse_kind
+from jcache.roots import choose_path, open_root
+from jcache.runs import settings
+
+_FORMATS: Final = ("sh", "fish", "powershell")
+
+
+def complete_formats(incomplete: str) -> list[str]:
+    """Shells whose assignments can be printed."""
+    return [name for name in _FORMATS if name.startswith(incomplete)]
+
+
+def env(
+    root: RootOption = None,
+    shell: Annotated[
+        str, typer.Option("--shell", metavar="SHELL", help="sh, fish or powershell.", autocompletion=complete_formats)
+    ] = "sh",
+    json: JsonOption = False,
+) -> None:
+    """Print the environment that makes any JAX program use a root, as `jcache run` sets it.
+
+    Example: eval "$(jcache env)"
+    """
+    if shell not in _FORMATS:
+        raise InvalidValue(f"'{shell}' is not a shell jcache writes for: choose from {', '.join(_FORMATS)}.")
+    chosen = _root(root)
+    wanted = settings(chosen.directory(Kind.EXECUTABLES), os.environ)
+    if json:
+        output.as_json({"root": str(chosen.path), "environment": wanted})
+        return
+    for name, value in wanted.items():
+        output.data(_assignment(shell, name, value))
+
+
+def dir_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KIND]", help="executables, traces or graphs; the root by default.", autocompletion=complete_kinds
+        ),
+    ] = None,
+    root: RootOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the path of a root, or of where the entries of a kind lie. It need not exist.
+
+    Example: du -sh "$(jcache dir executables)"
+    """
+    chosen = _root(root)
+    path = chosen.path if kind is None else chosen.directory(parse_kind(kind))
+    if json:
+        output.as_json({"root": str(chosen.path), "path": str(path)})
+    else:
+        output.data(str(path))
+
+
+def _root(explicit: str | None) -> Root:
+    """The root as it is, or as `jcache run` would make it."""
+    path = choose_path(explicit, os.environ)
+    try:
+        return open_root(path)
+    except NoCacheHere:
+        plain = (
+            explicit is None and not os.environ.get("JCACHE_DIR") and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+        )
+        return Root(path, plain=plain)
+
+
+def _assignment(shell: str, name: str, value: str) -> str:
+    if shell == "fish":
+        return f"set -gx {name} '" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if shell == "powershell":
+        return f"$env:{name} = '" + value.replace("'", "''") + "'"
+    return f"export {name}={shlex.quote(value)}"

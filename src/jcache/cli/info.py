@@ -1,0 +1,133 @@
+"""`jcache info`: what a root holds, at a glance."""
+
+import os
+import time
+from typing import Any
+
+from jcache.census import Census, Group, KindCensus, take_census
+from jcache.cli import output
+from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.units import format_age, format_size, rfc3339
+
+_LABELS = {
+    "autotune": "XLA autotune cache",
+    "kernels": "XLA kernel cache",
+    "legacy": "legacy entries (jax ≤ 0.4.30)",
+    "orphans": "sidecars without an entry",
+    "temporary": "temporary files",
+    "unknown": "unknown files",
+}
+_SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
+
+
+def info(
+    root: RootOption = None, json: JsonOption = False, quiet: QuietOption = False, verbose: VerboseOption = False
+) -> None:
+    """Show how many entries of each kind a root holds, their bytes and last use, and what lies beside them.
+
+    Example: jcache info --root ~/.cache/jax
+    """
+    with open_store(root) as store:
+        census = take_census(store, os.environ)
+        if json:
+            output.as_json(_as_json(census))
+        elif quiet:
+            output.data(format_size(census.total_bytes))
+        else:
+            _render(census, verbose)
+        for notice in store.notices:
+            output.warning(notice)
+
+
+def _as_json(census: Census) -> dict[str, Any]:
+    return {
+        "root": str(census.root.path),
+        "layout": "jax" if census.root.plain else "jcache",
+        "kinds": {kind: _kind_json(counted) for kind, counted in census.kinds.items()},
+        "neighbours": {
+            name: {"files": group.files, "bytes": group.bytes, "names": list(group.names)}
+            for name, group in census.neighbours.items()
+        },
+        "total_bytes": census.total_bytes,
+        "disk": {"bytes": census.disk_bytes, "free_bytes": census.disk_free_bytes},
+        "health": census.health,
+    }
+
+
+def _kind_json(kind: KindCensus) -> dict[str, Any]:
+    return {
+        "entries": kind.entries,
+        "bytes": kind.bytes,
+        "oldest_use": None if kind.oldest_ns is None else rfc3339(kind.oldest_ns),
+        "newest_use": None if kind.newest_ns is None else rfc3339(kind.newest_ns),
+        "max_bytes": kind.cap,
+    }
+
+
+def _render(census: Census, verbose: bool) -> None:
+    layout = "a JAX cache directory" if census.root.plain else "a jcache root"
+    output.rich(output.plain(f"{census.root.path}  ({layout})"), "")
+    columns = [
+        ("kind", "left"),
+        ("entries", "right"),
+        ("bytes", "right"),
+        ("last use", "right"),
+        ("oldest use", "right"),
+    ]
+    now = time.time_ns()
+    rows = [_row(kind, counted, now) for kind, counted in census.kinds.items()]
+    output.rich(output.table(columns, rows))
+    beside = [
+        (label, str(group.files), format_size(group.bytes), _names(group, verbose))
+        for name, label in _LABELS.items()
+        if (group := census.neighbours[name]).files
+    ]
+    if beside:
+        output.rich(
+            "",
+            "Beside them:",
+            output.table([("", "left"), ("", "right"), ("", "right"), ("", "fold")], beside, lines=False),
+        )
+    output.rich("", *_bars(census), f"health  {census.health}")
+
+
+def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:
+    def ago(time_ns: int | None) -> str:
+        if time_ns is None:
+            return "–"
+        age = format_age(now - time_ns)
+        return f"{age} ago" if not age.startswith("in ") else age
+
+    return kind, f"{counted.entries:,}", format_size(counted.bytes), ago(counted.newest_ns), ago(counted.oldest_ns)
+
+
+def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401
+    shown = group.names if verbose else group.names[:3]
+    more = f", … ({group.files - len(shown)} more)" if group.files > len(shown) and shown else ""
+    return output.plain(", ".join(shown) + more)
+
+
+def _bars(census: Census) -> list[Any]:
+    """How full the cap is, where there is one, and the disk."""
+    bars = [
+        _bar(f"cap     {kind}", counted.bytes, counted.cap)
+        for kind, counted in census.kinds.items()
+        if counted.cap and counted.entries
+    ]
+    if not bars:
+        used = census.disk_bytes - census.disk_free_bytes
+        bars.append(_bar("disk   ", used, census.disk_bytes, f"this cache {format_size(census.total_bytes)}"))
+    return bars
+
+
+def _bar(label: str, part: int, whole: int, note: str = "") -> Any:  # noqa: ANN401
+    from rich.text import Text
+
+    share = part / max(whole, 1)
+    width = 24
+    filled = min(width, round(share * width))
+    colour = next(colour for limit, colour in _SHADES if share < limit)
+    text = Text(f"{label} ")
+    text.append("━" * filled, style=colour).append("━" * (width - filled), style="dim")
+    text.append(f"  {format_size(part)} of {format_size(whole)} used ({share:.0%})" + (f"; {note}" if note else ""))
+    return text

@@ -1,0 +1,144 @@
+"""`jcache ls`: the entries."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.options import (
+    JsonOption,
+    KindsOption,
+    RootOption,
+    kinds_of,
+    open_store,
+    whole_number,
+)
+from jcache.entry import Entry
+from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
+from jcache.selection import Selection, select
+from jcache.units import format_age, format_seconds, format_size, rfc3339
+
+
+def complete_filters(incomplete: str) -> list[str]:
+    """A field, then the operators behind it."""
+    if incomplete in FIELDS:
+        return [incomplete + sign for sign in OPERATORS]
+    return [field for field in FIELDS if field.startswith(incomplete)]
+
+
+def complete_sorts(incomplete: str) -> list[str]:
+    """A field, or a field and a direction."""
+    some = [*FIELDS, *(f"{field}:{way}" for field in FIELDS for way in ("asc", "desc"))]
+    return [text for text in some if text.startswith(incomplete)]
+
+
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="FILTER",
+        help=f"Only entries for which this holds: one of {', '.join(FIELDS)}, one of {' '.join(OPERATORS)}, a value, "
+        "such as 'size>100MB' or 'used>30d'; may be repeated.",
+        autocompletion=complete_filters,
+    ),
+]
+
+
+def ls(
+    root: RootOption = None,
+    kind: KindsOption = None,
+    filter: FilterOption = None,  # noqa: A002
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort", metavar="FIELD[:asc|desc]", help="Order; used, by default.", autocompletion=complete_sorts
+        ),
+    ] = None,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="At most so many.")] = None,
+    legacy: Annotated[bool, typer.Option("--legacy", help="Also entries that only jax ≤ 0.4.30 reads.")] = False,
+    json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one a line.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
+) -> None:
+    """List entries.
+
+    Example: jcache ls --filter 'size>100MB' --filter 'used>30d' --sort size --limit 20
+    """
+    selection = Selection(
+        kinds=kinds_of(kind),
+        filters=tuple(parse_filter(text) for text in filter or ()),
+        sort=parse_sort(sort or "used"),
+        limit=whole_number("--limit", limit),
+        legacy=legacy,
+    )
+    with open_store(root) as store:
+        entries = select(
+            store, selection, seconds=not quiet, progress=lambda some: output.progress(some, "reading headers")
+        )
+        if json:
+            output.as_json({"root": str(store.root.path), "entries": [as_json(entry) for entry in entries]})
+        elif quiet:
+            for entry in entries:
+                output.data(entry.key)
+        else:
+            _render(entries, verbose)
+        for notice in store.notices:
+            output.warning(notice)
+
+
+def as_json(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON commands print it."""
+    return {
+        "key": entry.key,
+        "kind": entry.kind,
+        "name": entry.name,
+        "bytes": entry.bytes,
+        "created": rfc3339(entry.created_ns),
+        "recency": rfc3339(entry.recency_ns),
+        "build_seconds": entry.seconds,
+        "pinned": entry.pinned,
+        "legacy": entry.legacy,
+    }
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Build seconds for people; JAX writes whole numbers, so its 0 is anything under a second."""
+    if seconds is None:
+        return "–"
+    return "< 1 s" if seconds == 0 and isinstance(seconds, int) else format_seconds(seconds)
+
+
+def short_key(key: str) -> str:
+    """A key short enough for a table, and mostly long enough to be an unambiguous prefix."""
+    return key[: len(key) - 56] if len(key) > 64 else key
+
+
+def _render(entries: Sequence[Entry], verbose: bool) -> None:
+    if not entries:
+        output.message("No entries.")
+        return
+    now = time.time_ns()
+    columns = [
+        ("key", "fold"),
+        ("kind", "left"),
+        ("bytes", "right"),
+        ("used", "right"),
+        ("built in", "right"),
+        ("", "left"),
+    ]
+    rows = [
+        (
+            output.plain(entry.key if verbose else short_key(entry.key)),
+            entry.kind,
+            format_size(entry.bytes),
+            format_age(now - entry.recency_ns),
+            seconds_text(entry.seconds),
+            "pinned" if entry.pinned else "legacy" if entry.legacy else "",
+        )
+        for entry in entries
+    ]
+    output.rich(output.table(columns, rows))
+    total = format_size(sum(entry.bytes for entry in entries))
+    output.message(f"{len(entries):,} entr{'y' if len(entries) == 1 else 'ies'}, {total}")

@@ -1,0 +1,95 @@
+"""The options that commands share, and how they open a root."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import typer
+
+from jcache.errors import InvalidValue
+from jcache.layout import Kind, Root, parse_kind
+from jcache.roots import choose_path, open_root
+from jcache.store import Store
+from jcache.units import parse_age
+
+
+def complete_kinds(incomplete: str) -> list[str]:
+    """Kinds that begin like this."""
+    return [kind for kind in Kind if kind.startswith(incomplete)]
+
+
+def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Keys of the chosen root that begin like this, at most 200."""
+    try:
+        with open_store(ctx.params.get("root")) as store:
+            keys = (e.key for kind in Kind for e in store.listing(kind).entries() if e.key.startswith(incomplete))
+            return sorted(keys)[:200]
+    except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
+        return []
+
+
+RootOption = Annotated[
+    str | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="Root or JAX cache directory; else $JCACHE_DIR, $JAX_COMPILATION_CACHE_DIR, the user's cache directory.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: bytes as integers, times as RFC 3339.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print less.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print more.")]
+KindsOption = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Only this kind; may be repeated.", autocompletion=complete_kinds),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the same plan and change nothing.")]
+XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
+
+LOCK_TIMEOUT: Final = "JCACHE_LOCK_TIMEOUT"
+
+
+def open_store(root: str | None) -> Store:
+    """The store of the chosen root.
+
+    Raises:
+        NoCacheHere: there is none.
+        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be read.
+    """
+    return store_of(open_root(choose_path(root, os.environ)))
+
+
+def store_of(root: Root) -> Store:
+    from jcache.cli.output import message
+    from jcache.locking import DEFAULT_TIMEOUT
+
+    text = os.environ.get(LOCK_TIMEOUT)
+    timeout = DEFAULT_TIMEOUT if text is None else _seconds(text)
+    waiting: Callable[[str], None] | None = message if sys.stderr is not None else None
+    return Store(root, lock_timeout=timeout, waiting=waiting)
+
+
+def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:
+    """The kinds that were named, or all."""
+    return tuple(dict.fromkeys(parse_kind(text) for text in texts)) if texts else tuple(Kind)
+
+
+def whole_number(option: str, text: str | None) -> int | None:
+    """The number that an option was given.
+
+    Raises:
+        InvalidValue: not a whole number from 0 on.
+    """
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidValue(f"'{text}' is not a whole number, as {option} wants one.")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_age(text if not text.replace(".", "", 1).isdigit() else text + "s") / 1e9
+    except InvalidValue as error:
+        raise InvalidValue(f"${LOCK_TIMEOUT}: {error}") from None

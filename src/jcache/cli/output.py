@@ -1,0 +1,124 @@
+"""The only place that prints. stdout is data; messages, progress and prompts go to stderr."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+T = TypeVar("T")
+
+SCHEMA_VERSION: Final = 1
+_WIDE: Final = 10_000  # what is not a terminal has no width: nothing is cut there
+_PROGRESS_AFTER: Final = 1.0
+
+
+def data(text: str) -> None:
+    """A line of data, exactly as it is."""
+    sys.stdout.write(_printable(text) + "\n")
+
+
+def as_json(value: dict[str, Any]) -> None:
+    """One JSON document, with its ``schema_version`` first; every text in it is ASCII."""
+    json.dump({"schema_version": SCHEMA_VERSION} | value, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def rich(*parts: "RenderableType") -> None:
+    """Tables and styled text, as wide as the terminal, or as they need elsewhere."""
+    console = _console(stderr=False)
+    for part in parts:
+        console.print(part)
+
+
+def message(text: str) -> None:
+    """Something worth saying that is not data."""
+    sys.stderr.write(_printable(text, sys.stderr) + "\n")
+
+
+def warning(text: str) -> None:
+    message(f"jcache: warning: {text}")
+
+
+def error(text: str) -> None:
+    message(f"jcache: {text}")
+
+
+def confirm(question: str) -> bool:
+    """Asks on the terminal; anything but yes is no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def terminal_width() -> int:
+    """Columns to fill: of the terminal, or 80."""
+    return _console(stderr=False).width if sys.stdout.isatty() else 80
+
+
+def progress(items: Sequence[T], doing: str) -> Iterator[T]:
+    """Passes items on, and shows a bar on a terminal once that has taken a second."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    start = time.monotonic()
+    for done, item in enumerate(items):
+        if time.monotonic() - start > _PROGRESS_AFTER:
+            yield from _with_bar(items, done, doing)
+            return
+        yield item
+
+
+def _with_bar(items: Sequence[T], done: int, doing: str) -> Iterator[T]:
+    from rich.progress import Progress
+
+    with Progress(console=_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=len(items), completed=done)
+        for item in items[done:]:
+            yield item
+            bar.advance(task)
+
+
+def table(columns: Iterable[tuple[str, str]], rows: Iterable[Sequence["RenderableType"]], *, lines: bool = True) -> Any:  # noqa: ANN401
+    """A plain table; a column is its heading and ``left``, ``right`` or ``fold`` (the one that may be shortened)."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(box=box.SIMPLE_HEAD if lines else None, pad_edge=False, show_header=lines, show_edge=False)
+    for heading, how in columns:
+        if how == "fold":
+            result.add_column(heading, overflow="ellipsis", no_wrap=True)
+        else:
+            result.add_column(heading, justify="right" if how == "right" else "left", no_wrap=True, min_width=0)
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def plain(text: str) -> Any:  # noqa: ANN401
+    """Text for a table, in which nothing is taken for markup."""
+    from rich.text import Text
+
+    return Text(_printable(text))
+
+
+def _console(*, stderr: bool) -> "Console":
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=None if stream.isatty() else _WIDE)
+
+
+def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401
+    """The text with what the stream cannot encode, and control characters, written as escapes."""
+    encoding = (stream or sys.stdout).encoding or "utf-8"
+    text = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,132 @@
+"""`jcache run`: any program with the cache on, and a report of what JAX did with it."""
+
+import json as jsonlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jcache import files
+from jcache.cli import output
+from jcache.cli.options import QuietOption, RootOption, store_of
+from jcache.errors import CannotWrite, InvalidValue, JcacheError
+from jcache.launch import Outcome, launch
+from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.ledger import Known
+from jcache.recording import HIT, STORED
+from jcache.roots import choose_path, create_root
+from jcache.runs import RunReport, collect, environment, summary
+from jcache.serialization import digest
+from jcache.store import Store
+
+
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD...", help="The program and its arguments.")
+    ] = None,
+    root: RootOption = None,
+    report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report on stderr as JSON.")] = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Run any program with the cache on, and report on stderr how JAX used it. The program's exit code is passed on.
+
+    Example: jcache run -- python train.py --steps 10
+    """
+    if not command:
+        raise InvalidValue("run needs a program: jcache run -- python train.py")
+    chosen = _root(root)
+    if chosen is None:
+        return launch(command, os.environ).exit_code
+    log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
+    try:
+        with store_of(chosen) as store:
+            _prepare(store)
+            started_ns = time.time_ns()
+            env = environment(chosen.directory(Kind.EXECUTABLES), log_dir, os.environ)
+            outcome = launch(command, env)
+            result = _collect(store, log_dir, command, started_ns, outcome)
+            _learn(store, result)
+            _report(store, result, report, json=json, quiet=quiet)
+    finally:
+        shutil.rmtree(log_dir, ignore_errors=True)
+    return outcome.exit_code
+
+
+def _root(explicit: str | None) -> Root | None:
+    """The root to cache in, made if need be; None, with a warning, where none can be made: the program runs anyway."""
+    path = choose_path(explicit, os.environ)
+    plain = explicit is None and not os.environ.get("JCACHE_DIR") and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+    try:
+        return create_root(path, plain=plain)
+    except CannotWrite as error:
+        output.warning(f"{error} The program runs without jcache.")
+        return None
+
+
+def _prepare(store: Store) -> None:
+    """A bounded JAX <= 0.11.1 stores nothing as long as one entry lacks its sidecar."""
+    if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
+        try:
+            store.adopt(Kind.EXECUTABLES)
+        except JcacheError as error:
+            output.warning(str(error))
+
+
+def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: Outcome) -> RunReport:
+    def build_seconds(key: str) -> float | None:
+        known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
+        return known[key].seconds if key in known else None
+
+    return collect(
+        log_dir,
+        run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}",
+        command=command,
+        started_ns=started_ns,
+        seconds=outcome.seconds,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        build_seconds=build_seconds,
+    )
+
+
+def _learn(store: Store, report: RunReport) -> None:
+    """Tells the ledger what the run stored and hit, and marks the hits as used: an unbounded JAX does not."""
+    if not report.processes:
+        return
+    hits = [program.key for program in report.programs if program.outcome == HIT and program.key]
+    store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
+    news = [Known(Kind.EXECUTABLES, key, hits=1) for key in hits]
+    for program in report.programs:
+        if program.outcome == STORED and program.key:
+            news.append(_stored(store.root, program.key, program.seconds, report))
+    store.softly(lambda: store.ledger.record(news))
+    store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, jsonlib.dumps(report.to_json())))
+
+
+def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
+    try:
+        data = files.read(root.directory(Kind.EXECUTABLES) / (key + ENTRY_SUFFIX))
+    except OSError:  # evicted by the run itself, perhaps
+        return Known(Kind.EXECUTABLES, key, seconds=seconds)
+    return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
+
+
+def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool) -> None:
+    if json:
+        output.message(jsonlib.dumps(report.to_json(), indent=2))
+    elif not quiet:
+        output.message(summary(report))
+    if file is not None:
+        try:
+            with files.refusal(f"write the report {file}"):
+                files.publish(Path(file).absolute(), (jsonlib.dumps(report.to_json(), indent=2) + "\n").encode())
+        except CannotWrite as error:
+            output.warning(str(error))
+    for notice in store.notices:
+        output.warning(notice)

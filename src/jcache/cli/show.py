@@ -1,0 +1,132 @@
+"""`jcache show`: everything that is known of one entry."""
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from jcache import files
+from jcache.cli import output
+from jcache.cli.ls import as_json, seconds_text
+from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
+from jcache.entry import Entry
+from jcache.errors import DamagedEntry
+from jcache.inspection import inspect
+from jcache.layout import Kind
+from jcache.ledger import Known
+from jcache.serialization import digest, read_header
+from jcache.store import Store
+from jcache.units import format_age, format_size, rfc3339
+
+
+def show(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY", help="A key, or an unambiguous beginning of it or of its hash.", autocompletion=complete_keys
+        ),
+    ],
+    root: RootOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Show one entry: function, source line, shapes, device, compiler, seconds, codec, digest, origin, pins.
+
+    Example: jcache show jit_train_step-6002
+    """
+    with open_store(root) as store:
+        entry = store.find(key)
+        known = (store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}).get(entry.key)
+        details = _read(store, entry)
+        if json:
+            output.as_json(_as_json(store, entry, known, details))
+        else:
+            _render(store, entry, known, details, verbose)
+        if "damage" in details:
+            output.error(f"{entry.key}: {details['damage']}")
+        for notice in store.notices:
+            output.warning(notice)
+        return 1 if "damage" in details else 0
+
+
+def _read(store: Store, entry: Entry) -> dict[str, Any]:
+    """What the entry's bytes tell, or ``damage``: why they cannot be read."""
+    with files.refusal(f"read {store.path(entry)}"):
+        data = files.read(store.path(entry))
+    found: dict[str, Any] = {"digest": digest(data)}
+    try:
+        found |= asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else read_header(data))
+    except DamagedEntry as error:
+        found["damage"] = str(error)
+    return found
+
+
+def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str, Any]) -> dict[str, Any]:
+    learnt = {} if known is None else {name: getattr(known, name) for name in ("origin", "run", "jaxlib", "hits")}
+    build = entry.seconds if entry.seconds is not None else details.get("seconds", details.get("build_seconds"))
+    return {
+        "root": str(store.root.path),
+        **as_json(entry._replace(seconds=build)),
+        "path": str(store.path(entry)),
+        "digest": details["digest"],
+        "digest_matches_ledger": None if known is None or known.digest is None else known.digest == details["digest"],
+        "damage": details.get("damage"),
+        "content": {k: v for k, v in details.items() if k not in ("digest", "damage")},
+        "ledger": learnt,
+    }
+
+
+def _render(store: Store, entry: Entry, known: Known | None, details: dict[str, Any], verbose: bool) -> None:
+    now = time.time_ns()
+    rows: list[tuple[str, str | None]] = [
+        ("key", entry.key),
+        ("kind", f"{entry.kind} (legacy: only jax ≤ 0.4.30 reads it)" if entry.legacy else entry.kind),
+        ("function", details.get("module_name") or entry.name or None),
+        *_content(details, verbose),
+        ("built in", seconds_text(entry.seconds if entry.seconds is not None else details.get("seconds"))),
+        ("bytes", _bytes(entry, details)),
+        ("digest", details["digest"]),
+        ("created", _moment(entry.created_ns, now)),
+        ("last used", _moment(entry.recency_ns, now)),
+        ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
+        ("jaxlib", None if known is None else known.jaxlib),
+        ("hits", None if known is None or not known.hits else f"{known.hits} in recorded runs"),
+        ("pinned", "yes" if entry.pinned else "no"),
+        ("path", str(store.path(entry))),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        if text is not None:
+            output.data(f"{name:<{width}}  {text}")
+
+
+def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | None]]:
+    source = details.get("source_file")
+    shapes, features, abi = details.get("output_shapes"), details.get("cpu_features"), details.get("abi_version")
+    shown = ",".join(features or ()) if verbose else f"{len(features or ())} features"
+    return [
+        ("source", source and f"{source}:{details['source_line']}"),
+        ("outputs", shapes and " ".join(shapes)),
+        ("platform", details.get("platform")),
+        ("built with", abi and ", ".join(f"{name} {version}" for name, version in abi.items())),
+        ("device", details.get("compute_capability") and f"compute capability {details['compute_capability']}"),
+        ("cpu", details.get("cpu_name") and f"{details['cpu_name']} ({shown})"),
+        ("cache path", details.get("cache_path")),
+        ("parameters", ", ".join(f"{k}={v}" for k, v in details.get("key_parts", {}).items()) or None),
+        ("parents", " ".join(details.get("parents", ())) or None),
+        ("problems", "; ".join(details.get("problems", ())) or None),
+    ]
+
+
+def _bytes(entry: Entry, details: dict[str, Any]) -> str:
+    raw, codec = (
+        details.get("raw_bytes", details.get("payload_length")),
+        details.get("codec", details.get("payload_codec")),
+    )
+    inside = f", {format_size(raw)} uncompressed ({codec})" if raw is not None else ""
+    return f"{format_size(entry.bytes)} ({entry.bytes:,}){inside}"
+
+
+def _moment(time_ns: int, now: int) -> str:
+    return f"{rfc3339(time_ns) or time_ns} ({format_age(now - time_ns)} ago)"

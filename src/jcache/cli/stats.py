@@ -1,0 +1,130 @@
+"""`jcache stats`: what recorded runs did with the cache."""
+
+import json as jsonlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.options import JsonOption, RootOption, open_store, whole_number
+from jcache.errors import UnknownKey
+from jcache.units import format_seconds
+
+_COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
+_SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
+_HELP: Final = {
+    "runs": "Recorded runs.",
+    "hits": "Executables found in the cache.",
+    "stored": "Executables looked up, compiled and written.",
+    "not_stored": "Executables looked up, compiled and not written.",
+    "bypassed": "Executables compiled without a look-up.",
+    "trace_seconds": "Seconds spent tracing.",
+    "lower_seconds": "Seconds spent lowering.",
+    "compile_seconds": "Seconds spent compiling.",
+    "retrieve_seconds": "Seconds spent retrieving entries.",
+    "saved_seconds": "Seconds of compilation that hits saved, less their retrieval.",
+}
+
+Report = dict[str, Any]
+
+
+def stats(
+    root: RootOption = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="ID", help="Only this run, or the last one: 'last'.")
+    ] = None,
+    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show so many of the last runs.")] = "10",
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the share of hits of the last runs.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print totals in Prometheus' text format.")] = False,
+    zero: Annotated[bool, typer.Option("--zero", help="Forget all runs, and begin to count anew.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show hits, misses and why, and the time saved: of the runs that `jcache run` recorded, and in all.
+
+    Example: jcache stats --run last
+    """
+    count = whole_number("--limit", limit) or 0
+    with open_store(root) as store:
+        if zero:
+            output.message(f"Forgot {store.ledger.forget_runs()} runs.")
+            return
+        reports: list[Report] = [jsonlib.loads(text) for text in store.ledger.runs()]
+        if run is not None:
+            reports = [_find(reports, run)]
+        totals = _totals(reports)
+        if json:
+            output.as_json({"root": str(store.root.path), "totals": totals, "runs": reports[-count:] if count else []})
+        elif prometheus:
+            _prometheus(totals)
+        else:
+            _render(reports, totals, count, plot=plot)
+
+
+def _find(reports: Sequence[Report], wanted: str) -> Report:
+    matching = reports[-1:] if wanted == "last" else [r for r in reports if r["id"].startswith(wanted)]
+    if len(matching) != 1:
+        how = "several runs are" if matching else "no run is"
+        raise UnknownKey(f"{how.capitalize()} recorded as '{wanted}': `jcache stats` lists them.")
+    return matching[0]
+
+
+def _totals(reports: Sequence[Report]) -> dict[str, Any]:
+    reasons: dict[str, Counter[str]] = {}
+    for report in reports:
+        for outcome, counts in report["reasons"].items():
+            reasons.setdefault(outcome, Counter()).update(counts)
+    return {
+        "runs": len(reports),
+        **{name: sum(report[name] for report in reports) for name in (*_COUNTS, *_SECONDS)},
+        "reasons": {outcome: dict(counts.most_common()) for outcome, counts in reasons.items()},
+    }
+
+
+def _prometheus(totals: dict[str, Any]) -> None:
+    for name, text in _HELP.items():
+        metric = f"jcache_{name}_total" if not name.endswith("_seconds") else f"jcache_{name[:-8]}_seconds_total"
+        output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {totals[name]}")
+
+
+def _render(reports: Sequence[Report], totals: dict[str, Any], count: int, *, plot: bool) -> None:
+    if not reports:
+        output.message("No runs recorded yet: `jcache run -- CMD` records one.")
+        return
+    shown = reports[-count:] if count else []
+    columns = [
+        ("run", "left"),
+        ("command", "fold"),
+        *((name, "right") for name in ("hits", "stored", "not", "bypassed", "saved")),
+    ]
+    rows = [
+        (
+            output.plain(report["id"]),
+            output.plain(" ".join(report["command"])[:40]),
+            *(str(report[name]) for name in _COUNTS),
+            format_seconds(report["saved_seconds"]),
+        )
+        for report in shown
+    ]
+    output.rich(output.table(columns, rows), "")
+    if plot:
+        _plot(shown)
+    total = f"{totals['runs']} run{'s' if totals['runs'] != 1 else ''}: {totals['hits']} hits, "
+    total += f"{totals['stored']} misses (stored), {totals['not_stored']} not stored, {totals['bypassed']} bypassed"
+    output.data(total)
+    for outcome, counts in totals["reasons"].items():
+        for reason, number in counts.items():
+            output.data(f"  {number} {outcome.replace('_', ' ')}: {reason}")
+    spent = ", ".join(f"{name[:-8]} {format_seconds(totals[name])}" for name in _SECONDS[:-1])
+    output.data(f"  {spent}; saved {format_seconds(totals['saved_seconds'])}")
+
+
+def _plot(reports: Sequence[Report]) -> None:
+    width = 40
+    for report in reports:
+        asked = sum(report[name] for name in _COUNTS)
+        share = report["hits"] / asked if asked else 0.0
+        filled = round(share * width)
+        output.data(f"{report['id']}  {'█' * filled}{'·' * (width - filled)} {share:4.0%} hits")
+    output.data("")

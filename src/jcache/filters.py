@@ -1,0 +1,159 @@
+"""The filter language of `jcache ls --filter`, and how entries are sorted.
+
+Grammar (blanks around the operator are allowed; several filters must all hold)::
+
+    filter   = field operator value
+    field    = "size" | "age" | "used" | "name" | "kind" | "seconds"
+    operator = "=" | "!=" | ">=" | "<=" | ">" | "<" | "~"
+    sort     = field [ ":" ( "asc" | "desc" ) ]
+
+    size     bytes, as `units.parse_size` reads them             size>100MB
+    age      time since the entry was written, as an age         age<=2h
+    used     time since it was last used, as an age              used>30d
+    seconds  what building it took, a number                     seconds>=1.5
+    name     the function's name                                 name=jit_step
+    kind     executables, traces or graphs                       kind!=graphs
+
+``~`` searches a regular expression (Python's `re`) in a name or kind; ``=`` and ``!=`` compare it whole. An entry whose
+seconds nobody knows matches no filter on them.
+"""
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jcache.entry import Entry
+from jcache.errors import InvalidValue
+from jcache.layout import parse_kind
+from jcache.units import parse_age, parse_size
+
+FIELDS: Final = ("size", "age", "used", "name", "kind", "seconds")
+OPERATORS: Final = ("!=", ">=", "<=", "=", ">", "<", "~")
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "~": lambda text, pattern: pattern.search(text) is not None,
+}
+_TEXTS: Final = ("name", "kind")
+_DESCENDING: Final = ("size", "seconds")
+_FILTER = re.compile(rf"\s*(\w+)\s*({'|'.join(OPERATORS)})\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One comparison of a field with a value.
+
+    Attributes:
+        field: what is compared.
+        operator: how.
+        value: with what: bytes, nanoseconds, seconds, text or a compiled expression.
+    """
+
+    field: str
+    operator: str
+    value: Any
+
+    def matches(self, entry: Entry, now_ns: int) -> bool:
+        """Whether an entry satisfies it at a time, nanoseconds since 1970."""
+        value = value_of(self.field, entry, now_ns)
+        return value is not None and _COMPARE[self.operator](value, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order of entries: by a field, its largest value first or last; unknown values come last."""
+
+    field: str
+    descending: bool
+
+    def key(self, now_ns: int) -> Callable[[Entry], tuple[bool, Any, str]]:
+        """A key for `sorted` and `heapq.nsmallest`; numbers are negated to descend."""
+        sign = -1 if self.descending else 1
+
+        def key(entry: Entry) -> tuple[bool, Any, str]:
+            value = value_of(self.field, entry, now_ns)
+            return value is None, value if isinstance(value, str) else sign * (value or 0), entry.key
+
+        return key
+
+
+def parse_filter(text: str) -> Filter:
+    """The filter that the text means.
+
+    Raises:
+        InvalidValue: no filter; the message says which part cannot be read.
+    """
+    match = _FILTER.fullmatch(text)
+    if match is None:
+        raise InvalidValue(f"'{text}' is not a filter: write a field, an operator and a value, such as 'size>100MB'.")
+    field, sign, value = match.groups()
+    if field not in FIELDS:
+        raise InvalidValue(f"'{field}' is not a field to filter by: choose from {', '.join(FIELDS)}.")
+    if not value:
+        raise InvalidValue(f"The filter '{text}' has no value: write one behind '{sign}', such as 'size>100MB'.")
+    return Filter(field, sign, _parse_value(field, sign, value))
+
+
+def parse_sort(text: str) -> Sort:
+    """The order that the text means; sizes and seconds descend unless told otherwise, ages and names ascend.
+
+    Raises:
+        InvalidValue: no field, or no direction, of that name.
+    """
+    field, colon, direction = text.partition(":")
+    if field not in FIELDS or (colon and direction not in ("asc", "desc")):
+        raise InvalidValue(
+            f"'{text}' is not an order: write one of {', '.join(FIELDS)}, then ':asc' or ':desc' if any."
+        )
+    return Sort(field, direction == "desc" if colon else field in _DESCENDING)
+
+
+def value_of(field: str, entry: Entry, now_ns: int) -> int | float | str | None:
+    """The value of a field of an entry: bytes, nanoseconds, seconds or text; None where it is unknown."""
+    match field:
+        case "size":
+            return entry.bytes
+        case "age":
+            return now_ns - entry.created_ns
+        case "used":
+            return now_ns - entry.recency_ns
+        case "seconds":
+            return entry.seconds
+        case "name":
+            return entry.name
+        case _:
+            return str(entry.kind)
+
+
+def _parse_value(field: str, sign: str, text: str) -> Any:  # noqa: ANN401  one type for each field
+    if field in _TEXTS:
+        if sign == "~":
+            return _parse_pattern(text)
+        if sign not in ("=", "!="):
+            raise InvalidValue(f"'{field}' cannot be compared by '{sign}': use =, != or ~.")
+        return str(parse_kind(text)) if field == "kind" else text
+    if sign == "~":
+        raise InvalidValue(f"'{field}' cannot be searched by '~': use =, !=, >, <, >= or <=.")
+    if field == "size":
+        return parse_size(text)
+    return _parse_seconds(text) if field == "seconds" else parse_age(text)
+
+
+def _parse_pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidValue(f"'{text}' is not a regular expression: {error}.") from None
+
+
+def _parse_seconds(text: str) -> float:
+    if re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text, re.ASCII) is None:
+        raise InvalidValue(f"'{text}' is not a number of seconds: write one such as 1.5.")
+    return float(text)

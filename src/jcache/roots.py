@@ -1,0 +1,119 @@
+"""Which directory is administered, and whether it is a root."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jcache.errors import InvalidValue, NoCacheHere
+from jcache.files import refusal
+from jcache.layout import DIRECTORY_NAMES, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
+
+
+def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
+    """The path to administer: explicit, else ``$JCACHE_DIR``, else ``$JAX_COMPILATION_CACHE_DIR``, else the default.
+
+    ``~`` is expanded; the path is made absolute without resolving symbolic links. Where the path is the
+    ``executables`` directory of a jcache root, as ``JAX_COMPILATION_CACHE_DIR`` is under `jcache run`, that root is
+    meant.
+
+    Raises:
+        InvalidValue: the path is empty.
+        NoCacheHere: it is the address of a remote store.
+    """
+    text, source = explicit, "--root"
+    if text is None:
+        for source in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
+            text = environment.get(source) or None
+            if text is not None:
+                break
+    if text is None:
+        from platformdirs import user_cache_path
+
+        return user_cache_path("jcache")
+    if not text or "\0" in text:
+        raise InvalidValue(f"{source} is {'empty' if not text else 'no path'}: name a cache directory.")
+    if "://" in text:
+        raise NoCacheHere(f"{text} ({source}) is a remote address: jcache administers local directories.")
+    path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
+    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and (path.parent / TAG_NAME).is_file():
+        return path.parent
+    return path
+
+
+def open_root(path: Path) -> Root:
+    """The root at a path.
+
+    Raises:
+        NoCacheHere: there is nothing, no directory, or a directory that holds no cache.
+    """
+    if (path / TAG_NAME).is_file() and _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]):
+        return Root(path, plain=False)
+    try:
+        names = _sample(path)
+    except FileNotFoundError:
+        raise NoCacheHere(
+            f"There is no cache at {path}: run a program with `jcache run -- CMD` to make one, or name another --root."
+        ) from None
+    except NotADirectoryError:
+        raise NoCacheHere(f"{path} is not a directory: name a jcache root or a JAX cache directory.") from None
+    except OSError as error:
+        raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another --root.") from None
+    if names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS, Member.OURS}:
+        native = _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]) and Member.ENTRY not in names
+        return Root(path, plain=not native)
+    if not names:
+        raise NoCacheHere(f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another --root.")
+    raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another --root.")
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _sample(path: Path) -> set[Member]:
+    """The kinds of names in a directory, read only until an entry is seen."""
+    seen: set[Member] = set()
+    with os.scandir(path) as listing:
+        for item in listing:
+            seen.add(_evidence(item, path))
+            if Member.ENTRY in seen:
+                break
+    return seen
+
+
+def _evidence(item: "os.DirEntry[str]", path: Path) -> Member:
+    """What one name says about its directory being a cache: an ``executables`` of somebody else says nothing."""
+    what, _ = member(item.name)
+    if what in (Member.ENTRY, Member.LEGACY) and not item.is_file(follow_symlinks=False):
+        return Member.UNKNOWN
+    if what is Member.OURS and item.name in (*DIRECTORY_NAMES.values(), TAG_NAME):
+        if item.name == TAG_NAME or not item.is_dir(follow_symlinks=False):
+            return Member.UNKNOWN
+        with os.scandir(path / item.name) as inside:
+            ours = any(member(i.name)[0] is not Member.UNKNOWN for i in inside)
+        return Member.OURS if ours else Member.UNKNOWN
+    return what
+
+
+def create_root(path: Path, *, plain: bool = False) -> Root:
+    """The root at a path, made if there is none.
+
+    Args:
+        path: where.
+        plain: make a plain JAX directory, as ``JAX_COMPILATION_CACHE_DIR`` asks for.
+
+    Raises:
+        NoCacheHere: the path holds something else; a cache is not mixed with other people's files.
+        CannotWrite: it cannot be made.
+    """
+    try:
+        return open_root(path)
+    except NoCacheHere:
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise
+    root = Root(path, plain=plain)
+    with refusal(f"make a root at {path}"):
+        root.directory(Kind.EXECUTABLES).mkdir(parents=True, exist_ok=True)
+        if not plain:
+            (path / TAG_NAME).write_text(TAG_TEXT)
+    return root

@@ -1,0 +1,107 @@
+"""Which entries a command is about: by kind, filters and keys, in an order, at most so many.
+
+Over large directories only what is asked for is looked at: an order by size or time with a limit works on columns and
+never makes 100,000 values, and seconds are read from the entries' own headers only where something depends on them.
+"""
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jcache import files
+from jcache.entry import Entry
+from jcache.errors import DamagedEntry
+from jcache.filters import Filter, Sort
+from jcache.layout import Kind
+from jcache.ledger import Known
+from jcache.listing import Listing
+from jcache.serialization import executable_seconds, read_header
+from jcache.store import Store
+
+_REMEMBER_FROM: Final = 1000
+_HEAD_BYTES: Final = 132 << 10  # enough for the first block of a zstd frame, which holds at most 128 KiB
+_IN_COLUMNS: Final = ("size", "age", "used")
+
+_MOST_RECENT: Final = Sort("used", descending=False)
+
+Progress = Callable[[Sequence[Entry]], Iterable[Entry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to select.
+
+    Attributes:
+        kinds: of these kinds.
+        filters: that satisfy all of these.
+        sort: in this order; else the most recently used first.
+        limit: at most so many.
+        legacy: also those that only jax <= 0.4.30 reads.
+    """
+
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    filters: tuple[Filter, ...] = ()
+    sort: Sort = _MOST_RECENT
+    limit: int | None = None
+    legacy: bool = False
+
+    @property
+    def needs_seconds(self) -> bool:
+        return self.sort.field == "seconds" or any(f.field == "seconds" for f in self.filters)
+
+
+def select(store: Store, selection: Selection, *, seconds: bool = True, progress: Progress = iter) -> list[Entry]:
+    """The selected entries, with pins and, if asked for, seconds.
+
+    Args:
+        store: whose entries.
+        selection: which.
+        seconds: whether the seconds of the entries returned are wanted.
+        progress: is given the entries to read, and passes them on.
+    """
+    now = time.time_ns()
+    found: list[Entry] = []
+    for kind in selection.kinds:
+        listing = store.listing(kind)
+        some = list(_candidates(listing, selection))
+        found += store.enrich(kind, some)
+    if selection.needs_seconds:
+        found = with_seconds(store, found, progress)
+    found = [entry for entry in found if all(f.matches(entry, now) for f in selection.filters)]
+    key = selection.sort.key(now)
+    found = sorted(found, key=key) if selection.limit is None else heapq.nsmallest(selection.limit, found, key=key)
+    return with_seconds(store, found, progress) if seconds and not selection.needs_seconds else found
+
+
+def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress = iter) -> list[Entry]:
+    """The entries with the seconds that building each took, from its own header where the ledger does not know."""
+    unknown = [entry for entry in entries if entry.seconds is None]
+    if not unknown:
+        return list(entries)
+    read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}
+    if len(read) >= _REMEMBER_FROM:
+        store.softly(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
+    return [e if e.seconds is not None else e._replace(seconds=read.get((e.kind, e.key))) for e in entries]
+
+
+def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
+    yield from listing.legacy if selection.legacy else ()
+    if selection.limit is None or selection.filters or selection.sort.field not in _IN_COLUMNS:
+        yield from listing.entries()
+        return
+    columns, field = listing.columns, selection.sort.field
+    column = {"size": columns.sizes, "age": columns.created, "used": columns.recency}[field]
+    # The times in the columns grow as ages fall.
+    largest_first = selection.sort.descending == (field == "size")
+    pick = heapq.nlargest if largest_first else heapq.nsmallest
+    yield from map(listing.entry, pick(selection.limit, range(len(listing)), key=column.__getitem__))
+
+
+def _read_seconds(store: Store, entry: Entry) -> float | None:
+    try:
+        head = files.read(store.path(entry), _HEAD_BYTES)
+        return executable_seconds(head) if entry.kind is Kind.EXECUTABLES else read_header(head).build_seconds
+    except (OSError, DamagedEntry):
+        return None

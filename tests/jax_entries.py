@@ -1,0 +1,105 @@
+"""Real entries for the tests: JAX fills caches in processes of its own, and the H200's lie in data/h200."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import jax
+import jax.numpy as jnp
+
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+@jax.jit
+def named_step(x, w):
+    y = jnp.tanh(x @ w)
+    return y, (y * 2).astype(jnp.int8), jnp.sum(y, axis=0) > 0
+
+
+@jax.jit
+def odd_types():
+    return jnp.zeros((2, 3), jnp.bfloat16), jnp.zeros((), jnp.complex64), jnp.zeros((0, 4), jnp.uint32)
+
+
+named_step(jnp.ones((128, 10)), jnp.ones((10, 20)))
+odd_types()
+jax.jit(lambda x: x - 1)(jnp.ones(7))
+"""
+NAMED_STEP_LINE = PROGRAM[: PROGRAM.index("y = jnp.tanh")].count("\n") + 1
+LAMBDA_LINE = PROGRAM[: PROGRAM.index("jax.jit(lambda")].count("\n") + 1
+
+H200 = Path(__file__).parent / "data" / "h200"
+
+
+class JaxEntries:
+    """A directory that JAX filled by running a program with known names, shapes and lines."""
+
+    def __init__(self, program: Path, directory: Path) -> None:
+        self.program = program
+        self.directory = directory
+
+    def path(self, name: str) -> Path:
+        """The entry of a program by its module name."""
+        (path,) = self.directory.glob(f"{name}-*-cache")
+        return path
+
+    def bytes(self, name: str) -> bytes:
+        return self.path(name).read_bytes()
+
+
+def run_python(*arguments: str) -> str:
+    """What a Python process of its own prints; JAX stays out of the process of the tests."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        env=env | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.fixture(scope="session", name="cpu_entries")
+def cpu_entries_fixture(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
+    """Entries of the installed JAX, on the CPU."""
+    base = tmp_path_factory.mktemp("jax")
+    program = base / "known_program.py"
+    program.write_text(PROGRAM)
+    run_python(str(program), str(base / "cache"))
+    return JaxEntries(program, base / "cache")
+
+
+def h200_entry(name: str) -> bytes:
+    """The bytes of an entry that JAX wrote on an H200."""
+    (path,) = H200.glob(f"{name}-*-cache")
+    return path.read_bytes()
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes it."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def text(field: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def number(field: int, value: int) -> bytes:
+    """A numeric field."""
+    return varint(field << 3) + varint(value)
