@@ -10,13 +10,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jax_entries import LAMBDA_LINE, NAMED_STEP_LINE, JaxEntries, h200_entry, number, text, varint
-from jax_entries import cpu_entries_fixture as cpu_entries_fixture
 from jcache import riegeli
 from jcache.errors import DamagedEntry
 from jcache.inspection import Inspection, inspect
 from jcache.protowire import Message, read_varint
 from jcache.serialization import Codec, pack_executable, unpack_executable
+from tests.jax_entries import LAMBDA_LINE, NAMED_STEP_LINE, JaxEntries, h200_entry, number, text, varint
+from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 
 def packed(content: bytes) -> bytes:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jax_entries import number, text, varint
 from jcache.errors import DamagedEntry
 from jcache.protowire import Message, read_varint, read_varints
+from tests.jax_entries import number, text, varint
 
 
 @given(st.integers(min_value=0, max_value=(1 << 64) - 1))

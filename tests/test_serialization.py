@@ -14,8 +14,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jax_entries import JaxEntries, h200_entry, run_python
-from jax_entries import cpu_entries_fixture as cpu_entries_fixture
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.serialization import (
     Codec,
@@ -30,6 +28,8 @@ from jcache.serialization import (
     unpack_executable,
     unseal,
 )
+from tests.jax_entries import JaxEntries, h200_entry, run_python
+from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 BOTH = pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.ZLIB])
 EITHER = st.sampled_from([Codec.ZSTD, Codec.ZLIB])

@@ -2,13 +2,18 @@
 
 - absent: reading gives nothing (the ledger does not come here then), writing makes it;
 - damaged: set aside as ``<name>.damaged-<time>`` by the next writer, and begun anew;
-- busy for longer than the time-out, read-only, on a full disk, or made by a newer jcache: `LedgerUnavailable`;
+- busy for longer than the time-out: writing is refused, reading takes the file as it is;
+- left in the middle of a change by a killed writer: SQLite rolls that back, for a reader, too;
+- read-only, on a full disk, or made by a newer jcache: `LedgerUnavailable`;
 - on a file system without POSIX locks: SQLite's lock files (``unix-dotfile``, sqlite.org/vfs.html) are used instead.
 
 A rollback journal and not a write-ahead log: the latter needs shared memory, which network file systems lack.
 """
 
+import errno
+import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,21 +22,31 @@ from typing import NoReturn
 
 from jcache.errors import LedgerUnavailable
 
+Error = sqlite3.Error
+
 
 def open_for_reading(path: Path, timeout: float, version: int) -> sqlite3.Connection:
-    """Opens a file that is there, without ever changing it."""
-    database = _open(path, "ro", timeout)
+    """Opens a file that is there, without ever changing what it says."""
+    return _checked(_open(path, "ro", timeout), path, version)
+
+
+def open_while_busy(path: Path, version: int) -> sqlite3.Connection:
+    """Opens a file that somebody keeps locked, as it is on the disk; to be closed after one look at it."""
+    return _checked(_connect(path, "ro", 0, "&immutable=1"), path, version)
+
+
+def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
     found = _version(database)
     if found != version:
         database.close()
         if found == 0:  # a writer was stopped before it made the tables
-            raise LedgerUnavailable(f"Cannot read the ledger {path}: it is empty; the next writer begins it.")
+            raise LedgerUnavailable(f"Cannot read the ledger {path}: it is empty; the next writer begins it.", lost=True)
         _refuse(path)
     return database
 
 
 def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> sqlite3.Connection:
-    """Opens the file, makes it if it is absent, and begins it anew if it is damaged.
+    """Opens the file, and makes it if it is absent.
 
     Args:
         path: the SQLite file.
@@ -39,32 +54,7 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
         version: of the schema; a file of a later one is refused.
         schema: the statements that make the tables, separated by ``;``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        return _ready(path, timeout, version, schema)
-    except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
-            raise
-    with suppress(FileNotFoundError):
-        path.replace(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
-    path.with_name(path.name + "-journal").unlink(missing_ok=True)
-    return _ready(path, timeout, version, schema)
-
-
-@contextmanager
-def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]:
-    """Turns what SQLite and the system raise in the block into `LedgerUnavailable`, and closes the ledger then."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        close()
-        reason = str(error)
-        if isinstance(error, sqlite3.Error) and _is_damage(error):
-            reason = "it is damaged; the next command that writes to it sets it aside and begins it anew"
-        raise LedgerUnavailable(f"Cannot {verb} the ledger {path}: {reason}.") from error
-
-
-def _ready(path: Path, timeout: float, version: int, schema: str) -> sqlite3.Connection:
+    _make_directory(path.parent)
     database = _open(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
@@ -79,6 +69,50 @@ def _ready(path: Path, timeout: float, version: int, schema: str) -> sqlite3.Con
     return database
 
 
+def set_aside(path: Path) -> None:
+    """Renames what is damaged out of the way of the next writer."""
+    with suppress(FileNotFoundError):
+        path.replace(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
+    path.with_name(path.name + "-journal").unlink(missing_ok=True)
+
+
+def is_damaged(path: Path, error: sqlite3.Error) -> bool:
+    """Whether an error says that the file is no ledger, or no more."""
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if _code(error) in damage or "no such table" in str(error) or "no such column" in str(error):
+        return True
+    return os.path.lexists(path) and not os.path.isfile(path)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]:
+    """Turns what SQLite and the system raise in the block into `LedgerUnavailable`, and closes the ledger then."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        close()
+        reason = str(error)
+        lost = isinstance(error, sqlite3.Error) and is_damaged(path, error)
+        if lost:
+            reason = "it is damaged; the next command that writes to it sets it aside and begins it anew"
+        raise LedgerUnavailable(f"Cannot {verb} the ledger {path}: {reason}.", lost=lost) from error
+
+
+def _make_directory(path: Path) -> None:
+    """Makes the directory of the ledger; in one of JAX's that is no change of its entries, so its time stays."""
+    if path.is_dir():
+        return
+    before = os.stat(path.parent) if path.parent.is_dir() else None
+    path.mkdir(parents=True, exist_ok=True)
+    if before:
+        with suppress(PermissionError):
+            os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def _refuse(path: Path) -> NoReturn:
     raise LedgerUnavailable(f"The ledger {path} was made by a newer jcache: upgrade jcache to use it.")
 
@@ -87,9 +121,31 @@ def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     try:
         return _connect(path, mode, timeout)
     except sqlite3.OperationalError as error:
-        if "locking protocol" not in str(error) and "disk I/O error" not in str(error):
+        if _code(error) == sqlite3.SQLITE_READONLY and mode == "ro":  # a killed writer's change is to be rolled back
+            return _connect(path, "rw", timeout)
+        no_locks = _code(error) in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR) or (
+            is_busy(error) and not _has_locks(path.parent)
+        )
+        if not no_locks:
             raise
         return _connect(path, mode, timeout, "&vfs=unix-dotfile")
+
+
+def _has_locks(directory: Path) -> bool:
+    """Whether POSIX locks work here: SQLite takes NFS's ENOLCK for a busy file.
+
+    Tried on a file of its own, since closing the ledger's would drop the locks that this process has on it.
+    """
+    try:
+        import fcntl
+
+        with tempfile.TemporaryFile(dir=directory) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return True
+    except OSError as error:
+        return error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+    return True
 
 
 def _connect(path: Path, mode: str, timeout: float, more: str = "") -> sqlite3.Connection:
@@ -116,6 +172,6 @@ def _create(database: sqlite3.Connection, version: int, schema: str) -> None:
     database.execute("COMMIT")
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such table" in str(error)
+def _code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

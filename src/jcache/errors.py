@@ -49,7 +49,15 @@ class DamagedEntry(JcacheError):
 
 
 class LedgerUnavailable(JcacheError):
-    """The ledger cannot be read or written now."""
+    """The ledger cannot be read or written now.
+
+    Attributes:
+        lost: whether what it held is lost anyway, so that waiting for it is of no use.
+    """
+
+    def __init__(self, message: str, *, lost: bool = False) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 class CannotWrite(JcacheError):

@@ -10,11 +10,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from jcache.errors import CannotWrite
 from jcache.layout import TEMPORARY_PREFIX
 
-RECENCY_BYTES = 8
+RECENCY_BYTES: Final = 8
+LATEST_NS: Final = 2**63 - 1  # what SQLite and our columns hold, in the year 2262
 
 _REFUSED = {
     errno.EROFS: "the file system is read-only",
@@ -53,18 +55,29 @@ def publish(path: Path, data: bytes) -> None:
 
 def stage(directory: Path, data: bytes) -> Path:
     """Writes the data to a new temporary file in a directory; `os.replace` it to publish it."""
+    path = create_temporary(directory)
+    fill(path, data)
+    return path
+
+
+def create_temporary(directory: Path) -> Path:
+    """Makes a new, empty temporary file in a directory."""
     path = directory / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    return path
+
+
+def fill(temporary: Path, data: bytes) -> None:
+    """Writes all of the data to a temporary file, which is unlinked if that fails."""
     try:
-        with open(descriptor, "wb", buffering=0) as file:
+        with open(temporary, "wb", buffering=0) as file:
             view = memoryview(data)
             while view:
                 view = view[file.write(view) :]
     except BaseException:
         with suppress(OSError):
-            os.unlink(path)
+            os.unlink(temporary)
         raise
-    return path
 
 
 def read(path: Path, limit: int | None = None) -> bytes:
@@ -74,9 +87,10 @@ def read(path: Path, limit: int | None = None) -> bytes:
         OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
         if limit is None:
             return file.readall()
         return os.pread(descriptor, limit, 0)
@@ -85,19 +99,20 @@ def read(path: Path, limit: int | None = None) -> bytes:
 def write_recency(path: Path, time_ns: int) -> None:
     """Writes a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
 
-    JAX reads it as an 8-byte little-endian number of nanoseconds since 1970.
+    JAX reads it as an 8-byte little-endian number of nanoseconds since 1970; a time before or long after becomes the
+    nearest that we keep.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for a reader
     descriptor = os.open(path, flags, 0o666)
     try:
-        os.pwrite(descriptor, time_ns.to_bytes(RECENCY_BYTES, "little"), 0)
+        os.pwrite(descriptor, min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little"), 0)
         os.ftruncate(descriptor, RECENCY_BYTES)
     finally:
         os.close(descriptor)
 
 
 def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:
-    """The nanoseconds that a sidecar holds, or None if it is absent, unreadable or not exactly 8 bytes long."""
+    """The nanoseconds that a sidecar holds, None if it is absent, unreadable, not 8 bytes long or beyond the year 2262."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -108,11 +123,12 @@ def read_recency(path: str | Path, *, directory: int | None = None) -> int | Non
         return None
     finally:
         os.close(descriptor)
-    return int.from_bytes(data, "little") if len(data) == RECENCY_BYTES else None
+    time_ns = int.from_bytes(data, "little")
+    return time_ns if len(data) == RECENCY_BYTES and time_ns <= LATEST_NS else None
 
 
-def remove(path: Path) -> int:
-    """Unlinks a regular file and returns its bytes; 0 if it is already gone.
+def remove(path: Path) -> int | None:
+    """Unlinks a regular file and returns its bytes; None if it is already gone.
 
     Raises:
         OSError: it cannot be removed, or is not a regular file (``EINVAL``).
@@ -123,7 +139,7 @@ def remove(path: Path) -> int:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         os.unlink(path)
     except FileNotFoundError:
-        return 0
+        return None
     return status.st_size
 
 

@@ -138,7 +138,10 @@ def _in_foreground() -> bool:
 def _drop_pending() -> None:
     """Forget signals that came too late for the program: its report and its exit code are still to be delivered."""
     while late := signal.sigpending() & (_FORWARDED | {signal.SIGCHLD}):
-        signal.sigwait(late)
+        if sys.platform == "darwin":
+            signal.sigwait(late)
+        else:
+            signal.sigtimedwait(late, 0)  # another thread may just have taken it: sigwait would wait for ever
 
 
 def _outcome(status: int, seconds: float) -> Outcome:

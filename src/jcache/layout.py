@@ -91,10 +91,10 @@ def member(file_name: str) -> tuple[Member, str]:
         return Member.ENTRY, stem
     if file_name.endswith(SIDECAR_SUFFIX) and is_key(stem):
         return Member.SIDECAR, stem
-    if _LEGACY.fullmatch(file_name) and file_name.isprintable():
-        return Member.LEGACY, file_name
     if file_name.startswith((TEMPORARY_PREFIX, _JAX_TEMPORARY_PREFIX)):
         return Member.TEMPORARY, ""
+    if _LEGACY.fullmatch(file_name) and file_name.isprintable():
+        return Member.LEGACY, file_name
     if file_name in _OURS:
         return Member.OURS, ""
     return {AUTOTUNE_NAME: Member.AUTOTUNE, KERNELS_NAME: Member.KERNELS}.get(file_name, Member.UNKNOWN), ""

@@ -7,10 +7,10 @@ what can go wrong with it otherwise is a `LedgerUnavailable` (see `jcache.databa
 import os
 import time
 from array import array
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
@@ -18,6 +18,8 @@ from jcache.layout import Kind
 
 if TYPE_CHECKING:
     import sqlite3
+
+T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 _SCHEMA: Final = """
@@ -80,6 +82,7 @@ class Ledger:
         self._busy_timeout = busy_timeout
         self._database: sqlite3.Connection | None = None
         self._writable = False
+        self._busy = False
 
     def close(self) -> None:
         if self._database:
@@ -91,24 +94,21 @@ class Ledger:
 
     def known(self, kind: Kind, keys: Iterable[str] | None = None) -> dict[str, Known]:
         """What is known of the entries of a kind, of all of them or of some keys."""
-        with self._reading() as database:
-            if database is None:
-                return {}
-            query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
-            if keys is None:
-                rows = database.execute(query, (kind,)).fetchall()
-            else:
-                one = query + " AND key = ?"
-                rows = [row for key in keys for row in database.execute(one, (kind, key))]
-        return {row[1]: Known(kind, *row[1:]) for row in rows}
+        query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
+        wanted = None if keys is None else list(keys)
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            if wanted is None:
+                return database.execute(query, (kind,)).fetchall()
+            return [row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key))]
+
+        return {row[1]: Known(kind, *row[1:]) for row in self._read(ask) or ()}
 
     def pins(self) -> set[tuple[Kind, str]]:
         """The pinned entries, as pairs of kind and key."""
-        with self._reading() as database:
-            if database is None:
-                return set()
-            rows = database.execute("SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL").fetchall()
-        return {(Kind(kind), key) for kind, key in rows}
+        query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"
+        rows = self._read(lambda database: database.execute(query).fetchall())
+        return {(Kind(kind), key) for kind, key in rows or ()}
 
     def record(self, news: Iterable[Known]) -> None:
         """Adds what has been learnt; None leaves what was known, hits are added up."""
@@ -119,51 +119,47 @@ class Ledger:
             " pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
         )
         now = time.time_ns()
-        with self._writing() as database:
-            database.executemany(statement, ((*known, now) for known in news))
+        rows = [(*known, now) for known in news]
+        self._write(lambda database: database.executemany(statement, rows))
 
     def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
-        with self._writing() as database:
-            database.executemany("UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", keys)
+        statement, rows = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
+        self._write(lambda database: database.executemany(statement, rows))
 
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of entries that are gone."""
-        if self._path.exists():
-            with self._writing() as database:
-                database.executemany("DELETE FROM entries WHERE kind = ? AND key = ?", keys)
+        statement, rows = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
+        if rows and os.path.exists(self._path):
+            self._write(lambda database: database.executemany(statement, rows))
 
     # -- runs
 
     def add_run(self, identity: str, started_ns: int, report: str) -> None:
         """Keeps the report of a run, JSON text."""
-        with self._writing() as database:
-            database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (identity, started_ns, report))
+        row = (identity, started_ns, report)
+        self._write(lambda database: database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", row))
 
     def runs(self) -> list[str]:
         """The reports of all runs, oldest first."""
-        with self._reading() as database:
-            if database is None:
-                return []
-            return [row[0] for row in database.execute("SELECT report FROM runs ORDER BY started_ns, id")]
+        query = "SELECT report FROM runs ORDER BY started_ns, id"
+        return [row[0] for row in self._read(lambda database: database.execute(query).fetchall()) or ()]
 
     def forget_runs(self) -> int:
         """Drops all runs and the hits they counted; returns how many runs."""
-        if not self._path.exists():
-            return 0
-        with self._writing() as database:
+
+        def clear(database: "sqlite3.Connection") -> int:
             database.execute("UPDATE entries SET hits = 0")
             return database.execute("DELETE FROM runs").rowcount
+
+        return self._write(clear) if os.path.exists(self._path) else 0
 
     # -- snapshots of large directories
 
     def load_snapshot(self, directory: str) -> Snapshot | None:
         """The snapshot of a directory; None where there is none or the ledger cannot be read."""
+        query = "SELECT * FROM snapshots WHERE directory = ?"
         try:
-            with self._reading() as database:
-                if database is None:
-                    return None
-                query = "SELECT * FROM snapshots WHERE directory = ?"
-                row = database.execute(query, (_text(directory),)).fetchone()
+            row = self._read(lambda database: database.execute(query, (_text(directory),)).fetchone())
         except LedgerUnavailable:
             return None
         if row is None:
@@ -179,39 +175,58 @@ class Ledger:
         keys, *numbers = snapshot.columns
         blobs = [_join(keys), *(column.tobytes() for column in numbers), _join(snapshot.others)]
         row = (_text(directory), snapshot.changed_ns, snapshot.read_ns, *blobs)
+        statement = "INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)"
         try:
-            with self._writing() as database:
-                database.execute("INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)", row)
+            self._write(lambda database: database.execute(statement, row))
         except LedgerUnavailable:
             return
 
     # -- opening; SQLite is imported only where there is, or will be, a ledger
 
-    @contextmanager
-    def _reading(self) -> "Iterator[sqlite3.Connection | None]":
-        if self._database is None and not self._path.exists():
-            yield None
-            return
+    def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
+        """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
+        if self._database is None and not os.path.exists(self._path):
+            return None
         from jcache import database
 
         with database.failures(self._path, "read", self.close):
-            if self._database is None:
-                self._database = database.open_for_reading(self._path, self._busy_timeout, SCHEMA_VERSION)
-            yield self._database
+            try:
+                if self._database is None:
+                    timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
+                    self._database = database.open_for_reading(self._path, timeout, SCHEMA_VERSION)
+                return action(self._database)
+            except database.Error as error:
+                if not database.is_busy(error):
+                    raise
+            self.close()
+            self._busy = True
+            with closing(database.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
+                return action(busy)
 
-    @contextmanager
-    def _writing(self) -> "Iterator[sqlite3.Connection]":
+    def _write(self, action: "Callable[[sqlite3.Connection], T]") -> T:
+        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged."""
         from jcache import database
 
         with database.failures(self._path, "write", self.close):
-            if not self._writable:
-                self.close()
-                self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, _SCHEMA)
-                self._writable = True
-            assert self._database is not None  # noqa: S101  writable means open
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                yield self._database
+            try:
+                return self._transact(action)
+            except database.Error as error:
+                if not database.is_damaged(self._path, error):
+                    raise
+            self.close()
+            database.set_aside(self._path)
+            return self._transact(action)
+
+    def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
+        from jcache import database
+
+        if self._database is None or not self._writable:
+            self.close()
+            self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, _SCHEMA)
+            self._writable = True
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            return action(self._database)
 
 
 def _text(path: str) -> str:

@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.errors import CannotWrite, Locked
 from jcache.files import refusal
 from jcache.layout import LOCK_NAME
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 DEFAULT_TIMEOUT: Final = 10.0
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
@@ -35,32 +38,38 @@ def locked(
         Locked: it could not be had in time.
         CannotWrite: the lock file cannot be made here (a read-only root, a full disk).
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
     path = directory / LOCK_NAME
     if path.is_symlink():  # filelock < 3.20 would truncate the file that it points to
         raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
     lock = FileLock(path, thread_local=False)
     first = min(timeout, _NOTICE_AFTER) if waiting else timeout
-    try:
-        with refusal(f"lock {directory}"):
-            try:
-                lock.acquire(timeout=first, poll_interval=0.01)
-            except Timeout:
-                if waiting is None or timeout <= first:
-                    raise
-                waiting(f"Waiting for {path}, held by {_holder(path)} …")
-                lock.acquire(timeout=timeout - first, poll_interval=0.05)
-    except NotImplementedError:
-        raise CannotWrite(f"Cannot lock {directory}: its file system has no locks.") from None
-    except Timeout:
+    held = _acquire(lock, first)
+    if not held and waiting and timeout > first:
+        waiting(f"Waiting for {path}, held by {_holder(path)} …")
+        held = _acquire(lock, timeout - first)
+    if not held:
         raise Locked(
             f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
-        ) from None
+        )
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: "FileLock", timeout: float) -> bool:
+    from filelock import Timeout
+
+    with refusal(f"lock {lock.lock_file}"):
+        try:
+            lock.acquire(timeout=timeout, poll_interval=0.01)
+        except Timeout:  # an OSError, too
+            return False
+        except NotImplementedError:
+            raise CannotWrite(f"Cannot lock {lock.lock_file}: its file system has no locks.") from None
+    return True
 
 
 def in_batches(

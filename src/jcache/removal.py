@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,7 @@ class Removal:
         removed: the entries that are gone.
         bytes: of all files unlinked, sidecars included.
         kept: victims of the plan that were used meanwhile, and so stayed.
+        gone: victims that somebody else had removed by then.
         failures: victims that could not be removed.
         adopted: sidecars that were made for entries that stayed.
     """
@@ -40,6 +42,7 @@ class Removal:
     removed: list[Entry] = field(default_factory=list)
     bytes: int = 0
     kept: list[Verdict] = field(default_factory=list)
+    gone: list[Entry] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     adopted: int = 0
 
@@ -50,36 +53,45 @@ def removing(root: Root, victims: Iterable[Verdict], removal: Removal) -> Iterat
         entry = verdict.entry
         if verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
             removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
-            continue
-        try:
-            removal.bytes += unlink(root, entry)
-            removal.removed.append(entry)
-        except OSError as error:
-            removal.failures.append(Failure(entry, error.strerror or str(error)))
+        else:
+            _remove(root, entry, removal)
         yield
 
 
-def unlink(root: Root, entry: Entry) -> int:
-    """Removes an entry's files and returns their bytes.
+def _remove(root: Root, entry: Entry, removal: Removal) -> None:
+    try:
+        size = unlink(root, entry)
+    except OSError as error:
+        removal.failures.append(Failure(entry, error.strerror or str(error)))
+        return
+    (removal.gone if size is None else removal.removed).append(entry)
+    removal.bytes += size or 0
+
+
+def unlink(root: Root, entry: Entry) -> int | None:
+    """Removes an entry's files and returns their bytes, None if the entry is already gone.
 
     Raises:
         OSError: as the file system says, or because the name is no regular file.
     """
-    path = root.directory(entry.kind) / entry.file_name
-    size = files.remove(path)
-    return size if entry.legacy else size + files.remove(_sidecar(root, entry))
+    size = files.remove(root.directory(entry.kind) / entry.file_name)
+    if not entry.legacy:
+        with suppress(OSError):  # a sidecar that cannot be removed harms nobody
+            beside = files.remove(_sidecar(root, entry)) or 0
+            size = beside + size if size is not None else None
+    return size
 
 
 def set_aside_xla(directory: Path) -> Iterator[Path]:
     """Renames XLA's sub-caches away, under the lock, and yields where each of them is to be removed outside of it."""
-    for number, name in enumerate((AUTOTUNE_NAME, KERNELS_NAME)):
+    for name in (AUTOTUNE_NAME, KERNELS_NAME):
         path = directory / name
         try:
             status = os.lstat(path)
         except FileNotFoundError:
             continue
         if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
-            aside = directory / f"{TEMPORARY_PREFIX}xla-{os.getpid()}-{number}"
+            aside = directory / f"{TEMPORARY_PREFIX}xla-{os.urandom(8).hex()}"
             os.rename(path, aside)
             yield aside
 

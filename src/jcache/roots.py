@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jcache.errors import InvalidValue, NoCacheHere
-from jcache.files import refusal
+from jcache.files import publish, read, refusal
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 
 
@@ -34,8 +34,11 @@ def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
         raise InvalidValue(f"{source} is {'empty' if not text else 'no path'}: name a cache directory.")
     if "://" in text:
         raise NoCacheHere(f"{text} ({source}) is a remote address: jcache administers local directories.")
-    path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
-    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and (path.parent / TAG_NAME).is_file():
+    try:
+        path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
+    except FileNotFoundError:
+        raise NoCacheHere(f"{text} ({source}) is relative to a working directory that is gone: name a path.") from None
+    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and os.path.isfile(path.parent / TAG_NAME):
         return path.parent
     return path
 
@@ -46,9 +49,9 @@ def open_root(path: Path) -> Root:
     Raises:
         NoCacheHere: there is nothing, no directory, or a directory that holds no cache.
     """
-    if (path / TAG_NAME).is_file() and _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]):
-        return Root(path, plain=False)
     try:
+        if _is_tagged(path):
+            return Root(path, plain=False)
         names = _sample(path)
     except FileNotFoundError:
         raise NoCacheHere(
@@ -59,15 +62,24 @@ def open_root(path: Path) -> Root:
     except OSError as error:
         raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another --root.") from None
     if names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS, Member.OURS}:
-        native = _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]) and Member.ENTRY not in names
-        return Root(path, plain=not native)
+        in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
+        return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
         raise NoCacheHere(f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another --root.")
     raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another --root.")
 
 
+def _is_tagged(path: Path) -> bool:
+    """Whether jcache made a root here, which stays one without its ``executables``; other tools write tags as well."""
+    try:
+        text = read(path / TAG_NAME, len(TAG_TEXT) + 1)
+    except OSError:
+        return False
+    return text == TAG_TEXT.encode() or _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES])
+
+
 def _is_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _sample(path: Path) -> set[Member]:
@@ -109,11 +121,22 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
     try:
         return open_root(path)
     except NoCacheHere:
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        if not _is_vacant(path):
             raise
     root = Root(path, plain=plain)
     with refusal(f"make a root at {path}"):
-        root.directory(Kind.EXECUTABLES).mkdir(parents=True, exist_ok=True)
-        if not plain:
-            (path / TAG_NAME).write_text(TAG_TEXT)
+        path.mkdir(parents=True, exist_ok=True)
+        if not plain:  # the tag comes first: to a process that looks meanwhile, a directory without it is not a root
+            publish(path / TAG_NAME, TAG_TEXT.encode())
+        root.directory(Kind.EXECUTABLES).mkdir(exist_ok=True)
     return root
+
+
+def _is_vacant(path: Path) -> bool:
+    """Whether there is nothing, or an empty directory that another process may be making a root of."""
+    try:
+        return all(member(name)[0] is Member.TEMPORARY for name in os.listdir(path))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False

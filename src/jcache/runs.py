@@ -76,22 +76,36 @@ class RunReport:
         return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
 
 
-def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which a program caches in ``cache_dir`` and records in ``log_dir``.
+def settings(cache_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """What JAX is told by environment variables so that it caches in a directory everything that is worth it.
 
-    Thresholds and XLA caches that the user has set stay as they are. ``log_dir`` should be on a local disk: every
-    event of JAX is one small write to it.
+    Thresholds and XLA caches that the user has set in ``base`` stay as they are, and are not in the result.
+    """
+    wanted = {
+        "JAX_COMPILATION_CACHE_DIR": str(cache_dir.absolute()),
+        "JAX_ENABLE_COMPILATION_CACHE": "true",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        # -1, not 0: at 0 JAX puts its own minimum for the file system in place.
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        # For 0.4.36 <= jax <= 0.10.2 the directory's path is in every key otherwise.
+        _XLA_CACHES: "none",
+    }
+    given = wanted.keys() & base.keys() - {"JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"}
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
+
+    ``log_dir`` should be on a local disk: every event of JAX is one small write to it.
     """
     env = dict(base)
-    nested = _XLA_CACHES in env and env.get(_OUR_XLA_CACHES) == env[_XLA_CACHES]  # a jcache run inside another one
-    env["JAX_COMPILATION_CACHE_DIR"] = str(cache_dir.absolute())
-    env["JAX_ENABLE_COMPILATION_CACHE"] = "true"
-    env.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    # -1, not 0: at 0 JAX puts its own minimum for the file system in place.
-    env.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-    if _XLA_CACHES not in env or nested:
-        # For 0.4.36 <= jax <= 0.10.2 the directory's path is in every key otherwise; the recorder undoes it from 0.11.
-        env[_XLA_CACHES] = env[_OUR_XLA_CACHES] = "none"
+    if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
+        env.pop(_XLA_CACHES, None)
+    wanted = settings(cache_dir, env)
+    env |= wanted
+    if _XLA_CACHES in wanted:
+        env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
     else:
         env.pop(_OUR_XLA_CACHES, None)
     env[_LOG] = str(log_dir.absolute())

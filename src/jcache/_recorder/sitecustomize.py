@@ -20,8 +20,8 @@ Every failure in here is silent: a recorder that harms or even disturbs the prog
 broad ``except Exception`` clauses below pass.
 """
 
-# ruff: noqa: BLE001, S110, B905, PTH100, PTH110, PTH118, PTH120
-# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip. PTH: pathlib takes 5 ms to import.
+# ruff: noqa: BLE001, S110, B905
+# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
 
 import os
 import sys

@@ -88,7 +88,8 @@ def _render(census: Census, verbose: bool) -> None:
             "Beside them:",
             output.table([("", "left"), ("", "right"), ("", "right"), ("", "fold")], beside, lines=False),
         )
-    output.rich("", *_bars(census), f"health  {census.health}")
+    output.rich("", *_bars(census))
+    output.data(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
 
 
 def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:
@@ -110,17 +111,17 @@ def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401
 def _bars(census: Census) -> list[Any]:
     """How full the cap is, where there is one, and the disk."""
     bars = [
-        _bar(f"cap     {kind}", counted.bytes, counted.cap)
-        for kind, counted in census.kinds.items()
+        _bar("cap    ", counted.bytes, counted.cap)
+        for counted in census.kinds.values()
         if counted.cap and counted.entries
     ]
     if not bars:
         used = census.disk_bytes - census.disk_free_bytes
-        bars.append(_bar("disk   ", used, census.disk_bytes, f"this cache {format_size(census.total_bytes)}"))
+        bars.append(_bar("disk   ", used, census.disk_bytes))
     return bars
 
 
-def _bar(label: str, part: int, whole: int, note: str = "") -> Any:  # noqa: ANN401
+def _bar(label: str, part: int, whole: int) -> Any:  # noqa: ANN401
     from rich.text import Text
 
     share = part / max(whole, 1)
@@ -129,5 +130,5 @@ def _bar(label: str, part: int, whole: int, note: str = "") -> Any:  # noqa: ANN
     colour = next(colour for limit, colour in _SHADES if share < limit)
     text = Text(f"{label} ")
     text.append("━" * filled, style=colour).append("━" * (width - filled), style="dim")
-    text.append(f"  {format_size(part)} of {format_size(whole)} used ({share:.0%})" + (f"; {note}" if note else ""))
+    text.append(f"  {format_size(part)} of {format_size(whole)} used ({share:.0%})")
     return text

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -16,16 +17,31 @@ from jcache.cli.options import (
     whole_number,
 )
 from jcache.entry import Entry
+from jcache.errors import InvalidValue
 from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
+from jcache.layout import Kind
 from jcache.selection import Selection, select
 from jcache.units import format_age, format_seconds, format_size, rfc3339
 
 
 def complete_filters(incomplete: str) -> list[str]:
-    """A field, then the operators behind it."""
-    if incomplete in FIELDS:
-        return [incomplete + sign for sign in OPERATORS]
-    return [field for field in FIELDS if field.startswith(incomplete)]
+    """Fields; once there is but one, the operators that it can be compared by, and the kinds behind ``kind``."""
+    fields = [field for field in FIELDS if field.startswith(incomplete)]
+    if len(fields) > 1:
+        return fields
+    for sign in ("=", "!="):
+        if incomplete.startswith(f"kind{sign}"):
+            return [text for kind in Kind if (text := f"kind{sign}{kind}").startswith(incomplete)]
+    some = [field + sign for field in FIELDS for sign in OPERATORS if _comparable(field, sign)]
+    return [text for text in some if text.startswith(incomplete)]
+
+
+def _comparable(field: str, sign: str) -> bool:
+    for value in ("1", "1d", Kind.GRAPHS):
+        with suppress(InvalidValue):
+            parse_filter(field + sign + value)
+            return True
+    return False
 
 
 def complete_sorts(incomplete: str) -> list[str]:

@@ -2,13 +2,15 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from jcache.errors import InvalidValue
-from jcache.layout import Kind, Root, parse_kind
+from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.roots import choose_path, open_root
 from jcache.store import Store
 from jcache.units import parse_age
@@ -20,13 +22,28 @@ def complete_kinds(incomplete: str) -> list[str]:
 
 
 def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Keys of the chosen root that begin like this, at most 200."""
+    """Keys of the chosen root that begin like this and were not given yet, at most 200.
+
+    The last one is always among them, so that what all have in common is what all of the root's have in common.
+    """
+    given = ctx.params.get("keys") or ()
     try:
-        with open_store(ctx.params.get("root")) as store:
-            keys = (e.key for kind in Kind for e in store.listing(kind).entries() if e.key.startswith(incomplete))
-            return sorted(keys)[:200]
+        root = ctx.params.get("root")
+        chosen = open_root(choose_path(root and os.path.expandvars(root), os.environ))
+        keys = sorted({key for kind in Kind for key in _keys(chosen.directory(kind), incomplete) if key not in given})
     except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
         return []
+    return keys if len(keys) <= 200 else keys[:199] + keys[-1:]
+
+
+def _keys(directory: Path, beginning: str) -> Iterator[str]:
+    """Keys by the names alone: no entry is opened or looked at, and nothing is written."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as items:
+        for item in items:
+            if item.name.startswith(beginning):
+                what, key = member(item.name)
+                if what in (Member.ENTRY, Member.LEGACY) and item.is_file(follow_symlinks=False):
+                    yield key
 
 
 RootOption = Annotated[

@@ -1,0 +1,151 @@
+"""The promises of speed, each against its peer in the same run, in CPU time, as a ratio.
+
+    pytest tests/benchmarks --benchmark-only
+
+The machine may be slow or busy: rounds of the two alternate, and medians are compared. A promise that does not hold
+fails its benchmark; the ordinary test run skips all of them.
+"""
+
+import hashlib
+import itertools
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import create_root
+from jcache.store import Store
+
+MANY = 100_000
+SCRIPT = Path(sys.executable).with_name("jcache")
+
+
+def children_seconds() -> float:
+    """CPU seconds of all child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def command(*words: str | Path) -> Callable[[], None]:
+    return lambda: subprocess.run(list(map(str, words)), stdout=subprocess.DEVNULL, check=True) and None
+
+
+def compare(
+    benchmark: Any, ours: Callable[[], object], peer: Callable[[], object], clock: Callable[[], float], rounds: int
+) -> float:
+    """Benchmarks ours, with a round of the peer before each round of it; returns the ratio of the medians."""
+    peers: list[float] = []
+
+    def run_peer() -> None:
+        start = clock()
+        peer()
+        peers.append(clock() - start)
+
+    benchmark._timer = clock
+    benchmark.pedantic(ours, setup=run_peer, rounds=rounds, warmup_rounds=2)
+    ratio: float = benchmark.stats.stats.median / median(peers)
+    benchmark.extra_info["ratio to the peer"] = round(ratio, 2)
+    print(f"\n{benchmark.name}: {ratio:.2f} x its peer")
+    return ratio
+
+
+@pytest.fixture(scope="session")
+def small_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("small") / "root", 20)
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["unbounded", "bounded"])
+def large_root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100,000 entries, without or with sidecars, that have been listed before."""
+    path = fill(tmp_path_factory.mktemp("large") / "root", MANY, sidecars=request.param)
+    time.sleep(3)  # until the directory's own time is old enough to be trusted
+    for _ in range(2):
+        command(SCRIPT, "info", "--json", "--root", path)()
+    return path
+
+
+def key(i: int) -> str:
+    return f"jit_f{i % 50}-{hashlib.sha256(str(i).encode()).hexdigest()}"
+
+
+def fill(path: Path, count: int, *, sidecars: bool = False) -> Path:
+    """A plain JAX directory with so many small entries."""
+    path.mkdir(parents=True)
+    now = time.time_ns()
+    for i in range(count):
+        (path / f"{key(i)}-cache").write_bytes(b"x" * (i % 997))
+        if sidecars:
+            (path / f"{key(i)}-atime").write_bytes((now - i).to_bytes(8, "little"))
+    return path
+
+
+def test_start_up_of_info_json(benchmark: Any, small_root: Path) -> None:
+    """`jcache info --json` takes at most 1.5 times the CPU time of `import typer`."""
+    ours, peer = command(SCRIPT, "info", "--json", "--root", small_root), command(sys.executable, "-c", "import typer")
+    assert compare(benchmark, ours, peer, children_seconds, 20) <= 1.5
+
+
+def test_start_up_of_info(benchmark: Any, small_root: Path) -> None:
+    """`jcache info` takes at most 1.3 times the CPU time of importing typer and rich's tables."""
+    peer = command(sys.executable, "-c", "import typer, rich.console, rich.table")
+    assert compare(benchmark, command(SCRIPT, "info", "--root", small_root), peer, children_seconds, 20) <= 1.3
+
+
+def test_info_of_a_large_root(benchmark: Any, large_root: Path) -> None:
+    """`info` over 100,000 entries takes no more CPU time than `du -s`."""
+    ours = command(SCRIPT, "info", "--json", "--root", large_root)
+    assert compare(benchmark, ours, command("du", "-s", large_root), children_seconds, 7) <= 1.0
+
+
+def test_ls_of_a_large_root(benchmark: Any, large_root: Path) -> None:
+    """The twenty largest of 100,000 entries are listed within twice the CPU time of `info`."""
+    ours = command(SCRIPT, "ls", "--sort", "size", "--limit", "20", "--root", large_root)
+    peer = command(SCRIPT, "info", "--json", "--root", large_root)
+    assert compare(benchmark, ours, peer, children_seconds, 7) <= 2.0
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 300 * 1024
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["below the bound", "at the bound"])
+def test_a_bounded_put_is_flat(benchmark: Any, tmp_path: Path, full: bool) -> None:
+    """A bounded put among 50,000 entries costs at most twice what it costs among 100, evicting or not."""
+
+    def putter(count: int) -> Callable[[], None]:
+        root = create_root(fill(tmp_path / str(count), count, sidecars=True))
+        size = sum(p.stat().st_size for p in root.path.glob("*-cache"))
+        store = Store(root, max_bytes=size if full else 10**12)
+        numbers = itertools.count(10**6)
+
+        def put() -> None:
+            for _ in range(20):
+                store.put(Kind.EXECUTABLES, key(next(numbers)), b"y" * 600)
+
+        put()  # the first one reads the directory
+        return put
+
+    assert compare(benchmark, putter(50_000), putter(100), time.process_time, 30) <= 2.0
+
+
+@pytest.mark.parametrize("count", [100, 1_000, 10_000])
+def test_a_bounded_put_against_jax(benchmark: Any, tmp_path: Path, count: int) -> None:
+    """A bounded put costs less than JAX's own on the same entries, the more so the more there are."""
+    from jax._src.lru_cache import LRUCache
+
+    numbers = itertools.count(10**6)
+    theirs = LRUCache(str(fill(tmp_path / "jax", count, sidecars=True)), max_size=10**12)
+    store = Store(create_root(fill(tmp_path / "jcache", count, sidecars=True)), max_bytes=10**12)
+    store.put(Kind.EXECUTABLES, key(next(numbers)), b"y" * 600)
+
+    def ours() -> None:
+        store.put(Kind.EXECUTABLES, key(next(numbers)), b"y" * 600)
+
+    def peer() -> None:
+        theirs.put(key(next(numbers)), b"y" * 600)
+
+    assert compare(benchmark, ours, peer, time.process_time, 20) <= 1.0

@@ -1,0 +1,123 @@
+"""The command line as a user has it: real processes, real JAX caches."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+PROGRAM = HERE.parent / "programs" / "train.py"
+H200 = HERE.parent / "data" / "h200"
+KEEP = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return loads(self.out)
+
+
+Jcache = Callable[..., Result]
+
+
+def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment without what would change jcache or JAX."""
+    kept = {name: os.environ[name] for name in KEEP if name in os.environ}
+    return kept | {"COLUMNS": "80", "JAX_PLATFORMS": "cpu"} | dict(more or {})
+
+
+def call(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path | None = None
+) -> Result:
+    done = subprocess.run(
+        command,
+        env=clean_environment(env),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def jcache() -> Jcache:
+    """Runs ``jcache`` with arguments; no traceback ever comes out of it."""
+
+    def run(*arguments: str | Path, **options: Any) -> Result:
+        result = call([sys.executable, "-m", "jcache", *map(str, arguments)], **options)
+        assert "Traceback" not in result.err, result.err
+        return result
+
+    return run
+
+
+def run_jax(
+    cache: Path, *, bounded: int | None = None, program: Sequence[str] = (str(PROGRAM),), **more: str
+) -> Result:
+    """A JAX process without jcache; it reports nothing but its own output and warnings."""
+    env = {
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
+    }
+    if bounded is not None:
+        env["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(bounded)
+    return call([sys.executable, *program], env=env | more)
+
+
+@pytest.fixture(scope="session")
+def jax_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plain JAX directory, filled by a real, unbounded JAX process; not to be changed."""
+    path = tmp_path_factory.mktemp("caches") / "jax"
+    result = run_jax(path)
+    assert result.code == 0 and not result.err, result.err
+    return path
+
+
+@pytest.fixture(scope="session")
+def bounded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same from a bounded JAX process, with sidecars; not to be changed."""
+    path = tmp_path_factory.mktemp("caches") / "bounded"
+    result = run_jax(path, bounded=10**9)
+    assert result.code == 0 and not result.err, result.err
+    return path
+
+
+@pytest.fixture
+def cache(jax_cache: Path, tmp_path: Path) -> Path:
+    """A copy of the plain JAX directory to change."""
+    return Path(shutil.copytree(jax_cache, tmp_path / "cache", symlinks=True))
+
+
+def entry_files(directory: Path) -> dict[str, int]:
+    """File names of the entries and their bytes, as any tool sees them."""
+    return {p.name: p.stat().st_size for p in directory.glob("*-cache") if p.is_file()}
+
+
+def keys(directory: Path) -> set[str]:
+    return {name.removesuffix("-cache") for name in entry_files(directory)}
+
+
+def powerless() -> list[str]:
+    """A command prefix under which file modes count even for root."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("file modes do not hinder root, and there is no setpriv to give that up")
+    without = "-dac_override,-dac_read_search,-fowner"
+    return ["setpriv", "--bounding-set", without, "--inh-caps", without]

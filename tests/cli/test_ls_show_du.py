@@ -1,0 +1,127 @@
+"""`jcache ls`, `show` and `du`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import H200, PROGRAM, Jcache, entry_files, keys
+
+
+def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
+    """`ls --json` gives key, kind, name, bytes, recency, seconds and pin of each entry."""
+    listed = jcache("ls", "--root", jax_cache, "--json").json
+    sizes = entry_files(jax_cache)
+    assert listed["schema_version"] == 1
+    assert {e["key"] + "-cache": e["bytes"] for e in listed["entries"]} == sizes
+    for entry in listed["entries"]:
+        assert entry["kind"] == "executables"
+        assert entry["key"].startswith(entry["name"] + "-")
+        assert entry["recency"].endswith("Z")
+        assert entry["build_seconds"] == 0 and isinstance(entry["build_seconds"], int)
+        assert entry["pinned"] is False
+
+
+def test_ls_quiet_prints_full_keys_only(jcache: Jcache, jax_cache: Path) -> None:
+    """`ls -q` is made for `$(…)`: full keys, one a line."""
+    assert set(jcache("ls", "-q", "--root", jax_cache).out.splitlines()) == keys(jax_cache)
+
+
+@pytest.mark.parametrize("sort", ["size", "age", "used", "name", "kind", "seconds", "size:asc", "name:desc"])
+def test_ls_sorts_alike_with_and_without_limit(jcache: Jcache, jax_cache: Path, sort: str) -> None:
+    """A limit takes the first lines of the whole order."""
+    everything = jcache("ls", "-q", "--root", jax_cache, "--sort", sort).out.splitlines()
+    assert jcache("ls", "-q", "--root", jax_cache, "--sort", sort, "--limit", "4").out.splitlines() == everything[:4]
+
+
+def test_ls_sorts_by_size_largest_first(jcache: Jcache, jax_cache: Path) -> None:
+    """Sizes descend unless told otherwise."""
+    sizes = [e["bytes"] for e in jcache("ls", "--json", "--root", jax_cache, "--sort", "size").json["entries"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_ls_filters_are_all_to_hold(jcache: Jcache, jax_cache: Path) -> None:
+    """Several filters select what satisfies each of them."""
+    sizes = entry_files(jax_cache)
+    limit = sorted(sizes.values())[len(sizes) // 2]
+    arguments = [
+        "--filter",
+        f"size>={limit}",
+        "--filter",
+        "name~^jit__",
+        "--filter",
+        "used<1y",
+        "--filter",
+        "kind=executables",
+    ]
+    wanted = {n.removesuffix("-cache") for n, size in sizes.items() if size >= limit and n.startswith("jit__")}
+    assert wanted and set(jcache("ls", "-q", "--root", jax_cache, *arguments).out.splitlines()) == wanted
+
+
+def test_ls_without_a_match_says_so_on_stderr(jcache: Jcache, jax_cache: Path) -> None:
+    """No entries is no failure, and no data."""
+    result = jcache("ls", "--root", jax_cache, "--kind", "graphs")
+    assert (result.code, result.out) == (0, "") and "No entries" in result.err
+
+
+def test_show_takes_any_unambiguous_prefix(jcache: Jcache, jax_cache: Path) -> None:
+    """A key, its beginning, or the beginning of its hash stand for the entry."""
+    key = next(k for k in keys(jax_cache) if k.startswith("jit_train-"))
+    for prefix in (key, "jit_train", "jit_train-", key[:-50], key[len("jit_train-") :][:12]):
+        assert jcache("show", prefix, "--root", jax_cache, "--json").json["key"] == key
+
+
+def test_show_tells_what_the_entry_holds(jcache: Jcache, jax_cache: Path) -> None:
+    """`show` names function, source line, shapes, platform, CPU, codec and digest."""
+    shown = jcache("show", "jit_train", "--root", jax_cache, "--json").json
+    content = shown["content"]
+    assert content["module_name"] == "jit_train"
+    assert content["source_file"] == str(PROGRAM)
+    assert "lax.scan" in PROGRAM.read_text().splitlines()[content["source_line"] - 1]
+    assert "f32[500]" in content["output_shapes"]
+    assert content["platform"] == "cpu" and content["cpu_name"] and content["codec"] in ("zstd", "zlib")
+    assert len(shown["digest"]) == 64 and shown["digest_matches_ledger"] is None
+    text = jcache("show", "jit_train", "--root", jax_cache).out
+    assert f"{PROGRAM}:{content['source_line']}" in text and "f32[500]" in text
+
+
+def test_show_of_a_gpu_entry(jcache: Jcache, tmp_path: Path) -> None:
+    """A GPU entry shows platform, compute capability and toolkit; what it does not tell is null."""
+    for key in keys(H200):
+        content = jcache("show", key, "--root", H200, "--json").json["content"]
+        assert content["platform"] == "cuda" and content["compute_capability"] == "9.0"
+        assert content["abi_version"]["toolkit"].startswith("13.")
+        assert content["cpu_name"] is None
+    assert not (H200 / ".jcache").exists()
+
+
+def test_show_refuses_what_is_ambiguous_or_unknown(jcache: Jcache, jax_cache: Path) -> None:
+    """A prefix of several entries, or of none, is an error that says which."""
+    ambiguous = jcache("show", "jit_", "--root", jax_cache)
+    assert ambiguous.code == 1 and "stands for" in ambiguous.err
+    unknown = jcache("show", "jit_nothing", "--root", jax_cache)
+    assert unknown.code == 1 and "jit_nothing" in unknown.err and "jcache ls" in unknown.err
+
+
+def test_show_of_damage_says_what_is_wrong(jcache: Jcache, cache: Path) -> None:
+    """A damaged entry is shown as far as it goes, with exit 1."""
+    path = next(cache.glob("jit_train-*-cache"))
+    path.write_bytes(path.read_bytes()[:-100])
+    result = jcache("show", "jit_train", "--root", cache, "--json")
+    assert result.code == 1 and json.loads(result.out)["damage"] and "jit_train" in result.err
+
+
+@pytest.mark.parametrize(
+    ("by", "name"), [("function", "jit_train"), ("kind", "executables"), ("jaxlib", "unknown"), ("run", "unknown")]
+)
+def test_du_adds_up(jcache: Jcache, jax_cache: Path, by: str, name: str) -> None:
+    """The groups of `du` add up to all bytes."""
+    du = jcache("du", "--root", jax_cache, "--by", by, "--json").json
+    assert du["total_bytes"] == sum(g["bytes"] for g in du["groups"]) == sum(entry_files(jax_cache).values())
+    assert name in [group["name"] for group in du["groups"]]
+
+
+def test_du_by_device_reads_the_entries(jcache: Jcache) -> None:
+    """By device, the entries themselves tell."""
+    groups = jcache("du", "--root", H200, "--by", "device", "--json").json["groups"]
+    assert [group["name"] for group in groups] == ["cuda 9.0"]

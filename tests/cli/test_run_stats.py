@@ -1,0 +1,133 @@
+"""`jcache run` as a command, and `jcache stats` of what it recorded."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PROGRAM, Jcache, clean_environment, entry_files, keys
+
+pytestmark = pytest.mark.jax
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+def test_a_cold_and_a_warm_run(jcache: Jcache, root: Path) -> None:
+    """The first run stores everything, the second hits everything, wherever the root then lies; stats counts both."""
+    cold = jcache("run", "--root", root, "--", sys.executable, PROGRAM)
+    entries = len(keys(root / "executables"))
+    assert cold.code == 0 and f"0 hits, {entries} misses (stored), 0 not stored, 0 bypassed" in cold.err
+    assert cold.out.startswith("loss ")
+    moved = root.rename(root.with_name("moved"))
+    warm = jcache("run", "--root", moved, "--", sys.executable, PROGRAM)
+    assert f"{entries} hits, 0 misses (stored), 0 not stored, 0 bypassed" in warm.err
+    assert warm.out == cold.out
+    stats = jcache("stats", "--root", moved, "--json").json
+    assert stats["totals"] | {"runs": 2, "hits": entries, "stored": entries, "not_stored": 0} == stats["totals"]
+    assert stats["totals"]["saved_seconds"] > 0
+    last = jcache("stats", "--root", moved, "--json", "--run", "last").json
+    assert last["totals"]["hits"] == entries and last["totals"]["runs"] == 1
+    listed = jcache("ls", "--root", moved, "--json").json["entries"]
+    assert all(isinstance(e["build_seconds"], float) and e["build_seconds"] > 0 for e in listed)
+    shown = jcache("show", "jit_train", "--root", moved, "--json").json
+    assert shown["digest_matches_ledger"] is True and shown["ledger"]["hits"] == 1
+    assert jcache("du", "--root", moved, "--by", "run", "--json").json["groups"][0]["entries"] == entries
+    assert "jcache_hits_total" in jcache("stats", "--root", moved, "--prometheus").out
+    assert "hits" in jcache("stats", "--root", moved, "--plot").out
+    assert jcache("stats", "--root", moved, "--zero").code == 0
+    assert jcache("stats", "--root", moved, "--json").json["totals"]["runs"] == 0
+
+
+def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
+    """`run` makes a root that backup programs pass over, and nothing of ours lies among the executables."""
+    jcache("run", "--root", root, "--", sys.executable, PROGRAM)
+    assert (root / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert {p.name[-6:] for p in (root / "executables").iterdir()} <= {"-cache", "-atime"}
+
+
+def test_a_plain_jax_directory_stays_one(jcache: Jcache, cache: Path) -> None:
+    """Where JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones lie beside them."""
+    before = len(entry_files(cache))
+    env = {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    result = jcache("run", "--", sys.executable, PROGRAM, env=env)
+    assert f"{before} hits, 0 misses" in result.err
+    fresh = cache.parent / "new"
+    jcache("run", "--", sys.executable, PROGRAM, env={"JAX_COMPILATION_CACHE_DIR": str(fresh)})
+    assert len(entry_files(fresh)) == before
+
+
+def test_run_inside_run_means_the_same_root(jcache: Jcache, root: Path) -> None:
+    """A command started by `jcache run` sees the root, not its executables directory, as the root."""
+    result = jcache("run", "-q", "--root", root, "--", sys.executable, "-m", "jcache", "dir")
+    assert result.out.strip() == str(root)
+
+
+def test_the_report_is_written_as_json(jcache: Jcache, root: Path, tmp_path: Path) -> None:
+    """--report writes the numbers; one that cannot be written is a warning and the program's exit code stays."""
+    report = tmp_path / "report.json"
+    jcache("run", "--root", root, "--report", report, "--", sys.executable, PROGRAM)
+    written = json.loads(report.read_text())
+    assert written["schema_version"] == 1 and written["exit_code"] == 0
+    assert (
+        written["requests"]
+        == written["hits"] + written["stored"] + written["not_stored"]
+        == len(keys(root / "executables"))
+    )
+    for name in ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds"):
+        assert isinstance(written[name], float)
+    result = jcache(
+        "run", "--root", root, "--report", tmp_path / "no" / "r.json", "--", sys.executable, "-c", "exit(5)"
+    )
+    assert result.code == 5 and "report" in result.err
+
+
+def test_a_program_without_jax_runs_just_the_same(jcache: Jcache, root: Path) -> None:
+    """stdin, stdout, stderr, arguments and exit code are the program's; the report says that no JAX was seen."""
+    code = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write(sys.argv[1]); sys.exit(7)"
+    result = jcache("run", "--root", root, "--", sys.executable, "-c", code, "--root", stdin="text")
+    assert result.code == 7 and result.out == "TEXT" and result.err.startswith("--root")
+    assert "no program that uses JAX" in result.err
+    quiet = jcache("run", "-q", "--root", root, "--", sys.executable, "-c", "pass")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_a_program_that_cannot_be_started(jcache: Jcache, root: Path, tmp_path: Path) -> None:
+    """A missing program is exit 127, one that is not executable 126, each with a sentence."""
+    missing = jcache("run", "--root", root, "--", "no-such-program")
+    assert missing.code == 127 and "no-such-program" in missing.err
+    (tmp_path / "text").write_text("x")
+    assert jcache("run", "--root", root, "--", tmp_path / "text").code == 126
+
+
+def test_signals_are_forwarded(root: Path) -> None:
+    """SIGTERM to jcache reaches the program, whose end is then jcache's."""
+    code = "import signal,time; signal.signal(15, lambda *a: exit(9)); print('up', flush=True); time.sleep(60)"
+    command = [sys.executable, "-m", "jcache", "run", "--root", str(root), "--", sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_environment())
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 9
+
+
+def test_a_root_is_not_made_among_other_files(jcache: Jcache, tmp_path: Path) -> None:
+    """`run` does not turn a directory of somebody's files into a cache."""
+    (tmp_path / "mine.txt").write_text("mine")
+    result = jcache("run", "--root", tmp_path, "--", sys.executable, "-c", "print('ran')")
+    assert result.code == 10 and result.out == ""
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_stats_without_runs_says_how_to_record_one(jcache: Jcache, jax_cache: Path) -> None:
+    """Without a recorded run, stats names the command that records one."""
+    assert "jcache run" in jcache("stats", "--root", jax_cache).err
+    assert jcache("stats", "--root", jax_cache, "--json").json["totals"]["runs"] == 0
+    assert jcache("stats", "--root", jax_cache, "--run", "last").code == 1
