@@ -13,7 +13,6 @@ A rollback journal and not a write-ahead log: the latter needs shared memory, wh
 import errno
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -79,7 +78,7 @@ def set_aside(path: Path) -> None:
 def is_damaged(path: Path, error: sqlite3.Error) -> bool:
     """Whether an error says that the file is no ledger, or no more."""
     damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if _code(error) in damage or "no such table" in str(error) or "no such column" in str(error):
+    if _code(error) in damage or "no such table" in str(error):
         return True
     return os.path.lexists(path) and not os.path.isfile(path)
 
@@ -119,16 +118,15 @@ def _refuse(path: Path) -> NoReturn:
 
 def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     try:
-        return _connect(path, mode, timeout)
+        return _connect(path, mode, timeout, wait=False)
     except sqlite3.OperationalError as error:
         if _code(error) == sqlite3.SQLITE_READONLY and mode == "ro":  # a killed writer's change is to be rolled back
             return _connect(path, "rw", timeout)
-        no_locks = _code(error) in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR) or (
-            is_busy(error) and not _has_locks(path.parent)
-        )
-        if not no_locks:
+        if is_busy(error) and _has_locks(path.parent):
+            return _connect(path, mode, timeout)
+        if not is_busy(error) and _code(error) not in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR):
             raise
-        return _connect(path, mode, timeout, "&vfs=unix-dotfile")
+    return _connect(path, mode, timeout, "&vfs=unix-dotfile")
 
 
 def _has_locks(directory: Path) -> bool:
@@ -136,6 +134,8 @@ def _has_locks(directory: Path) -> bool:
 
     Tried on a file of its own, since closing the ledger's would drop the locks that this process has on it.
     """
+    import tempfile
+
     try:
         import fcntl
 
@@ -148,11 +148,12 @@ def _has_locks(directory: Path) -> bool:
     return True
 
 
-def _connect(path: Path, mode: str, timeout: float, more: str = "") -> sqlite3.Connection:
-    uri = f"{path.as_uri()}?mode={mode}{more}"
-    database = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: bool = True) -> sqlite3.Connection:
+    uri, first = f"{path.as_uri()}?mode={mode}{more}", timeout if wait else 0
+    database = sqlite3.connect(uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False)
     try:
         _version(database)  # the first statement is the first to lock and to read the file
+        database.execute(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
     except BaseException:
         database.close()
         raise

@@ -3,10 +3,11 @@
 Reading a directory is a `listdir` and an `lstat` for each entry. From 10,000 entries on, the ledger remembers the
 columns (a *snapshot*), and a later reading only looks at what can have changed since:
 
-- the names, unless the directory's modification time is still the one of the snapshot;
-- the entries that are new, or that were written less than two seconds before the snapshot was taken: JAX writes in
-  place, so their size may not have been final;
-- the sidecars, which JAX rewrites in place on each bounded hit.
+- everything but what old sidecars say, unless the directory's modification time is still the one of the snapshot: an
+  entry may have been removed and written again under its name;
+- else the entries that were written less than two seconds before the snapshot was taken: JAX writes in place, so their
+  size may not have been final;
+- and the sidecars, which JAX rewrites in place on each bounded hit.
 
 So every number is current, but for the size of an older entry that somebody changed in place, which no writer of
 entries does and `jcache verify` is there to find.
@@ -17,12 +18,11 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 from typing import Final, Protocol
 
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
-from jcache.files import read_recency, tree_size
+from jcache.files import LATEST_NS, read_recency, tree_size
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, member
 
 SNAPSHOT_FROM: Final = 10_000
@@ -96,43 +96,29 @@ def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None
 
 def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None) -> None:
     read_ns = time.time_ns()
-    listing.changed_ns = os.fstat(reader.descriptor).st_mtime_ns
+    listing.changed_ns = _kept_ns(os.fstat(reader.descriptor).st_mtime_ns)
     old = snapshots.load_snapshot(str(listing.directory)) if snapshots else None
     if old and old.names_final and old.changed_ns == listing.changed_ns:
-        present, others, remember = None, old.others, old.unsettled
+        listing.columns, others, remember = reader.refresh(old), old.others, old.unsettled
     else:
-        present, others = _sort(os.listdir(reader.descriptor), old.columns if old else Columns.empty())
+        present, others = _classify(os.listdir(reader.descriptor))
+        listing.columns = reader.read(present, old)
         quiet = listing.changed_ns < read_ns - SETTLED_NS
         remember = len(present) >= SNAPSHOT_FROM and (old is None or quiet)
-    listing.columns = reader.refresh(old, present) if old else reader.read(present or {})
     others += reader.rejected
     if snapshots and remember:
         snapshots.save_snapshot(str(listing.directory), Snapshot(listing.changed_ns, read_ns, listing.columns, others))
     _describe_others(listing, reader, others)
 
 
-def _sort(names: Iterable[str], old: Columns) -> tuple[dict[str, bool], list[str]]:
-    """Keys of the entries, each with whether it has a sidecar, and the other names.
-
-    Names that the old columns tell of are set apart by set operations: classifying each one again costs three times
-    as much, over 100,000 of them.
-    """
-    rest = set(names)
-    present = {key: sidecar != NO_SIDECAR for key, sidecar in zip(old.keys, old.sidecars, strict=True)}
-    known = {key + SIDECAR_SUFFIX: key for key, sidecar in present.items() if sidecar}
-    for name in known.keys() - rest:
-        present[known[name]] = False
-    rest.difference_update(known)
-    known = {key + ENTRY_SUFFIX: key for key in old.keys}
-    for name in known.keys() - rest:
-        if present.pop(known[name]):
-            rest.add(known[name] + SIDECAR_SUFFIX)
-    rest.difference_update(known)
-    return present, _classify(rest, present)
+def _kept_ns(time_ns: int) -> int:
+    """A time of the file system's, or the nearest that columns of 64 bits and sidecars hold."""
+    return time_ns if 0 <= time_ns <= LATEST_NS else min(max(time_ns, 0), LATEST_NS)
 
 
-def _classify(names: Iterable[str], present: dict[str, bool]) -> list[str]:
-    """Adds the names that are entries and sidecars to the keys present, and returns the others."""
+def _classify(names: Iterable[str]) -> tuple[dict[str, bool], list[str]]:
+    """Keys of the entries, each with whether it has a sidecar, and the other names."""
+    present: dict[str, bool] = {}
     sidecars: list[str] = []
     others: list[str] = []
     for name in names:
@@ -148,7 +134,7 @@ def _classify(names: Iterable[str], present: dict[str, bool]) -> list[str]:
             present[key] = True
         else:
             others.append(key + SIDECAR_SUFFIX)
-    return others
+    return present, others
 
 
 class _Reader:
@@ -163,40 +149,32 @@ class _Reader:
         self.descriptor = descriptor
         self.rejected: list[str] = []
 
-    def read(self, present: dict[str, bool]) -> Columns:
+    def read(self, present: dict[str, bool], old: Snapshot | None) -> Columns:
+        """The columns of the keys present, each with whether it has a sidecar; what old sidecars say is known."""
         columns = Columns.empty()
-        self._append(columns, present.items())
+        self._append(columns, present.items(), _sidecars(old) if old else {})
         return columns
 
-    def refresh(self, old: Snapshot, present: dict[str, bool] | None) -> Columns:
-        """The old columns brought up to date; ``present`` None means that the names are the old ones."""
+    def refresh(self, old: Snapshot) -> Columns:
+        """The old columns brought up to date, where the names are the old ones."""
         limit = old.settled_before_ns
         keys, _, made, _, sidecars = old.columns
-        if present is None:
-            keep = [created < limit for created in made]
-            again = [(key, s != NO_SIDECAR) for key, s, k in zip(keys, sidecars, keep, strict=True) if not k]
-        else:
-            keep = [
-                created < limit and present.get(key) == (sidecar != NO_SIDECAR)
-                for key, created, sidecar in zip(keys, made, sidecars, strict=True)
-            ]
-            for key in compress(keys, keep):
-                del present[key]
-            again = list(present.items())
-        columns = old.columns if all(keep) else old.columns.where(keep)
-        self._refresh_recency(columns)
-        self._append(columns, again)
+        keep = [created < limit for created in made]
+        again = [(key, s != NO_SIDECAR) for key, s, k in zip(keys, sidecars, keep, strict=True) if not k]
+        columns = old.columns if not again else old.columns.where(keep)
+        self._refresh_recency(columns, limit)
+        self._append(columns, again, {})
         return columns
 
-    def _refresh_recency(self, columns: Columns) -> None:
+    def _refresh_recency(self, columns: Columns, limit: int) -> None:
         if columns.sidecars.count(NO_SIDECAR) == len(columns.keys):
             return
         for i, changed in enumerate(columns.sidecars):
             if changed != NO_SIDECAR:
-                known = columns.recency[i], changed
+                known = (columns.recency[i], changed) if changed < limit else None
                 columns.recency[i], columns.sidecars[i] = self._recency(columns.keys[i], columns.created[i], known)
 
-    def _append(self, columns: Columns, present: Iterable[tuple[str, bool]]) -> None:
+    def _append(self, columns: Columns, present: Iterable[tuple[str, bool]], known: dict[str, tuple[int, int]]) -> None:
         lstat, descriptor = os.lstat, self.descriptor
         keys, sizes, made, used, sidecars = columns
         for key, has_sidecar in present:
@@ -207,8 +185,8 @@ class _Reader:
             if not stat.S_ISREG(status.st_mode):
                 self.rejected.append(key + ENTRY_SUFFIX)
                 continue
-            created = status.st_mtime_ns
-            recency, sidecar = self._recency(key, created) if has_sidecar else (created, NO_SIDECAR)
+            created = _kept_ns(status.st_mtime_ns)
+            recency, sidecar = self._recency(key, created, known.get(key)) if has_sidecar else (created, NO_SIDECAR)
             keys.append(key)
             sizes.append(status.st_size)
             made.append(created)
@@ -219,20 +197,28 @@ class _Reader:
         """Recency and the sidecar's modification time; the file is read only if that time is not the known one."""
         name = key + SIDECAR_SUFFIX
         try:
-            changed = os.lstat(name, dir_fd=self.descriptor).st_mtime_ns
+            status = os.lstat(name, dir_fd=self.descriptor)
         except OSError:
             return created, NO_SIDECAR
+        changed = _kept_ns(status.st_mtime_ns)
         if known and known[1] == changed:
             return known
-        recency = read_recency(name, directory=self.descriptor)
-        # An unsigned 64-bit number from a damaged sidecar may lie beyond the year 2262, and beyond our columns.
-        return (recency if recency is not None and recency < 2**63 else created), changed
+        recency = read_recency(name, directory=self.descriptor) if stat.S_ISREG(status.st_mode) else None
+        return (recency if recency is not None else created), changed
 
     def status(self, name: str) -> os.stat_result | None:
         try:
             return os.lstat(name, dir_fd=self.descriptor)
         except OSError:
             return None
+
+
+def _sidecars(old: Snapshot) -> dict[str, tuple[int, int]]:
+    """Recency and modification time of the sidecars that a snapshot knows for certain, by key."""
+    limit = old.settled_before_ns
+    keys, _, created, recency, sidecars = old.columns
+    rows = zip(keys, created, recency, sidecars, strict=True)
+    return {key: (used, changed) for key, made, used, changed in rows if 0 <= changed < limit and used != made}
 
 
 def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> None:
@@ -242,19 +228,11 @@ def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> No
         if status is None or what is Member.OURS:
             continue
         if what is Member.LEGACY and stat.S_ISREG(status.st_mode):
-            listing.legacy.append(
-                Entry(
-                    listing.kind,
-                    key,
-                    status.st_size,
-                    status.st_mtime_ns,
-                    status.st_mtime_ns,
-                    sidecar=False,
-                    legacy=True,
-                )
-            )
+            made = _kept_ns(status.st_mtime_ns)
+            listing.legacy.append(Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True))
         elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
             listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))
         else:
             known = what in (Member.SIDECAR, Member.TEMPORARY)
-            listing.neighbours.append(Neighbour(name, what if known else Member.UNKNOWN, 1, status.st_size))
+            size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            listing.neighbours.append(Neighbour(name, what if known else Member.UNKNOWN, 1, size))

@@ -25,7 +25,7 @@ REREAD_AFTER_NS: Final = 60_000_000_000
 
 
 class Occupancy:
-    """The occupancy of one kind's directory. All methods want the directory's lock to be held.
+    """The occupancy of one kind's directory. What reads or changes its numbers wants the directory's lock to be held.
 
     Args:
         kind: what its entries hold.
@@ -45,8 +45,7 @@ class Occupancy:
 
     def refresh(self) -> None:
         """Reads the directory again if somebody else changed it, and gives each entry the sidecar JAX expects."""
-        recent = time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
-        if recent and os.stat(self._directory).st_mtime_ns == self._changed_ns:
+        if self.current():
             return
         listing = read_listing(self._kind, self._directory, self._snapshots)
         keys, sizes, created, recency, sidecars = listing.columns
@@ -58,6 +57,11 @@ class Occupancy:
         self.bytes = sum(sizes)
         self._read_ns = time.monotonic_ns()
         self.left_by_us()
+
+    def current(self) -> bool:
+        """Whether nobody else has changed the directory since we last looked, a minute ago at most."""
+        recent = time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
+        return recent and os.stat(self._directory).st_mtime_ns == self._changed_ns
 
     def left_by_us(self) -> None:
         """Takes the directory's present state for our own doing."""

@@ -182,7 +182,7 @@ class Store:
             if os.path.lexists(path):
                 return Outcome.PRESENT
             directory.mkdir(parents=True, exist_ok=True)
-            temporary = files.stage(directory, data)
+            temporary = self._stage(kind, directory, data)
             try:
                 outcome = self._publish(kind, temporary, path, len(data))
             finally:
@@ -192,6 +192,15 @@ class Store:
 
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin))
         return outcome
+
+    def _stage(self, kind: Kind, directory: Path, data: bytes) -> Path:
+        """Writes a temporary file, before the lock is taken, without its being taken for somebody else's change."""
+        occupancy = self._occupancy.get(kind)
+        current = occupancy is not None and occupancy.current()
+        temporary = files.stage(directory, data)
+        if occupancy is not None and current:
+            occupancy.left_by_us()
+        return temporary
 
     def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
         key = path.name.removesuffix(ENTRY_SUFFIX)
