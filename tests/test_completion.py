@@ -1,4 +1,4 @@
-"""Completion: the answers that `jcache completion` gives, the scripts that ask for them, and the shells that run them."""
+"""Completion: the answers of `jcache completion`, the scripts that ask for them, and the shells that run those."""
 
 import fcntl
 import os
@@ -147,7 +147,7 @@ class TestAnswers:
             (root / f"jit_many-{i:064x}-cache").touch()
         found = values("show", "--root", str(root), "jit_")
         assert len(found) == 200
-        assert os.path.commonprefix(found) == "jit_"
+        assert {key[:5] for key in found} == {"jit_m", "jit_t"}
 
     def test_paths_are_left_to_the_shell(self) -> None:
         """For a directory or a file the answer says so, and the shell completes it."""
@@ -239,12 +239,12 @@ class TestScripts:
 
 # -- the real shells
 
+_ZSH = "setopt no_beep no_auto_remove_slash; unset zle_bracketed_paste"
 SETTINGS = {
     "bash": "bind 'set bell-style none'; bind 'set enable-bracketed-paste off'; bind 'set show-all-if-ambiguous on'; "
     'source "$SCRIPTS/jcache.bash"',
-    "zsh autoload": "unsetopt beep; unset zle_bracketed_paste; fpath=($SCRIPTS $fpath); "
-    "autoload -Uz compinit; compinit -u -D",
-    "zsh eval": 'unsetopt beep; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source "$SCRIPTS/_jcache"',
+    "zsh autoload": f"{_ZSH}; fpath=($SCRIPTS $fpath); autoload -Uz compinit; compinit -u -D",
+    "zsh eval": f'{_ZSH}; autoload -Uz compinit; compinit -u -D; source "$SCRIPTS/_jcache"',
 }
 PROGRAMS = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 # Makes the pty the terminal of the session and turns into the shell.
@@ -356,7 +356,7 @@ class TestInTerminals:
             ("jcache info --root=ot", ["--root=other/"]),
             ("jcache run --report tra", ["--report", "train.py"]),
             ("jcache run --report=tra", ["--report=train.py"]),
-            ("jcache run -- basen", ["--", "basename"]),
+            ("jcache run -- basenam", ["--", "basename"]),
             ("jcache run basena", ["basename"]),
             ("jcache run --root other -- cat tra", ["--root", "other", "--", "cat", "train.py"]),
         ],
@@ -364,11 +364,7 @@ class TestInTerminals:
     def test_completes(self, line: str, completed: list[str], terminal: Terminal, home: Path) -> None:
         """TAB completes the word before the cursor, and leaves alone what it knows nothing of."""
         words, seen = terminal.words(line)
-        command, *rest = line.split()[1:2]
-        expected = [word.replace("~", str(home)) if not word.startswith("--root=~") else word for word in completed]
-        assert [word.replace(str(home), "~") for word in words[-len(expected) :]] == [
-            word.replace(str(home), "~") for word in expected
-        ]
+        assert [word.replace(str(home), "~") for word in words[-len(completed) :]] == completed
         assert "Traceback" not in seen
         assert "rror" not in seen
 
@@ -413,7 +409,7 @@ class TestInFish:
             ("jcache info --root ~/my", ["~/my root/"]),
             ("jcache info --root=~/ot", ["--root=~/other/"]),
             ("jcache run --report tra", ["train.py"]),
-            ("jcache run -- basen", ["basename"]),
+            ("jcache run -- basenam", ["basename"]),
             ("jcache run --root other -- cat tra", ["train.py"]),
         ],
     )

@@ -3,12 +3,13 @@
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from jcache.entry import Neighbour
 from jcache.files import RECENCY_BYTES, tree_size
-from jcache.layout import LOCK_NAME, Kind, Member, Root, member
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.store import Store
 
@@ -76,7 +77,7 @@ class Census:
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
                     "jax <= 0.11.1; the next `jcache prune` makes them"
                 )
-        blocking = [name for name in self.neighbours["unknown"].names if name.endswith("-cache")]
+        blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
         if blocking:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
         if legacy := self.neighbours["legacy"].files:
@@ -116,7 +117,7 @@ def _count(listing: Listing, cap: int | None) -> KindCensus:
 
 def _cap(environment: Mapping[str, str]) -> int | None:
     text = environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "")
-    return int(text) if text.isascii() and text.isdigit() else None  # JAX's -1, no bound, is no cap either
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
 
 
 def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
@@ -139,10 +140,12 @@ def _beside(root: Root) -> Iterable[Neighbour]:
     with os.scandir(root.path) as listing:
         for item in listing:
             if member(item.name)[0] is not Member.OURS:
-                regular = item.is_file(follow_symlinks=False)
-                yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
+                with suppress(OSError):  # vanished between the listing and here
+                    regular = item.is_file(follow_symlinks=False)
+                    yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
 
 
 def _sum(some: list[Neighbour]) -> Group:
-    names = sorted(neighbour.name for neighbour in some if neighbour.name)[:_NAMES_SHOWN]
+    blocking_first = sorted((not n.name.endswith(ENTRY_SUFFIX), n.name) for n in some if n.name)
+    names = [name for _, name in blocking_first[:_NAMES_SHOWN]]
     return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

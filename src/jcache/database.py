@@ -39,7 +39,9 @@ def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.
     if found != version:
         database.close()
         if found == 0:  # a writer was stopped before it made the tables
-            raise LedgerUnavailable(f"Cannot read the ledger {path}: it is empty; the next writer begins it.", lost=True)
+            raise LedgerUnavailable(
+                f"Cannot read the ledger {path}: it is empty; the next writer begins it.", lost=True
+            )
         _refuse(path)
     return database
 

@@ -4,6 +4,8 @@ A file is published by writing a temporary one in the same directory and `os.rep
 or all of the new bytes. Nothing here follows a symbolic link or opens anything but a regular file.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -112,7 +114,7 @@ def write_recency(path: Path, time_ns: int) -> None:
 
 
 def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:
-    """The nanoseconds that a sidecar holds, None if it is absent, unreadable, not 8 bytes long or beyond the year 2262."""
+    """The nanoseconds that a sidecar holds; None if it is absent, unreadable, not 8 bytes or beyond the year 2262."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:

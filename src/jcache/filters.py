@@ -20,6 +20,7 @@ seconds nobody knows matches no filter on them.
 
 import operator
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -79,9 +80,16 @@ class Sort:
 
         def key(entry: Entry) -> tuple[bool, Any, str]:
             value = value_of(self.field, entry, now_ns)
-            return value is None, value if isinstance(value, str) else sign * (value or 0), entry.key
+            if isinstance(value, str):
+                return False, _descending(value) if self.descending else value, entry.key
+            return value is None, sign * (value or 0), entry.key
 
         return key
+
+
+def _descending(text: str) -> tuple[int, ...]:
+    """What sorts texts from the last to the first; the end of a text comes behind every character."""
+    return (*(-ord(character) for character in text), 1)
 
 
 def parse_filter(text: str) -> Filter:
@@ -148,7 +156,9 @@ def _parse_value(field: str, sign: str, text: str) -> Any:  # noqa: ANN401  one 
 
 def _parse_pattern(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may read differently one day
+            return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidValue(f"'{text}' is not a regular expression: {error}.") from None
 

@@ -13,6 +13,7 @@ So every number is current, but for the size of an older entry that somebody cha
 entries does and `jcache verify` is there to find.
 """
 
+import errno
 import os
 import stat
 import time
@@ -67,26 +68,27 @@ class Listing:
         return map(self.entry, range(len(self)))
 
 
-def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None) -> Listing:
+def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None, *, follow: bool = True) -> Listing:
     """Reads a directory of entries; one that does not exist is empty.
 
     Args:
         kind: what its entries hold.
         directory: where.
         snapshots: the ledger, for directories with many entries.
+        follow: whether the directory may be a symbolic link; else such a one is empty.
 
     Raises:
         OSError: the directory cannot be read.
     """
     listing = Listing(kind, directory)
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     except (FileNotFoundError, NotADirectoryError):
         return listing
-    except OSError:
-        if not directory.is_dir():
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             return listing
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        raise
     try:
         _fill(listing, _Reader(descriptor), snapshots)
     finally:
@@ -113,7 +115,7 @@ def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None) -> N
 
 def _kept_ns(time_ns: int) -> int:
     """A time of the file system's, or the nearest that columns of 64 bits and sidecars hold."""
-    return time_ns if 0 <= time_ns <= LATEST_NS else min(max(time_ns, 0), LATEST_NS)
+    return min(max(time_ns, 0), LATEST_NS)
 
 
 def _classify(names: Iterable[str]) -> tuple[dict[str, bool], list[str]]:
@@ -185,7 +187,9 @@ class _Reader:
             if not stat.S_ISREG(status.st_mode):
                 self.rejected.append(key + ENTRY_SUFFIX)
                 continue
-            created = _kept_ns(status.st_mtime_ns)
+            created = status.st_mtime_ns
+            if not 0 <= created <= LATEST_NS:
+                created = _kept_ns(created)
             recency, sidecar = self._recency(key, created, known.get(key)) if has_sidecar else (created, NO_SIDECAR)
             keys.append(key)
             sizes.append(status.st_size)

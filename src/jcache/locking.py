@@ -5,6 +5,8 @@ A bounded JAX takes ``.lockfile`` (a `filelock.FileLock`, that is ``flock`` on P
 around the renames and removals themselves.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -59,7 +61,7 @@ def locked(
         lock.release()
 
 
-def _acquire(lock: "FileLock", timeout: float) -> bool:
+def _acquire(lock: FileLock, timeout: float) -> bool:
     from filelock import Timeout
 
     with refusal(f"lock {lock.lock_file}"):

@@ -1,25 +1,27 @@
 """How full a directory of entries is, kept current through our own puts, so that a bounded put needs no scan.
 
 JAX's own bounded put stats and reads the whole directory each time. Here the directory is read when it is first
-needed, when another process has changed it (its modification time is not the one we left), and once a minute, since
-two changes within one tick of the clock cannot be told apart. In between, the bytes are a running total and the order
-of eviction is a heap. A recency in the heap may be out of date, because a hit rewrites a sidecar and not the directory;
-recency only ever grows, so the top of the heap is looked up again before it is believed, and the victims are exactly
-the least recently used ones.
+needed and when another process has changed it: when its modification time is not the one we left. Since the system's
+clock ticks every few milliseconds, and two changes within one tick would look the same, we leave it a time of our own,
+to the nanosecond; where that is not ours to set, the directory is read once a minute as well. In between, the bytes are
+a running total and the order of eviction is a heap. A recency in the heap may be out of date, because a hit rewrites a
+sidecar and not the directory; recency only ever grows, so the top of the heap is looked up again before it is believed,
+and the victims are exactly the least recently used ones.
 """
 
 import heapq
 import os
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from jcache.entry import NO_SIDECAR, Entry
+from jcache.entry import NO_SIDECAR, SETTLED_NS, Entry
 from jcache.eviction import Excess, make_room
 from jcache.files import read_recency, write_recency
 from jcache.layout import SIDECAR_SUFFIX, Kind
-from jcache.listing import Snapshots, read_listing
+from jcache.listing import Listing, Snapshots, read_listing
 
 REREAD_AFTER_NS: Final = 60_000_000_000
 
@@ -40,32 +42,55 @@ class Occupancy:
         self._snapshots = snapshots
         self._heap: list[tuple[int, str]] = []
         self._sizes: dict[str, tuple[int, int]] = {}  # key → bytes, created_ns
-        self._changed_ns = -1
+        self._changed_ns: int | None = None
+        self._ours = False  # whether that time is one of our own making
         self._read_ns = 0
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether nobody else has changed the directory since we did or read it."""
+        known = self._ours or time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
+        return known and os.stat(self._directory).st_mtime_ns == self._changed_ns
 
     def refresh(self) -> None:
         """Reads the directory again if somebody else changed it, and gives each entry the sidecar JAX expects."""
-        if self.current():
+        if self.undisturbed:
             return
+        if time.time_ns() - os.stat(self._directory).st_mtime_ns < SETTLED_NS:
+            self.left_by_us()  # so that a change while we read is seen, whatever the tick
         listing = read_listing(self._kind, self._directory, self._snapshots)
-        keys, sizes, created, recency, sidecars = listing.columns
-        for i in [i for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]:
-            write_recency(self._path(keys[i], SIDECAR_SUFFIX), recency[i])
+        self._changed_ns = listing.changed_ns
+        self._read_ns = time.monotonic_ns()
+        keys, sizes, created, recency, _ = listing.columns
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))
         heapq.heapify(self._heap)
         self.bytes = sum(sizes)
-        self._read_ns = time.monotonic_ns()
-        self.left_by_us()
+        self._adopt(listing)
 
-    def current(self) -> bool:
-        """Whether nobody else has changed the directory since we last looked, a minute ago at most."""
-        recent = time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
-        return recent and os.stat(self._directory).st_mtime_ns == self._changed_ns
+    def _adopt(self, listing: Listing) -> None:
+        keys, _, _, recency, sidecars = listing.columns
+        missing = [i for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]
+        undisturbed = self.undisturbed
+        for i in missing:
+            with suppress(OSError):  # something else has the name; JAX may stumble over it, we need not
+                write_recency(self._path(keys[i], SIDECAR_SUFFIX), recency[i])
+        if missing and undisturbed:
+            self.left_by_us()
 
     def left_by_us(self) -> None:
         """Takes the directory's present state for our own doing."""
-        self._changed_ns = os.stat(self._directory).st_mtime_ns
+        mark = time.time_ns()
+        status = os.stat(self._directory)
+        with suppress(PermissionError):
+            os.utime(self._directory, ns=(status.st_atime_ns, mark))
+            status = os.stat(self._directory)
+        self._changed_ns = status.st_mtime_ns
+        self._ours = self._changed_ns == mark
+
+    def of(self, keys: Collection[str]) -> int:
+        """Bytes of some of the entries."""
+        return sum(self._sizes[key][0] for key in keys if key in self._sizes)
 
     def victims(self, bound: int, more: int, pinned: Collection[str] = ()) -> list[Entry]:
         """The least recently used entries that must go, pinned ones apart, for ``more`` bytes to fit in the bound."""
@@ -90,6 +115,10 @@ class Occupancy:
 
     def removed(self, key: str) -> None:
         self.bytes -= self._sizes.pop(key)[0]
+
+    def forget(self) -> None:
+        """Takes nothing for known any more."""
+        self._changed_ns = None
 
     def _least_recent(self) -> Iterator[Entry]:
         while self._heap:

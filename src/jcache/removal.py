@@ -7,7 +7,7 @@ put of jax <= 0.11.1.
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from jcache import files
 from jcache.entry import Entry
 from jcache.eviction import Reason, Verdict
-from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Root
+from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Removal:
     Attributes:
         removed: the entries that are gone.
         bytes: of all files unlinked, sidecars included.
-        kept: victims of the plan that were used meanwhile, and so stayed.
+        kept: victims of the plan that were used or pinned meanwhile, and so stayed.
         gone: victims that somebody else had removed by then.
         failures: victims that could not be removed.
         adopted: sidecars that were made for entries that stayed.
@@ -47,11 +47,15 @@ class Removal:
     adopted: int = 0
 
 
-def removing(root: Root, victims: Iterable[Verdict], removal: Removal) -> Iterator[None]:
+def removing(
+    root: Root, victims: Iterable[Verdict], removal: Removal, pins: Collection[tuple[Kind, str]] = ()
+) -> Iterator[None]:
     """Removes the victims, a step each, and writes down in ``removal`` what became of them."""
     for verdict in victims:
         entry = verdict.entry
-        if verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
+        if not entry.pinned and (entry.kind, entry.key) in pins:
+            removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
+        elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
             removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
         else:
             _remove(root, entry, removal)

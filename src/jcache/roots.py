@@ -1,5 +1,7 @@
 """Which directory is administered, and whether it is a root."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,7 +95,7 @@ def _sample(path: Path) -> set[Member]:
     return seen
 
 
-def _evidence(item: "os.DirEntry[str]", path: Path) -> Member:
+def _evidence(item: os.DirEntry[str], path: Path) -> Member:
     """What one name says about its directory being a cache: an ``executables`` of somebody else says nothing."""
     what, _ = member(item.name)
     if what in (Member.ENTRY, Member.LEGACY) and not item.is_file(follow_symlinks=False):

@@ -95,8 +95,18 @@ def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
     column = {"size": columns.sizes, "age": columns.created, "used": columns.recency}[field]
     # The times in the columns grow as ages fall.
     largest_first = selection.sort.descending == (field == "size")
-    pick = heapq.nlargest if largest_first else heapq.nsmallest
-    yield from map(listing.entry, pick(selection.limit, range(len(listing)), key=column.__getitem__))
+    yield from map(listing.entry, _first(column, columns.keys, selection.limit, largest_first=largest_first))
+
+
+def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_first: bool) -> Iterator[int]:
+    """Rows with the first values of a column; of those that equal the last of them, the first by key."""
+    best = (heapq.nlargest if largest_first else heapq.nsmallest)(limit, column)
+    if not best:
+        return
+    last = best[-1]
+    equal = (row for row, value in enumerate(column) if value == last)
+    yield from heapq.nsmallest(best.count(last), equal, key=keys.__getitem__)
+    yield from (row for row, value in enumerate(column) if (value > last if largest_first else value < last))
 
 
 def _read_seconds(store: Store, entry: Entry) -> float | None:

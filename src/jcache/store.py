@@ -2,11 +2,14 @@
 
 Order of every change, so that no reader and no crash ever meets half an entry:
 
-- put: temporary file, then under the lock: room is made, the sidecar is written, the file renamed into place. A bounded
-  JAX <= 0.11.1 fails on an entry without a sidecar, so the sidecar is there first.
+- put: temporary file, then room is made, the sidecar is written, the file renamed into place; with a bound all but
+  writing the data is done under the lock. A bounded JAX <= 0.11.1 fails on an entry without a sidecar, so the sidecar
+  is there first.
 - remove: under the lock, the entry's file first, then its sidecar. A sidecar alone harms nobody.
 - An entry that is there is never overwritten, as in JAX: equal keys mean equal programs.
 """
+
+from __future__ import annotations
 
 import os
 import stat
@@ -16,22 +19,26 @@ from contextlib import AbstractContextManager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from jcache import files
 from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable, UnknownKey
-from jcache.eviction import Plan, Reason, Verdict
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
+from jcache.layout import AUTOTUNE_NAME, ENTRY_SUFFIX, KERNELS_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing, read_listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
-from jcache.occupancy import Occupancy
-from jcache.removal import Removal, remove_tree, removing, set_aside_xla, unlink
+
+if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
+    from jcache.eviction import Plan
+    from jcache.occupancy import Occupancy
+    from jcache.removal import Removal
 
 T = TypeVar("T")
 
 _FLUSH_EVERY: Final = 64
+_UNLEARN_EVERY: Final = 1024
+_UNDER_LOCK: Final = 0.1
 
 
 class Outcome(StrEnum):
@@ -68,6 +75,9 @@ class Store:
         self._waiting = waiting
         self._occupancy: dict[Kind, Occupancy] = {}
         self._news: list[Known] = []
+        self._evicted: set[tuple[Kind, str]] = set()
+        self._pinned: set[tuple[Kind, str]] = set()
+        self._quick = Ledger(root.ledger, busy_timeout=_UNDER_LOCK)  # for what is asked under the lock
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +91,7 @@ class Store:
         """Writes what has been learnt to the ledger, if it can be written, and closes it."""
         self._flush()
         self.ledger.close()
+        self._quick.close()
 
     # -- looking
 
@@ -92,7 +103,7 @@ class Store:
         """
         directory = self.root.directory(kind)
         with files.refusal(f"read {directory}"):
-            return read_listing(kind, directory, self.ledger)
+            return read_listing(kind, directory, self.ledger, follow=directory == self.root.path)
 
     def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
         """The entries of some kinds, with what the ledger knows of them.
@@ -174,10 +185,10 @@ class Store:
             CannotWrite: the root is read-only or full; nothing has changed then.
             Locked: the lock could not be had in time.
         """
-        if self.max_bytes is not None and len(data) > self.max_bytes:
-            return Outcome.TOO_LARGE
         directory = self.root.directory(kind)
         path = directory / (check_key(key) + ENTRY_SUFFIX)
+        if self.max_bytes is not None and len(data) > self.max_bytes:
+            return Outcome.TOO_LARGE
         with files.refusal(f"store {key} in {directory}"):
             if os.path.lexists(path):
                 return Outcome.PRESENT
@@ -194,12 +205,18 @@ class Store:
         return outcome
 
     def _stage(self, kind: Kind, directory: Path, data: bytes) -> Path:
-        """Writes a temporary file, before the lock is taken, without its being taken for somebody else's change."""
-        occupancy = self._occupancy.get(kind)
-        current = occupancy is not None and occupancy.current()
-        temporary = files.stage(directory, data)
-        if occupancy is not None and current:
-            occupancy.left_by_us()
+        """Writes the data to a temporary file; that this changes the directory must not make us read it again."""
+        if self.max_bytes is None:
+            return files.stage(directory, data)
+        pins = self.softly(self.ledger.pins)
+        self._pinned = self._pinned if pins is None else pins
+        with self._locked(kind):
+            occupancy = self._occupancy_of(kind)
+            undisturbed = occupancy.undisturbed
+            temporary = files.create_temporary(directory)
+            if undisturbed:
+                occupancy.left_by_us()
+        files.fill(temporary, data)
         return temporary
 
     def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
@@ -212,27 +229,44 @@ class Store:
         with self._locked(kind):
             if os.path.lexists(path):
                 return Outcome.PRESENT
-            occupancy = self._make_room(kind, size, self.max_bytes)
-            now = time.time_ns()
-            files.write_recency(sidecar, now)
-            os.replace(temporary, path)
+            occupancy = self._occupancy_of(kind)
+            occupancy.refresh()
+            undisturbed = occupancy.undisturbed
+            try:
+                if not self._make_room(kind, occupancy, size, self.max_bytes):
+                    return Outcome.TOO_LARGE
+                now = time.time_ns()
+                files.write_recency(sidecar, now)
+                os.replace(temporary, path)
+            except BaseException:
+                occupancy.forget()
+                raise
             occupancy.added(key, size, now)
-            occupancy.left_by_us()
+            if undisturbed:
+                occupancy.left_by_us()
         return Outcome.STORED
 
-    def _make_room(self, kind: Kind, size: int, bound: int) -> Occupancy:
-        directory = self.root.directory(kind)
-        occupancy = self._occupancy.get(kind)
-        if occupancy is None:
-            occupancy = self._occupancy[kind] = Occupancy(kind, directory, self.ledger)
-        occupancy.refresh()
-        if occupancy.bytes + size > bound:
-            pins = self.softly(self.ledger.pins) or set()
-            pinned = {key for of, key in pins if of is kind}
-            for entry in occupancy.victims(bound, size, pinned):
-                unlink(self.root, entry)
-                occupancy.removed(entry.key)
-        return occupancy
+    def _occupancy_of(self, kind: Kind) -> Occupancy:
+        from jcache.occupancy import Occupancy
+
+        if kind not in self._occupancy:
+            self._occupancy[kind] = Occupancy(kind, self.root.directory(kind), self._quick)
+        return self._occupancy[kind]
+
+    def _make_room(self, kind: Kind, occupancy: Occupancy, size: int, bound: int) -> bool:
+        """Evicts what must go for an entry of some size; False, and nothing goes, if the pinned ones leave no room."""
+        if occupancy.bytes + size <= bound:
+            return True
+        from jcache.removal import unlink
+
+        pinned = {key for of, key in self._pinned if of is kind}
+        if occupancy.of(pinned) + size > bound:
+            return False
+        for entry in occupancy.victims(bound, size, pinned):
+            unlink(self.root, entry)
+            occupancy.removed(entry.key)
+            self._unlearn(kind, entry.key)
+        return True
 
     def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
         """Marks entries as used at a time, softly; returns how many could be."""
@@ -250,27 +284,44 @@ class Store:
     # -- many entries
 
     def execute(self, plan: Plan) -> Removal:
-        """Removes the victims of a plan, in short batches under the lock, but not those used since it was made.
+        """Removes the victims of a plan, in short batches under the lock, but not those used or pinned meanwhile.
 
         The entries that stay are given sidecars where they have none, so that a bounded JAX can go on.
 
         Raises:
             CannotWrite: the root cannot be changed at all.
             Locked: the lock could not be had in time.
+            LedgerUnavailable: what is pinned cannot be known now; nothing has changed then.
         """
+        from jcache.removal import Removal, removing
+
         removal = Removal()
+        pins = self._pins() if plan.victims else set()
         for kind in Kind:
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
-                self._in_batches(kind, removing(self.root, victims, removal))
+                self._in_batches(kind, removing(self.root, victims, removal, pins))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
                 removal.adopted += self.adopt(kind)
         self._occupancy.clear()
-        self.softly(lambda: self.ledger.forget((e.kind, e.key) for e in removal.removed))
+        for entry in (*removal.removed, *removal.gone):
+            self._unlearn(entry.kind, entry.key)
+        self._flush()
         return removal
+
+    def _pins(self) -> set[tuple[Kind, str]]:
+        """The pinned entries; none, with a notice, if the ledger that held them is lost."""
+        try:
+            return self.ledger.pins()
+        except LedgerUnavailable as error:
+            if not error.lost:
+                raise
+        return self.softly(self.ledger.pins) or set()
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Removes entries whatever their use."""
+        from jcache.eviction import Plan, Reason, Verdict
+
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
     def adopt(self, kind: Kind) -> int:
@@ -297,7 +348,11 @@ class Store:
 
     def remove_xla(self) -> int:
         """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
+        from jcache.removal import remove_tree, set_aside_xla
+
         directory = self.root.directory(Kind.EXECUTABLES)
+        if not any(os.path.lexists(directory / name) for name in (AUTOTUNE_NAME, KERNELS_NAME)):
+            return 0
         with files.refusal(f"remove XLA's sub-caches of {directory}"):
             with self._locked(Kind.EXECUTABLES):
                 aside = list(set_aside_xla(directory))
@@ -325,10 +380,20 @@ class Store:
         if len(self._news) >= _FLUSH_EVERY:
             self._flush()
 
+    def _unlearn(self, kind: Kind, key: str) -> None:
+        """What is known of an entry that is gone would be wrong of another one under its key."""
+        self._evicted.add((kind, key))
+        self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
+        if len(self._evicted) >= _UNLEARN_EVERY:
+            self._flush()
+
     def _flush(self) -> None:
-        if self._news:
-            self.softly(lambda: self.ledger.record(self._news))
-            self._news = []
+        evicted, self._evicted = self._evicted, set()
+        news, self._news = self._news, []
+        if evicted:
+            self.softly(lambda: self.ledger.forget(evicted))
+        if news:
+            self.softly(lambda: self.ledger.record(news))
 
 
 def _with_known(entry: Entry, known: Known | None) -> Entry:

@@ -9,6 +9,8 @@ Grammar (case does not matter in sizes; blanks around the unit are allowed):
 A bare ``m`` is refused as an age, since it could be minutes or months. A month has 30 days, a year 365.
 """
 
+from __future__ import annotations
+
 import re
 from datetime import UTC, datetime
 from typing import Final
@@ -82,8 +84,8 @@ def format_seconds(seconds: float) -> str:
     """A duration for people: ``0.04 s``, ``12.3 s``, ``4 min 10 s``, ``2 h 05 min``."""
     if seconds < 0:
         return "-" + format_seconds(-seconds)
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    if seconds < 59.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
@@ -94,4 +96,4 @@ def rfc3339(time_ns: int) -> str | None:
         moment = datetime.fromtimestamp(time_ns // NANOSECONDS, UTC)
     except (OverflowError, ValueError, OSError):
         return None
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ns % NANOSECONDS // 1000:06d}Z"
+    return f"{moment.replace(tzinfo=None).isoformat()}.{time_ns % NANOSECONDS // 1000:06d}Z"

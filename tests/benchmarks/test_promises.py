@@ -33,8 +33,8 @@ def children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def command(*words: str | Path) -> Callable[[], None]:
-    return lambda: subprocess.run(list(map(str, words)), stdout=subprocess.DEVNULL, check=True) and None
+def command(*words: str | Path) -> Callable[[], object]:
+    return lambda: subprocess.run(list(map(str, words)), stdout=subprocess.DEVNULL, check=True)
 
 
 def compare(

@@ -1,6 +1,6 @@
 """Trains a small network to learn a sine: a JAX program as JAX programs are, for trying jcache on.
 
-    python tests/programs/train.py [--steps N] [--width N]
+python tests/programs/train.py [--steps N] [--width N]
 """
 
 import argparse

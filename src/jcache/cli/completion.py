@@ -88,14 +88,14 @@ complete -F _jcache jcache
 _ZSH: Final = r"""#compdef jcache
 # zsh completion for jcache, printed by: jcache completion zsh
 _jcache() {
-    local program=${${(Q)words[1]}/#\~\//$HOME/} line value
+    local program=${${(Q)words[1]}/#\~\//$HOME/} option line value
     local -a asked answer described spaced
     whence -p -- $program >/dev/null || program=jcache
     asked=("${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}")
     answer=("${(@f)$(command $program completion zsh -- "${(@)asked}" 2>/dev/null </dev/null)}")
+    [[ $PREFIX == --*=* ]] && compset -P 1 '--*=' && option=${asked[-1]%%=*}=
     case $answer[1] in
         directories | files)
-            [[ $PREFIX == --*=* ]] && compset -P '--*='
             if [[ $answer[1] == files ]]; then _files; else _files -/; fi
             return
             ;;
@@ -109,7 +109,7 @@ _jcache() {
         words) ;;
         *) return 1 ;;
     esac
-    for line in "${(@)answer[2,-1]}"; do
+    for line in "${(@)answer[2,-1]#$option}"; do
         value=${${${line%%$'\t'*}//\\/\\\\}//:/\\:}
         [[ $line == *$'\t'* ]] && value+=:${line#*$'\t'}
         described+=("$value")

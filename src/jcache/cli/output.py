@@ -1,5 +1,7 @@
 """The only place that prints. stdout is data; messages, progress and prompts go to stderr."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
@@ -27,7 +29,7 @@ def as_json(value: dict[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
-def rich(*parts: "RenderableType") -> None:
+def rich(*parts: RenderableType) -> None:
     """Tables and styled text, as wide as the terminal, or as they need elsewhere."""
     console = _console(stderr=False)
     for part in parts:
@@ -87,7 +89,7 @@ def _with_bar(items: Sequence[T], done: int, doing: str) -> Iterator[T]:
             bar.advance(task)
 
 
-def table(columns: Iterable[tuple[str, str]], rows: Iterable[Sequence["RenderableType"]], *, lines: bool = True) -> Any:  # noqa: ANN401
+def table(columns: Iterable[tuple[str, str]], rows: Iterable[Sequence[RenderableType]], *, lines: bool = True) -> Any:  # noqa: ANN401
     """A plain table; a column is its heading and ``left``, ``right`` or ``fold`` (the one that may be shortened)."""
     from rich import box
     from rich.table import Table
@@ -110,11 +112,11 @@ def plain(text: str) -> Any:  # noqa: ANN401
     return Text(_printable(text))
 
 
-def _console(*, stderr: bool) -> "Console":
+def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=None if stream.isatty() else _WIDE)
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else _WIDE)
 
 
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401
