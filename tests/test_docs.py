@@ -25,7 +25,7 @@ def test_every_command_is_documented() -> None:
 
 def test_every_exit_code_is_documented() -> None:
     """The exit code of every error is in the README's table."""
-    errors = [JcacheError, *JcacheError.__subclasses__()]
+    errors: list[type[JcacheError]] = [JcacheError, *JcacheError.__subclasses__()]
     assert all(f"| {error.exit_code} |" in README for error in errors)
 
 
@@ -79,7 +79,7 @@ def test_the_tour_prints_what_it_says(tmp_path: Path) -> None:
         assert done.returncode == 0, (command, done.stdout)
         if command.startswith("jcache ls"):  # entries of nearly the same size may change places
             assert len(done.stdout.splitlines()) == len(expected.splitlines())
-        elif command.startswith("jcache prune") or command.startswith("jcache clear"):
+        elif command.startswith(("jcache prune", "jcache clear")):
             assert [line.split(":")[0].split(",")[0] for line in volatile(done.stdout)] == [
                 line.split(":")[0].split(",")[0] for line in volatile(expected)
             ]
