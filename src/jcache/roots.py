@@ -124,7 +124,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
         return open_root(path)
     except NoCacheHere:
         if not _is_vacant(path):
-            raise
+            return open_root(path)  # which another process may have made meanwhile, else this says what is there
     root = Root(path, plain=plain)
     with refusal(f"make a root at {path}"):
         path.mkdir(parents=True, exist_ok=True)

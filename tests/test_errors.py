@@ -1,0 +1,36 @@
+"""The exception tree and its exit codes."""
+
+import inspect
+import re
+
+import pytest
+
+from jcache import errors
+from jcache.errors import JcacheError, LedgerUnavailable, UnknownKey
+
+CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, JcacheError)]
+
+
+@pytest.mark.parametrize("error", CLASSES)
+def test_the_tree_in_the_docstring_is_the_tree(error: type[JcacheError]) -> None:
+    """The module's docstring names every error and its exit code."""
+    assert re.search(rf"^.*{error.__name__} +{error.exit_code} ", errors.__doc__ or "", re.MULTILINE)
+
+
+def test_exit_codes_are_the_designed_ones() -> None:
+    """2 usage, 10 no cache there, 11 locked, 1 everything else."""
+    special = {"InvalidValue": 2, "NoCacheHere": 10, "Locked": 11}
+    assert {c.__name__: c.exit_code for c in CLASSES} == {c.__name__: special.get(c.__name__, 1) for c in CLASSES}
+
+
+@pytest.mark.parametrize("error", CLASSES)
+def test_messages_are_printed_as_they_are(error: type[JcacheError]) -> None:
+    """The text of an error is its message, without quotes."""
+    assert str(error("One sentence.")) == "One sentence."
+
+
+def test_errors_are_what_python_programs_expect() -> None:
+    """A caller may catch `KeyError` and `ValueError`, too."""
+    assert issubclass(UnknownKey, KeyError)
+    assert issubclass(errors.InvalidValue, ValueError)
+    assert not LedgerUnavailable("busy").lost

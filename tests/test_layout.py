@@ -1,0 +1,116 @@
+"""Every name on disk, and what it stands for."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jcache.errors import InvalidValue
+from jcache.layout import Kind, Member, Root, check_key, is_key, member, name_of, parse_kind
+from tests.entries import digits
+
+HEX = digits(1)
+names = st.text(max_size=300) | st.binary(max_size=255).map(os.fsdecode)
+functions = st.text(st.characters(min_codepoint=32, exclude_characters="/"), min_size=1, max_size=40).filter(
+    str.isprintable
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (f"jit_f-{HEX}-cache", Member.ENTRY),
+        (f"-{HEX}-cache", Member.UNKNOWN),
+        (f"{HEX}-cache", Member.UNKNOWN),
+        (f"jit f-{HEX}-cache", Member.ENTRY),
+        (f"jit_größe-{HEX}-cache", Member.ENTRY),
+        (f"a-b-{HEX}-{HEX}-cache", Member.ENTRY),
+        (f"jit_f-{HEX}-atime", Member.SIDECAR),
+        (f"jit_f-{HEX}", Member.LEGACY),
+        (HEX, Member.LEGACY),
+        (f"_temp_{HEX}", Member.TEMPORARY),
+        (f"_temp_jit_f-{HEX}", Member.TEMPORARY),
+        (".jcache-tmp-0123456789abcdef", Member.TEMPORARY),
+        ("xla_gpu_per_fusion_autotune_cache_dir", Member.AUTOTUNE),
+        ("xla_gpu_kernel_cache_file", Member.KERNELS),
+        (".lockfile", Member.OURS),
+        ("CACHEDIR.TAG", Member.OURS),
+        (".jcache", Member.OURS),
+        ("traces-v1", Member.OURS),
+        ("traces-v2", Member.UNKNOWN),
+        ("model-cache", Member.UNKNOWN),
+        ("notes.txt", Member.UNKNOWN),
+        ("", Member.UNKNOWN),
+        (f"jit_\nf-{HEX}-cache", Member.UNKNOWN),
+        (f"jit_f-{HEX}\n", Member.UNKNOWN),
+        (f"jit_f-{HEX[:-1]}-cache", Member.UNKNOWN),
+        (f"jit_f-{HEX}0-cache", Member.UNKNOWN),
+        (f"jit_f-{HEX.upper()}-cache", Member.UNKNOWN),
+        (f"jit_f-{'٣' * 64}-cache", Member.UNKNOWN),
+        (f"jit_f-{HEX}-cache-cache", Member.UNKNOWN),
+        (f"jit_f-{HEX}-CACHE", Member.UNKNOWN),
+        (os.fsdecode(b"jit_\xff-" + HEX.encode() + b"-cache"), Member.UNKNOWN),
+        (os.fsdecode(b"jit_\xff-" + HEX.encode()), Member.UNKNOWN),
+    ],
+)
+def test_members(name: str, expected: Member) -> None:
+    """A name is an entry, a sidecar, legacy, temporary, XLA's, ours or unknown, and unknown whenever in doubt."""
+    assert member(name)[0] is expected
+
+
+@given(names)
+def test_every_name_is_some_member(name: str) -> None:
+    """Whatever lies in a directory is classified; only entries, sidecars and legacy ones have a key."""
+    what, of = member(name)
+    assert bool(of) is (what in (Member.ENTRY, Member.SIDECAR, Member.LEGACY))
+    assert not of or name.startswith(of)
+
+
+@given(functions, st.integers(0, 9))
+def test_keys_and_names(function: str, number: int) -> None:
+    """A key's file is its entry, its sidecar is its own, and the function's name is what stands before the hash."""
+    key = f"{function}-{digits(number)}"
+    assert is_key(key)
+    assert name_of(key) == function
+    assert member(f"{key}-cache") == (Member.ENTRY, key)
+    assert member(f"{key}-atime") == (Member.SIDECAR, key)
+
+
+def test_a_legacy_key_has_no_name() -> None:
+    """jax <= 0.4.16 kept no name."""
+    assert name_of(HEX) == ""
+
+
+@pytest.mark.parametrize(
+    "key", ["", "jit_f", HEX, f"-{HEX}", f"a/b-{HEX}", f"../../x-{HEX}", f"a\0b-{HEX}", f"a\udcff-{HEX}"]
+)
+def test_what_is_no_key_is_refused(key: str) -> None:
+    """A key cannot name a file elsewhere, nor one that is not an entry's."""
+    with pytest.raises(InvalidValue, match="is not a key"):
+        check_key(key)
+
+
+def test_keys_must_fit_a_file_name() -> None:
+    """184 bytes of name fit with hash and suffix into 255, in any alphabet; one more does not."""
+    assert check_key("n" * 184 + f"-{HEX}")
+    for name in ("n" * 185, "ö" * 93):
+        with pytest.raises(InvalidValue, match="too long"):
+            check_key(f"{name}-{HEX}")
+
+
+def test_kinds() -> None:
+    """There are three kinds, and an unknown one is answered with all of them."""
+    assert [parse_kind(kind) for kind in ("executables", "traces", "graphs")] == list(Kind)
+    with pytest.raises(InvalidValue, match="choose from executables, traces, graphs"):
+        parse_kind("Executables")
+
+
+def test_directories_of_a_root() -> None:
+    """A plain root has its executables in itself; all else lies in the same places."""
+    native, plain = Root(Path("/r"), plain=False), Root(Path("/r"), plain=True)
+    assert [str(native.directory(kind)) for kind in Kind] == ["/r/executables", "/r/traces-v1", "/r/graphs-v1"]
+    assert [str(plain.directory(kind)) for kind in Kind] == ["/r", "/r/traces-v1", "/r/graphs-v1"]
+    assert plain.ledger == native.ledger == Path("/r/.jcache/ledger.sqlite3")
+    assert plain.runs == Path("/r/.jcache/runs")

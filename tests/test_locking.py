@@ -1,0 +1,161 @@
+"""JAX's lock, with real processes that hold it."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import pytest
+
+from jcache.errors import CannotWrite, Locked
+from jcache.layout import Root
+from jcache.locking import in_batches, locked
+from tests.entries import HOLD_LOCK, process
+
+TAKE_TURNS = """
+import sys, filelock
+print("ready", flush=True)
+sys.stdin.readline()
+with filelock.FileLock(sys.argv[1] + "/.lockfile"):
+    print("had it", flush=True)
+"""
+
+
+def free(directory: Path) -> bool:
+    """Whether somebody else could take the lock now."""
+    try:
+        with filelock.FileLock(directory / ".lockfile", timeout=0):
+            return True
+    except filelock.Timeout:
+        return False
+
+
+def test_the_lock_is_jax_s(plain: Root) -> None:
+    """While we hold it JAX's own lock cannot be had, and afterwards it can."""
+    with locked(plain.path):
+        assert not free(plain.path)
+    assert free(plain.path)
+
+
+def test_an_error_lets_go_of_the_lock(plain: Root) -> None:
+    """However the block ends, the lock is free."""
+    with pytest.raises(ZeroDivisionError), locked(plain.path):
+        _ = 1 // 0
+    assert free(plain.path)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.05])
+def test_a_held_lock_is_given_up(plain: Root, timeout: float) -> None:
+    """After the time-out it is `Locked`, exit code 11, and the message says who held it."""
+    with process(HOLD_LOCK, plain.path) as holder:
+        with pytest.raises(Locked, match=r"try again later") as caught, locked(plain.path, timeout=timeout):
+            pytest.fail("two held the lock at once")
+        assert caught.value.exit_code == 11
+        if sys.platform == "linux" and os.access("/proc/locks", os.R_OK):
+            assert f"process {holder.pid} " in str(caught.value)
+
+
+def test_who_waits_says_so_once(plain: Root) -> None:
+    """After a second of waiting one sentence names the holder; then the lock is had as soon as it is free."""
+    said: list[str] = []
+    with process(HOLD_LOCK, plain.path) as holder:
+
+        def waiting(sentence: str) -> None:
+            said.append(sentence)
+            assert holder.stdin
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+
+        with locked(plain.path, timeout=60, waiting=waiting):
+            assert not free(plain.path)
+        assert len(said) == 1
+        assert said[0].startswith(f"Waiting for {plain.path / '.lockfile'}, held by ")
+        if sys.platform == "linux" and os.access("/proc/locks", os.R_OK):
+            assert f"process {holder.pid} " in said[0]
+
+
+def test_a_lock_that_is_had_at_once_says_nothing(plain: Root) -> None:
+    """Nobody is told of a wait that there is not."""
+    with locked(plain.path, waiting=pytest.fail):
+        pass
+
+
+def test_a_killed_holder_holds_nothing(plain: Root) -> None:
+    """The system frees the lock of a process that dies."""
+    with process(HOLD_LOCK, plain.path) as holder:
+        holder.kill()
+        holder.wait()
+        with locked(plain.path, timeout=10):
+            pass
+
+
+@pytest.mark.parametrize("what", ["link", "dangling link", "directory"])
+def test_what_is_no_lock_is_refused(plain: Root, beyond: Path, what: str) -> None:
+    """A link is not followed, whose file the lock would empty, and a directory is no lock."""
+    path = plain.path / ".lockfile"
+    path.mkdir() if what == "directory" else path.symlink_to(beyond / ("precious" if what == "link" else "nothing"))
+    with pytest.raises(CannotWrite), locked(plain.path, timeout=0.1):
+        pytest.fail("there is no lock to hold")
+
+
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    """What is not there cannot be locked, and is not made."""
+    with pytest.raises(CannotWrite, match="Cannot lock"), locked(tmp_path / "gone", timeout=0.1):
+        pytest.fail("there is nothing to lock")
+    assert not (tmp_path / "gone").exists()
+
+
+def test_batches_do_every_step_once_under_the_lock(plain: Root) -> None:
+    """All steps are done, in their order, each with the lock held."""
+    done: list[int] = []
+
+    def steps() -> Iterator[None]:
+        for i in range(50):
+            assert not free(plain.path)
+            done.append(i)
+            yield
+
+    in_batches(plain.path, steps(), hold=0)
+    assert done == list(range(50))
+    assert free(plain.path)
+
+
+def test_others_get_a_turn_between_batches(plain: Root) -> None:
+    """Whoever waits for the lock has it before a long removal is over."""
+    had_it = threading.Event()
+    with process(TAKE_TURNS, plain.path) as other:
+        assert other.stdin and other.stdout
+        other.stdin.write("\n")
+        other.stdin.flush()
+        line = threading.Thread(target=lambda: other.stdout and other.stdout.readline() and had_it.set())
+        line.start()
+
+        def steps() -> Iterator[None]:
+            until = time.monotonic() + 60
+            while not had_it.is_set() and time.monotonic() < until:
+                yield
+
+        in_batches(plain.path, steps(), hold=0.01)
+        assert had_it.is_set()
+        line.join()
+
+
+def test_a_step_that_fails_ends_the_batches(plain: Root) -> None:
+    """The error comes out, and the lock is free."""
+
+    def steps() -> Iterator[None]:
+        yield
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_batches(plain.path, steps())
+    assert free(plain.path)
+
+
+def test_no_steps_take_the_lock_once(plain: Root) -> None:
+    """Nothing to do is done at once."""
+    in_batches(plain.path, iter(()))
+    assert free(plain.path)
