@@ -33,6 +33,7 @@ def du(
     kind: KindsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print exact bytes.")] = False,
 ) -> None:
     """Show the bytes of entries by function, kind, device, jaxlib or run. What an entry does not tell is `unknown`.
 
@@ -55,7 +56,7 @@ def du(
                 {"root": str(store.root.path), "by": by, "groups": groups, "total_bytes": sum(size.values())}
             )
         else:
-            _render(by, count, size, quiet=quiet)
+            _render(by, count, size, quiet=quiet, verbose=verbose)
         for notice in store.notices:
             output.warning(notice)
 
@@ -94,12 +95,17 @@ def _device(store: Store, entry: Entry) -> str:
     return " ".join(part for part in (found.platform, model) if part) or _UNKNOWN
 
 
-def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool) -> None:
+def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool, verbose: bool) -> None:
     total = sum(size.values())
     if not quiet:
         columns = [(by, "fold"), ("entries", "right"), ("bytes", "right"), ("share", "right")]
         rows = [
-            (output.plain(name), f"{count[name]:,}", format_size(b), f"{b / total:.0%}" if total else "–")
+            (
+                output.plain(name),
+                f"{count[name]:,}",
+                f"{b:,}" if verbose else format_size(b),
+                f"{b / total:.0%}" if total else "–",
+            )
             for name, b in size.most_common()
         ]
         output.rich(output.table(columns, rows), "")

@@ -18,11 +18,12 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError
 from jcache.launch import Outcome, launch
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
-from jcache.recording import HIT, STORED
+from jcache.recording import HIT, STORED, Program
 from jcache.roots import choose_path, create_root
 from jcache.runs import RunReport, collect, environment, summary
 from jcache.serialization import digest
 from jcache.store import Store
+from jcache.units import format_seconds
 
 
 def run(
@@ -33,6 +34,7 @@ def run(
     report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report on stderr as JSON.")] = False,
     quiet: QuietOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report every program that JAX compiled.")] = False,
 ) -> int:
     """Run any program with the cache on, and report on stderr how JAX used it. The program's exit code is passed on.
 
@@ -52,7 +54,7 @@ def run(
             outcome = launch(command, env)
             result = _collect(store, log_dir, command, started_ns, outcome)
             _learn(store, result)
-            _report(store, result, report, json=json, quiet=quiet)
+            _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
     return outcome.exit_code
@@ -117,11 +119,19 @@ def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> K
     return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
 
 
-def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool) -> None:
+def _line(program: Program) -> str:
+    seconds = "" if program.seconds is None else f"  {format_seconds(program.seconds)}"
+    reason = "" if program.reason is None else f"  ({program.reason})"
+    return f"  {program.outcome.replace('_', ' '):<10}  {program.key or program.name or 'unknown'}{seconds}{reason}"
+
+
+def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
         output.message(jsonlib.dumps(report.to_json(), indent=2))
     elif not quiet:
         output.message(summary(report))
+        for program in report.programs if verbose else ():
+            output.message(_line(program))
     if file is not None:
         try:
             with files.refusal(f"write the report {file}"):

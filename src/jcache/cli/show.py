@@ -29,6 +29,7 @@ def show(
     ],
     root: RootOption = None,
     json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the full key only.")] = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Show one entry: function, source line, shapes, device, compiler, seconds, codec, digest, origin, pins.
@@ -37,6 +38,9 @@ def show(
     """
     with open_store(root) as store:
         entry = store.find(key)
+        if quiet:
+            output.data(entry.key)
+            return 0
         known = (store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}).get(entry.key)
         details = _read(store, entry)
         if json:

@@ -40,6 +40,8 @@ def stats(
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print totals in Prometheus' text format.")] = False,
     zero: Annotated[bool, typer.Option("--zero", help="Forget all runs, and begin to count anew.")] = False,
     json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the totals only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print whole commands and every run.")] = False,
 ) -> None:
     """Show hits, misses and why, and the time saved: of the runs that `jcache run` recorded, and in all.
 
@@ -59,7 +61,8 @@ def stats(
         elif prometheus:
             _prometheus(totals)
         else:
-            _render(reports, totals, count, plot=plot)
+            shown = [] if quiet else reports if verbose else reports[-count:] if count else []
+            _render(shown, totals, plot=plot, verbose=verbose)
 
 
 def _find(reports: Sequence[Report], wanted: str) -> Report:
@@ -88,26 +91,22 @@ def _prometheus(totals: dict[str, Any]) -> None:
         output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {totals[name]}")
 
 
-def _render(reports: Sequence[Report], totals: dict[str, Any], count: int, *, plot: bool) -> None:
-    if not reports:
+def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verbose: bool) -> None:
+    if not totals["runs"]:
         output.message("No runs recorded yet: `jcache run -- CMD` records one.")
         return
-    shown = reports[-count:] if count else []
-    columns = [
-        ("run", "left"),
-        ("command", "fold"),
-        *((name, "right") for name in ("hits", "stored", "not", "bypassed", "saved")),
-    ]
+    names = ("hits", "stored", "not", "bypassed", "saved")
     rows = [
         (
             output.plain(report["id"]),
-            output.plain(" ".join(report["command"])[:40]),
+            output.plain(" ".join(report["command"])[: None if verbose else 40]),
             *(str(report[name]) for name in _COUNTS),
             format_seconds(report["saved_seconds"]),
         )
         for report in shown
     ]
-    output.rich(output.table(columns, rows), "")
+    if rows:
+        output.rich(output.table([("run", "left"), ("command", "fold"), *((n, "right") for n in names)], rows), "")
     if plot:
         _plot(shown)
     total = f"{totals['runs']} run{'s' if totals['runs'] != 1 else ''}: {totals['hits']} hits, "
