@@ -130,7 +130,13 @@ def test_others_get_a_turn_between_batches(plain: Root) -> None:
         assert other.stdin and other.stdout
         other.stdin.write("\n")
         other.stdin.flush()
-        line = threading.Thread(target=lambda: other.stdout and other.stdout.readline() and had_it.set())
+        output = other.stdout
+
+        def wait() -> None:
+            output.readline()
+            had_it.set()
+
+        line = threading.Thread(target=wait)
         line.start()
 
         def steps() -> Iterator[None]:

@@ -45,6 +45,8 @@ def locked(
     path = directory / LOCK_NAME
     if path.is_symlink():  # filelock < 3.20 would truncate the file that it points to
         raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
+    if not os.path.isdir(directory):  # filelock >= 4 would make it
+        raise CannotWrite(f"Cannot lock {directory}: it is not there.")
     lock = FileLock(path, thread_local=False)
     first = min(timeout, _NOTICE_AFTER) if waiting else timeout
     held = _acquire(lock, first)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none 
 T = TypeVar("T")
 
 _FLUSH_EVERY: Final = 64
-_UNLEARN_EVERY: Final = 1024
 _UNDER_LOCK: Final = 0.1
 
 
@@ -377,15 +376,13 @@ class Store:
 
     def _learn(self, known: Known) -> None:
         self._news.append(known)
-        if len(self._news) >= _FLUSH_EVERY:
+        if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
             self._flush()
 
     def _unlearn(self, kind: Kind, key: str) -> None:
         """What is known of an entry that is gone would be wrong of another one under its key."""
         self._evicted.add((kind, key))
         self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
-        if len(self._evicted) >= _UNLEARN_EVERY:
-            self._flush()
 
     def _flush(self) -> None:
         evicted, self._evicted = self._evicted, set()

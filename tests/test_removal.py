@@ -1,0 +1,135 @@
+"""Taking entries out, one by one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jcache import files
+from jcache.entry import Entry
+from jcache.eviction import Reason, Verdict
+from jcache.layout import Kind, Root
+from jcache.removal import Removal, remove_tree, removing, set_aside_xla, unlink
+from tests.entries import NOW, add, digits, key
+
+
+def listed(number: int, *, sidecar: bool = True, legacy: bool = False) -> Entry:
+    a_key = digits(number) if legacy else key(number)
+    return Entry(Kind.EXECUTABLES, a_key, 100, NOW, NOW, sidecar, legacy)
+
+
+def run(root: Root, *victims: Verdict, pins: set[tuple[Kind, str]] | None = None) -> Removal:
+    removal = Removal()
+    assert len(list(removing(root, victims, removal, pins or set()))) == len(victims)
+    return removal
+
+
+def test_the_entry_goes_before_its_sidecar(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no moment is there an entry without its sidecar, which would stop a bounded JAX."""
+    add(plain.path, key(1), used_ns=NOW)
+    order: list[str] = []
+    real = files.remove
+
+    def remove(path: Path) -> int | None:
+        order.append(path.name[-6:])
+        return real(path)
+
+    monkeypatch.setattr(files, "remove", remove)
+    assert unlink(plain, listed(1)) == 108
+    assert order == ["-cache", "-atime"]
+
+
+def test_a_legacy_entry_has_no_sidecar(plain: Root) -> None:
+    """Its one file goes, and nothing of the same key with a suffix."""
+    (plain.path / digits(1)).write_bytes(b"123")
+    (plain.path / f"{digits(1)}-atime").write_bytes(b"foreign")
+    assert unlink(plain, listed(1, legacy=True)) == 3
+    assert [p.name for p in plain.path.iterdir()] == [f"{digits(1)}-atime"]
+
+
+def test_what_is_already_gone(plain: Root) -> None:
+    """Is told apart from an empty entry; a sidecar that was left goes too."""
+    (plain.path / f"{key(1)}-atime").write_bytes(b"12345678")
+    add(plain.path, key(2), 0)
+    removal = run(plain, *(Verdict(listed(i), Reason.CLEARED) for i in (1, 2)))
+    assert [e.key for e in removal.gone] == [key(1)]
+    assert [e.key for e in removal.removed] == [key(2)]
+    assert removal.bytes == 0
+    assert list(plain.path.iterdir()) == []
+
+
+def test_a_sidecar_that_is_no_file(plain: Root) -> None:
+    """The entry is removed all the same."""
+    add(plain.path, key(1))
+    (plain.path / f"{key(1)}-atime").mkdir()
+    removal = run(plain, Verdict(listed(1), Reason.SPACE))
+    assert [e.key for e in removal.removed] == [key(1)]
+    assert removal.bytes == 100
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_use_since_the_plan_saves_an_entry(plain: Root, reason: Reason) -> None:
+    """Unless it is cleared, or legacy: no later JAX uses that."""
+    add(plain.path, key(1), used_ns=NOW + 1)
+    removal = run(plain, Verdict(listed(1), reason))
+    saved = reason not in (Reason.CLEARED, Reason.LEGACY)
+    assert [v.reason for v in removal.kept] == ([Reason.USED_MEANWHILE] if saved else [])
+    assert (plain.path / f"{key(1)}-cache").exists() is saved
+
+
+def test_a_damaged_sidecar_is_no_use(plain: Root) -> None:
+    """Bytes that are no time do not keep an entry for ever."""
+    add(plain.path, key(1))
+    (plain.path / f"{key(1)}-atime").write_bytes(b"\xff" * 8)
+    assert run(plain, Verdict(listed(1), Reason.AGE)).removed
+
+
+def test_a_pin_since_the_plan_saves_an_entry(plain: Root) -> None:
+    """Only for the kind that was pinned, and not from one who knew."""
+    for i in (1, 2, 3):
+        add(plain.path, key(i), used_ns=NOW)
+    pins = {(Kind.EXECUTABLES, key(1)), (Kind.TRACES, key(2)), (Kind.EXECUTABLES, key(3))}
+    victims = [listed(1), listed(2), listed(3)._replace(pinned=True)]
+    removal = run(plain, *(Verdict(entry, Reason.CLEARED) for entry in victims), pins=pins)
+    assert [(v.entry.key, v.entry.pinned, v.reason) for v in removal.kept] == [(key(1), True, Reason.PINNED)]
+
+
+def test_what_cannot_be_removed_is_told(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason, and the others go on."""
+    for i in (1, 2):
+        add(plain.path, key(i), used_ns=NOW)
+    real = os.unlink
+
+    def refuse(path: Path) -> None:
+        if key(1) in str(path):
+            raise PermissionError(1, "Operation not permitted")
+        real(path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    removal = run(plain, *(Verdict(listed(i), Reason.CLEARED) for i in (1, 2)))
+    assert [(f.entry.key, f.reason) for f in removal.failures] == [(key(1), "Operation not permitted")]
+    assert [e.key for e in removal.removed] == [key(2)]
+    assert sorted(p.name for p in plain.path.iterdir()) == [f"{key(1)}-atime", f"{key(1)}-cache"]
+
+
+def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:
+    """XLA's sub-caches leave their names at once; what is set aside is a temporary file to everybody else."""
+    (plain.path / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
+    (plain.path / "xla_gpu_kernel_cache_file").symlink_to(beyond / "precious")
+    (aside,) = set_aside_xla(plain.path)
+    assert aside.name.startswith(".jcache-tmp-")
+    assert aside.is_dir()
+    assert (plain.path / "xla_gpu_kernel_cache_file").is_symlink()
+
+
+def test_trees_are_removed_without_following_links(tmp_path: Path, beyond: Path) -> None:
+    """A link is removed as a link, at the top and below."""
+    (tmp_path / "t" / "a").mkdir(parents=True)
+    (tmp_path / "t" / "a" / "f").write_bytes(b"12345")
+    (tmp_path / "t" / "link").symlink_to(beyond)
+    (tmp_path / "link").symlink_to(beyond)
+    (tmp_path / "f").write_bytes(b"123")
+    assert remove_tree(tmp_path / "t") == 5 + len(str(beyond))
+    assert remove_tree(tmp_path / "link") == len(str(beyond))
+    assert remove_tree(tmp_path / "f") == 3
+    assert [p.name for p in tmp_path.iterdir() if p.name not in ("beyond", "plain")] == []
