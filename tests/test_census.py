@@ -159,7 +159,7 @@ def test_health(plain: Root) -> None:
     """One line says what stops or wastes most, with its command, and that all is well if it is."""
     add(plain.path, key(1))
     assert census(plain).health == "ok"
-    (plain.path / key(2)).write_bytes(b"x")
+    (plain.path / key(2)).write_bytes(executable())
     assert "`jcache prune --legacy`" in census(plain).health
     for i in range(30):
         (plain.path / f"a file {i:02}").touch()

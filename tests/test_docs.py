@@ -11,6 +11,7 @@ import pytest
 
 from jcache.cli.app import COMMANDS
 from jcache.errors import JcacheError
+from jcache.launch import CannotStart, CommandNotFound
 from tests.cli.conftest import clean_environment
 
 ROOT = Path(__file__).parent.parent
@@ -24,9 +25,10 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    """The exit code of every error is in the README's table."""
-    errors: list[type[JcacheError]] = [JcacheError, *JcacheError.__subclasses__()]
-    assert all(f"| {error.exit_code} |" in README for error in errors)
+    """The exit code of every error is in the README's section on them."""
+    section = README.split("## Exit codes")[1].split("## ")[0]
+    errors: list[type[JcacheError]] = [JcacheError, *JcacheError.__subclasses__(), CannotStart, CommandNotFound]
+    assert all(re.search(rf"\b{error.exit_code}\b", section) for error in errors)
 
 
 def test_every_variable_is_documented() -> None:

@@ -14,7 +14,8 @@ from jcache.entry import Neighbour, Snapshot
 from jcache.layout import Kind, Member, Root
 from jcache.ledger import Ledger
 from jcache.listing import Listing, read_listing
-from tests.entries import DAY, NOW, SECOND, add, digits, key, tree
+from jcache.serialization import Codec
+from tests.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
 
@@ -78,8 +79,9 @@ def test_links_to_directories(plain: Root, tmp_path: Path) -> None:
 def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
     """Legacy entries, XLA's sub-caches, orphaned sidecars, temporary and unknown files are told apart and measured."""
     add(plain.path, key(1), 10, used_ns=NOW)
-    (plain.path / digits(2)).write_bytes(b"12")
-    (plain.path / key(3)).write_bytes(b"123")
+    (plain.path / digits(2)).write_bytes(executable(2, Codec.ZLIB))
+    (plain.path / key(3)).write_bytes(executable(3))
+    (plain.path / f"sha256-{digits(4)}").write_bytes(b"a blob of somebody else's")
     (plain.path / AUTOTUNE / "deep").mkdir(parents=True)
     (plain.path / AUTOTUNE / "deep" / "a.pb").write_bytes(b"1234")
     (plain.path / "xla_gpu_kernel_cache_file").write_bytes(b"12345")
@@ -93,11 +95,12 @@ def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
     listing = read(plain.path)
     assert [e.key for e in listing.entries()] == [key(1)]
     assert sorted((e.key, e.bytes, e.legacy) for e in listing.legacy) == sorted(
-        [(digits(2), 2, True), (key(3), 3, True)]
+        [(digits(2), len(executable(2, Codec.ZLIB)), True), (key(3), len(executable(3)), True)]
     )
     assert sorted(listing.neighbours) == sorted(
         [
             Neighbour(AUTOTUNE, Member.AUTOTUNE, 1, 4),
+            Neighbour(f"sha256-{digits(4)}", Member.UNKNOWN, 1, 25),
             Neighbour("xla_gpu_kernel_cache_file", Member.KERNELS, 1, 5),
             Neighbour(f"{key(4)}-atime", Member.SIDECAR, 1, 8),
             Neighbour(f"_temp_{key(5)}", Member.TEMPORARY, 1, 1),
@@ -267,7 +270,7 @@ class World:
 
     def legacy(self) -> None:
         self.number += 1
-        (self.directory / digits(self.number)).write_bytes(b"12")
+        (self.directory / digits(self.number)).write_bytes(executable())
 
     def nothing(self) -> None:
         pass

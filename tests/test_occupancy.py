@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.locking import locked
 from jcache.occupancy import Occupancy
-from tests.entries import NOW, add, files_of, key
+from tests.entries import NOW, add, executable, files_of, key
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def write(directory: Path, a_key: str, size: int, used_ns: int) -> None:
 def test_it_knows_what_was_there(plain: Root, occupancy: Occupancy) -> None:
     """The bytes are those of the entries' files, without sidecars, legacy entries and whatever else lies there."""
     write(plain.path, key(1), 100, NOW)
-    (plain.path / key(2)).write_bytes(b"legacy")
+    (plain.path / key(2)).write_bytes(executable())
     (plain.path / "model-cache").write_bytes(b"foreign")
     occupancy.refresh()
     assert occupancy.bytes == 100

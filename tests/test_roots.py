@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import TAG_TEXT, Kind, Root
 from jcache.roots import choose_path, create_root, open_root
-from tests.entries import HOLD_LOCK, add, digits, key, process, tree
+from tests.entries import HOLD_LOCK, add, digits, executable, key, process, tree
 
 
 def test_who_names_the_path() -> None:
@@ -76,7 +77,7 @@ def test_paths_beyond_the_limits_hold_no_cache(tmp_path: Path, text: str) -> Non
 )
 def test_a_jax_directory_is_a_plain_root(tmp_path: Path, name: str) -> None:
     """Any entry of any jax, its lock or XLA's sub-caches make a directory a root, foreign files or not."""
-    (tmp_path / name).touch()
+    (tmp_path / name).write_bytes(executable())
     (tmp_path / "notes.txt").touch()
     assert open_root(tmp_path) == Root(tmp_path, plain=True)
 
@@ -119,9 +120,20 @@ def test_a_native_root_stays_one(native: Root) -> None:
     assert open_root(native.path) == native
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"GGUF, a model", zlib.compress(b"blob 12\0of git"), zlib.compress(b"etc/\0a tar")]
+)
+def test_blobs_of_others_make_no_root(tmp_path: Path, data: bytes) -> None:
+    """Model and image stores name their blobs by digests, as jax <= 0.4.30 did: content tells them from entries."""
+    (tmp_path / digits(1)).write_bytes(data)
+    (tmp_path / f"sha256-{digits(2)}").write_bytes(data)
+    with pytest.raises(NoCacheHere):
+        open_root(tmp_path)
+
+
 def test_legacy_entries_beside_a_foreign_executables(tmp_path: Path) -> None:
     """A JAX directory is plain even if somebody has a directory of that name in it."""
-    (tmp_path / digits(1)).write_bytes(b"x")
+    (tmp_path / digits(1)).write_bytes(executable())
     (tmp_path / "executables").mkdir()
     assert open_root(tmp_path).plain
 

@@ -42,7 +42,7 @@ def keys(entries: Iterable[Entry]) -> list[tuple[Kind, str]]:
 def test_a_limit_is_the_beginning_of_the_whole(store: Store, chance: random.Random, field: str, direction: str) -> None:
     """With a limit come exactly the first ones of what comes without, equal values or not."""
     fill(store, chance, 60)
-    (store.root.path / digits(1)).write_bytes(b"legacy")
+    (store.root.path / digits(1)).write_bytes(executable())
     for legacy in (False, True):
         sort = parse_sort(field + direction)
         whole = select(store, Selection(sort=sort, legacy=legacy))

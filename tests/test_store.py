@@ -23,7 +23,7 @@ from jcache.ledger import Known, Ledger
 from jcache.roots import create_root
 from jcache.serialization import digest
 from jcache.store import Outcome, Store
-from tests.entries import DAY, HOLD_LOCK, NOW, add, digits, files_of, key, process, recency_of, tree
+from tests.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
 
 EXECUTABLES = Kind.EXECUTABLES
 
@@ -181,7 +181,7 @@ def test_entries_of_all_kinds(store: Store) -> None:
     """All kinds are listed with pins and seconds; legacy entries only if asked for."""
     for kind in Kind:
         add(store.root.directory(kind), key(1), used_ns=NOW)
-    (store.root.path / digits(2)).write_bytes(b"12")
+    (store.root.path / digits(2)).write_bytes(executable())
     store.ledger.record([Known(Kind.TRACES, key(1), seconds=4.0, pinned_ns=1)])
     assert [(e.kind, e.seconds, e.pinned) for e in store.entries()] == [
         (Kind.EXECUTABLES, None, False),
@@ -196,7 +196,7 @@ def test_finding(store: Store) -> None:
     add(store.root.path, key(1))
     add(store.root.path, key(2))
     add(store.root.directory(Kind.TRACES), key(3, "loss"))
-    (store.root.path / digits(4)).write_bytes(b"12")
+    (store.root.path / digits(4)).write_bytes(executable())
     assert store.find(key(1)).key == store.find(digits(1)[:12]).key == key(1)
     assert store.find("loss").kind is Kind.TRACES
     assert store.find(digits(4)[:12]).legacy
@@ -527,7 +527,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
     """What the plan says goes, sidecars too, the exact bytes are told, and planning again finds nothing."""
     for i in range(6):
         add(plain.path, key(i), 100 + i, used_ns=NOW + i)
-    (plain.path / digits(7)).write_bytes(b"123")
+    (plain.path / digits(7)).write_bytes(executable())
     (plain.path / "notes.txt").write_text("mine")
     with Store(plain) as store:
         store.ledger.record(Known(EXECUTABLES, key(i), seconds=1.0) for i in range(6))
@@ -536,7 +536,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
         removal = store.execute(decided)
         after = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
         assert sorted(e.key for e in removal.removed) == sorted([*(key(i) for i in range(4)), digits(7)])
-        assert removal.bytes == before - after == 100 + 101 + 102 + 103 + 4 * 8 + 3
+        assert removal.bytes == before - after == 100 + 101 + 102 + 103 + 4 * 8 + len(executable())
         assert not removal.kept + removal.gone + removal.failures
         assert not plan(store.entries(legacy=True), Policy(max_entries=2, legacy=True), now_ns=NOW + DAY).victims
         assert store.ledger.known(EXECUTABLES).keys() == {key(4), key(5)}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
-from jcache.files import LATEST_NS, read_recency, tree_size
+from jcache.files import LATEST_NS, read, read_recency, tree_size
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, member
 
 SNAPSHOT_FROM: Final = 10_000
@@ -225,13 +225,23 @@ def _sidecars(old: Snapshot) -> dict[str, tuple[int, int]]:
     return {key: (used, changed) for key, made, used, changed in rows if 0 <= changed < limit and used != made}
 
 
+def is_legacy(path: Path) -> bool:
+    """Whether a file named ``<64 hex>`` or ``<name>-<64 hex>`` holds an executable; other tools name files so, too."""
+    from jcache.serialization import HEAD_BYTES, may_be_executable
+
+    try:
+        return may_be_executable(read(path, HEAD_BYTES))
+    except OSError:
+        return False
+
+
 def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> None:
     for name in others:
         what, key = member(name)
         status = reader.status(name)
         if status is None or what is Member.OURS:
             continue
-        if what is Member.LEGACY and stat.S_ISREG(status.st_mode):
+        if what is Member.LEGACY and is_legacy(listing.directory / name):
             made = _kept_ns(status.st_mtime_ns)
             listing.legacy.append(Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True))
         elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):

@@ -9,6 +9,7 @@ from pathlib import Path
 from jcache.errors import InvalidValue, NoCacheHere
 from jcache.files import publish, read, refusal
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
+from jcache.listing import is_legacy
 
 
 def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
@@ -98,7 +99,9 @@ def _sample(path: Path) -> set[Member]:
 def _evidence(item: os.DirEntry[str], path: Path) -> Member:
     """What one name says about its directory being a cache: an ``executables`` of somebody else says nothing."""
     what, _ = member(item.name)
-    if what in (Member.ENTRY, Member.LEGACY) and not item.is_file(follow_symlinks=False):
+    if what is Member.ENTRY and not item.is_file(follow_symlinks=False):
+        return Member.UNKNOWN
+    if what is Member.LEGACY and not is_legacy(path / item.name):
         return Member.UNKNOWN
     if what is Member.OURS and item.name in (*DIRECTORY_NAMES.values(), TAG_NAME):
         if item.name == TAG_NAME or not item.is_dir(follow_symlinks=False):

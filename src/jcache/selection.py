@@ -17,11 +17,10 @@ from jcache.filters import Filter, Sort
 from jcache.layout import Kind
 from jcache.ledger import Known
 from jcache.listing import Listing
-from jcache.serialization import executable_seconds, read_header
+from jcache.serialization import HEAD_BYTES, executable_seconds, read_header
 from jcache.store import Store
 
 _REMEMBER_FROM: Final = 1000
-_HEAD_BYTES: Final = 132 << 10  # enough for the first block of a zstd frame, which holds at most 128 KiB
 _IN_COLUMNS: Final = ("size", "age", "used")
 
 _MOST_RECENT: Final = Sort("used", descending=False)
@@ -111,7 +110,7 @@ def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_fi
 
 def _read_seconds(store: Store, entry: Entry) -> float | None:
     try:
-        head = files.read(store.path(entry), _HEAD_BYTES)
+        head = files.read(store.path(entry), HEAD_BYTES)
         return executable_seconds(head) if entry.kind is Kind.EXECUTABLES else read_header(head).build_seconds
     except (OSError, DamagedEntry):
         return None

@@ -34,15 +34,17 @@ from jcache.compression import Codec, codec_of, compress, decompress_zlib, decom
 from jcache.errors import DamagedEntry, InvalidValue
 
 __all__ = [
-    "Codec", "Envelope", "EnvelopeHeader", "Executable", "codec_of", "digest", "executable_seconds", "pack_executable",
-    "read_header", "seal", "unpack_executable", "unseal",
+    "Codec", "Envelope", "EnvelopeHeader", "Executable", "codec_of", "digest", "executable_seconds",
+    "may_be_executable", "pack_executable", "read_header", "seal", "unpack_executable", "unseal",
 ]  # fmt: skip
 
+HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
 MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
 MAX_HEADER: Final = 16 << 20
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
 
 _VERSION: Final = 1
+_LONGEST_COMPILATION: Final = 10_000_000  # seconds, 115 days
 _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
 
@@ -124,6 +126,16 @@ def executable_seconds(head: bytes) -> int | None:
     """Compile seconds from the first bytes of an entry (132 KiB always suffice), None when they do not tell."""
     first = first_bytes(head, 4)
     return int.from_bytes(first, "big") if len(first) == 4 else None
+
+
+def may_be_executable(head: bytes) -> bool:
+    """Whether a file that begins like this can be an entry: a codec, and seconds that a compilation can take.
+
+    For names that other tools give to their files as well: what is inside a layer of a container image or a git
+    object, both compressed, begins with text, which as seconds would be decades.
+    """
+    seconds = executable_seconds(head)
+    return seconds is not None and seconds < _LONGEST_COMPILATION
 
 
 def seal(

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from jcache.serialization import Codec, pack_executable
+
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "programs" / "train.py"
 H200 = HERE.parent / "data" / "h200"
+LEGACY = pack_executable(b"an executable of old", 1, Codec.ZLIB)
 KEEP = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import H200, Jcache, entry_files
+from tests.cli.conftest import H200, LEGACY, Jcache, entry_files
 
 
 def test_json_counts_entries_and_bytes_as_the_file_system_does(jcache: Jcache, jax_cache: Path) -> None:
@@ -30,8 +30,9 @@ def test_total_bytes_is_the_sum_of_kinds_and_neighbours(jcache: Jcache, bounded_
 def test_a_mixed_directory_is_counted_part_by_part(jcache: Jcache, cache: Path) -> None:
     """Legacy entries, XLA's sub-caches, orphaned sidecars, temporary and foreign files each have their line."""
     entries = len(entry_files(cache))
-    (cache / ("jit_old-" + "0" * 64)).write_bytes(b"x" * 10)
-    (cache / ("1" * 64)).write_bytes(b"x" * 20)
+    (cache / ("jit_old-" + "0" * 64)).write_bytes(LEGACY)
+    (cache / ("1" * 64)).write_bytes(LEGACY)
+    (cache / ("sha256-" + "3" * 64)).write_bytes(b"a layer of an image")
     (cache / "xla_gpu_per_fusion_autotune_cache_dir" / "hash").mkdir(parents=True)
     (cache / "xla_gpu_per_fusion_autotune_cache_dir" / "hash" / "a.pb").write_bytes(b"x" * 30)
     (cache / "xla_gpu_kernel_cache_file").write_bytes(b"x" * 40)
@@ -43,14 +44,14 @@ def test_a_mixed_directory_is_counted_part_by_part(jcache: Jcache, cache: Path) 
     assert found == {
         "autotune": (1, 30),
         "kernels": (1, 40),
-        "legacy": (2, 30),
+        "legacy": (2, 2 * len(LEGACY)),
         "sidecars": (0, 0),
         "orphans": (1, 8),
         "temporary": (1, 50),
-        "unknown": (1, 60),
+        "unknown": (2, 79),
         "state": (0, 0),
     }
-    assert info["neighbours"]["unknown"]["names"] == ["notes.txt"]
+    assert info["neighbours"]["unknown"]["names"] == ["notes.txt", "sha256-" + "3" * 64]
     assert info["kinds"]["executables"]["entries"] == entries
     text = jcache("info", "--root", cache).out
     assert "notes.txt" in text and "XLA autotune" in text and "--legacy" in text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Jcache, clean_environment, entry_files, keys
+from tests.cli.conftest import LEGACY, Jcache, clean_environment, entry_files, keys
 
 POLICIES = [
     ["--max-size", "50k"],
@@ -48,7 +48,7 @@ def test_lru_victims_are_the_least_recently_used_prefix(jcache: Jcache, cache: P
 def test_a_dry_run_prints_the_plan_that_is_then_executed(jcache: Jcache, cache: Path, policy: list[str]) -> None:
     """`--dry-run` changes nothing and names exactly what the real run removes; planning again finds nothing."""
     spread_recency(cache)
-    (cache / ("jit_old-" + "0" * 64)).write_bytes(b"x" * 10)
+    (cache / ("jit_old-" + "0" * 64)).write_bytes(LEGACY)
     before = sorted(p.name for p in cache.iterdir())
     planned = jcache("prune", "--root", cache, "--dry-run", "--json", *policy).json
     assert sorted(p.name for p in cache.iterdir()) == before
