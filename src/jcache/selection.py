@@ -6,7 +6,7 @@ never makes 100,000 values, and seconds are read from the entries' own headers o
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,13 +19,12 @@ from jcache.ledger import Known
 from jcache.listing import Listing
 from jcache.serialization import HEAD_BYTES, executable_seconds, read_header
 from jcache.store import Store
+from jcache.upkeep import Progress
 
 _REMEMBER_FROM: Final = 1000
 _IN_COLUMNS: Final = ("size", "age", "used")
 
 _MOST_RECENT: Final = Sort("used", descending=False)
-
-Progress = Callable[[Sequence[Entry]], Iterable[Entry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,9 @@ class Selection:
         return self.sort.field == "seconds" or any(f.field == "seconds" for f in self.filters)
 
 
-def select(store: Store, selection: Selection, *, seconds: bool = True, progress: Progress = iter) -> list[Entry]:
+def select(
+    store: Store, selection: Selection, *, seconds: bool = True, progress: Progress[Entry] = iter
+) -> list[Entry]:
     """The selected entries, with pins and, if asked for, seconds.
 
     Args:
@@ -74,7 +75,7 @@ def select(store: Store, selection: Selection, *, seconds: bool = True, progress
     return with_seconds(store, found, progress) if seconds and not selection.needs_seconds else found
 
 
-def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress = iter) -> list[Entry]:
+def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
     """The entries with the seconds that building each took, from its own header where the ledger does not know."""
     unknown = [entry for entry in entries if entry.seconds is None]
     if not unknown:

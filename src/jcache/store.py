@@ -1,11 +1,10 @@
-"""The only writer under a root: entries in, entries out, plans executed.
+"""The only writer under a root: entries in, entries out; `Upkeep`, its base, executes plans.
 
 Order of every change, so that no reader and no crash ever meets half an entry:
 
 - put: temporary file, then room is made, the sidecar is written, the file renamed into place; with a bound all but
   writing the data is done under the lock. A bounded JAX <= 0.11.1 fails on an entry without a sidecar, so the sidecar
   is there first.
-- remove: under the lock, the entry's file first, then its sidecar. A sidecar alone harms nobody.
 - An entry that is there is never overwritten, as in JAX: equal keys mean equal programs.
 """
 
@@ -14,29 +13,23 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from jcache import files
 from jcache.entry import Entry
-from jcache.errors import LedgerUnavailable, UnknownKey
-from jcache.layout import AUTOTUNE_NAME, ENTRY_SUFFIX, KERNELS_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
+from jcache.errors import UnknownKey
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
 from jcache.ledger import Known, Ledger
-from jcache.listing import Listing, read_listing
-from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
+from jcache.locking import DEFAULT_TIMEOUT
+from jcache.upkeep import Upkeep
 
-if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
-    from jcache.eviction import Plan
+if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.occupancy import Occupancy
-    from jcache.removal import Removal
 
-T = TypeVar("T")
-
-_FLUSH_EVERY: Final = 64
 _UNDER_LOCK: Final = 0.1
 
 
@@ -48,7 +41,7 @@ class Outcome(StrEnum):
     TOO_LARGE = "too large"
 
 
-class Store:
+class Store(Upkeep):
     """Reads and writes the entries of a root.
 
     Args:
@@ -66,43 +59,17 @@ class Store:
         lock_timeout: float = DEFAULT_TIMEOUT,
         waiting: Callable[[str], None] | None = None,
     ) -> None:
-        self.root = root
+        super().__init__(root, lock_timeout=lock_timeout, waiting=waiting)
         self.max_bytes = max_bytes
-        self.ledger = Ledger(root.ledger)
-        self.notices: list[str] = []
-        self._lock_timeout = lock_timeout
-        self._waiting = waiting
         self._occupancy: dict[Kind, Occupancy] = {}
-        self._news: list[Known] = []
-        self._evicted: set[tuple[Kind, str]] = set()
         self._pinned: set[tuple[Kind, str]] = set()
         self._quick = Ledger(root.ledger, busy_timeout=_UNDER_LOCK)  # for what is asked under the lock
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Writes what has been learnt to the ledger, if it can be written, and closes it."""
-        self._flush()
-        self.ledger.close()
+        super().close()
         self._quick.close()
 
     # -- looking
-
-    def listing(self, kind: Kind) -> Listing:
-        """What lies in a kind's directory.
-
-        Raises:
-            CannotWrite: the directory cannot be read.
-        """
-        directory = self.root.directory(kind)
-        with files.refusal(f"read {directory}"):
-            return read_listing(kind, directory, self.ledger, follow=directory == self.root.path)
 
     def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
         """The entries of some kinds, with what the ledger knows of them.
@@ -147,9 +114,6 @@ class Store:
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
         return self.enrich(found[0].kind, found)[0]
-
-    def path(self, entry: Entry) -> Path:
-        return self.root.directory(entry.kind) / entry.file_name
 
     # -- single entries
 
@@ -279,118 +243,6 @@ class Store:
                         files.write_recency(sidecar, time_ns)
                     touched += 1
         return touched
-
-    # -- many entries
-
-    def execute(self, plan: Plan) -> Removal:
-        """Removes the victims of a plan, in short batches under the lock, but not those used or pinned meanwhile.
-
-        The entries that stay are given sidecars where they have none, so that a bounded JAX can go on.
-
-        Raises:
-            CannotWrite: the root cannot be changed at all.
-            Locked: the lock could not be had in time.
-            LedgerUnavailable: what is pinned cannot be known now; nothing has changed then.
-        """
-        from jcache.removal import Removal, removing
-
-        removal = Removal()
-        pins = self._pins() if plan.victims else set()
-        for kind in Kind:
-            victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
-            if victims:
-                self._in_batches(kind, removing(self.root, victims, removal, pins))
-            if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
-                removal.adopted += self.adopt(kind)
-        self._occupancy.clear()
-        for entry in (*removal.removed, *removal.gone):
-            self._unlearn(entry.kind, entry.key)
-        self._flush()
-        return removal
-
-    def _pins(self) -> set[tuple[Kind, str]]:
-        """The pinned entries; none, with a notice, if the ledger that held them is lost."""
-        try:
-            return self.ledger.pins()
-        except LedgerUnavailable as error:
-            if not error.lost:
-                raise
-        return self.softly(self.ledger.pins) or set()
-
-    def remove(self, entries: Iterable[Entry]) -> Removal:
-        """Removes entries whatever their use."""
-        from jcache.eviction import Plan, Reason, Verdict
-
-        return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
-
-    def adopt(self, kind: Kind) -> int:
-        """Makes the sidecars that are missing, from the files' own times; returns how many.
-
-        JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
-        over an unbounded cache after this.
-        """
-        missing = [entry for entry in self.listing(kind).entries() if not entry.sidecar]
-        made: list[Entry] = []
-
-        def making() -> Iterator[None]:
-            for entry in missing:
-                path = self.path(entry).with_name(entry.key + SIDECAR_SUFFIX)
-                if not os.path.lexists(path) and self.path(entry).exists():
-                    files.write_recency(path, entry.created_ns)
-                    made.append(entry)
-                yield
-
-        if missing:
-            with files.refusal(f"make sidecars in {self.root.directory(kind)}"):
-                self._in_batches(kind, making())
-        return len(made)
-
-    def remove_xla(self) -> int:
-        """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
-        from jcache.removal import remove_tree, set_aside_xla
-
-        directory = self.root.directory(Kind.EXECUTABLES)
-        if not any(os.path.lexists(directory / name) for name in (AUTOTUNE_NAME, KERNELS_NAME)):
-            return 0
-        with files.refusal(f"remove XLA's sub-caches of {directory}"):
-            with self._locked(Kind.EXECUTABLES):
-                aside = list(set_aside_xla(directory))
-            return sum(remove_tree(path) for path in aside)
-
-    # -- locks and the ledger
-
-    def softly(self, action: Callable[[], T]) -> T | None:
-        """What an action on the ledger gives; where it fails, None and a notice: no entry depends on the ledger."""
-        try:
-            return action()
-        except LedgerUnavailable as error:
-            if str(error) not in self.notices:
-                self.notices.append(str(error))
-            return None
-
-    def _locked(self, kind: Kind) -> AbstractContextManager[None]:
-        return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)
-
-    def _in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
-        in_batches(self.root.directory(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
-
-    def _learn(self, known: Known) -> None:
-        self._news.append(known)
-        if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
-            self._flush()
-
-    def _unlearn(self, kind: Kind, key: str) -> None:
-        """What is known of an entry that is gone would be wrong of another one under its key."""
-        self._evicted.add((kind, key))
-        self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
-
-    def _flush(self) -> None:
-        evicted, self._evicted = self._evicted, set()
-        news, self._news = self._news, []
-        if evicted:
-            self.softly(lambda: self.ledger.forget(evicted))
-        if news:
-            self.softly(lambda: self.ledger.record(news))
 
 
 def _with_known(entry: Entry, known: Known | None) -> Entry:

@@ -1,6 +1,6 @@
 """Carrying out, or only showing, a plan of removal: the second half of `prune` and `clear`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jcache.cli import output
@@ -22,7 +22,7 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool,
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything.
     """
-    removal = _foresee(plan) if dry_run else store.execute(plan)
+    removal = _foresee(plan) if dry_run else store.execute(plan, progress=_progress)
     xla_bytes = (_xla_size(store) if dry_run else store.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}
     victims = [verdict for verdict in plan.victims if (verdict.entry.kind, verdict.entry.key) in gone]
@@ -36,6 +36,10 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool,
     for notice in store.notices:
         output.warning(notice)
     return 0 if not removal.failures else PARTLY if removal.removed else 1
+
+
+def _progress(victims: Sequence[Verdict]) -> Iterable[Verdict]:
+    return output.progress(victims, "removing")
 
 
 def _foresee(plan: Plan) -> Removal:
