@@ -88,9 +88,9 @@ def test_all_of_them_mixed(plain: Root) -> None:
     sizes = {i: len(executable(i)) for i in (7, 8)} | {i: len(executable(i, Codec.ZLIB)) for i in (9, 10)}
     counted = census(plain)
     assert counted.kinds == {
-        Kind.EXECUTABLES: KindCensus(4, sum(sizes.values()), 2, NOW - 10, NOW + 8, None),
-        Kind.TRACES: KindCensus(0, 0, 0, None, None, None),
-        Kind.GRAPHS: KindCensus(0, 0, 0, None, None, None),
+        Kind.EXECUTABLES: KindCensus(4, sum(sizes.values()), 2, NOW - 10, NOW + 8, 0, None),
+        Kind.TRACES: KindCensus(0, 0, 0, None, None, 0, None),
+        Kind.GRAPHS: KindCensus(0, 0, 0, None, None, 0, None),
     }
     legacy = sum((plain.path / name).stat().st_size for name in (digits(1), digits(2), key(4), key(5)))
     assert counted.neighbours == {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.cli.app import command_names
+from jcache.cli.app import COMMANDS
 from jcache.cli.completion import SHELLS, answer, script
 from jcache.filters import FIELDS, parse_filter, parse_sort
 from jcache.layout import Kind
@@ -60,7 +60,7 @@ def root(tmp_path: Path) -> Path:
 class TestAnswers:
     def test_all_commands(self) -> None:
         """An empty first word is completed to every command, each with a line of help."""
-        assert values("") == list(command_names())
+        assert values("") == list(COMMANDS)
         assert all("\t" in line for line in answer([""])[1:])
 
     def test_commands_by_their_beginning(self) -> None:
@@ -391,7 +391,7 @@ class TestInFish:
         [
             ("jcache sho", ["show"]),
             (f"{JCACHE} sho", ["show"]),
-            ("jcache ", list(command_names())),
+            ("jcache ", list(COMMANDS)),
             ("jcache ls --li", ["--limit"]),
             ("jcache clear ex", ["executables"]),
             ("jcache ls --kind ", list(Kind)),

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class KindCensus:
         sidecars: how many have one.
         oldest_ns: the longest unused one's last use, nanoseconds since 1970; None without entries.
         newest_ns: the most recent use.
+        pinned: how many of them prune must keep.
         cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
     """
 
@@ -34,6 +36,7 @@ class KindCensus:
     sidecars: int
     oldest_ns: int | None
     newest_ns: int | None
+    pinned: int
     cap: int | None
 
 
@@ -81,7 +84,9 @@ class Census:
         if blocking:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
         if legacy := self.neighbours["legacy"].files:
-            return f"{legacy} entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
+            if not any(counted.entries for counted in self.kinds.values()):
+                return f"all entries are of jax <= 0.4.30; `jcache ls --legacy` lists the {legacy}"
+            return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
         return "ok"
 
 
@@ -96,14 +101,16 @@ def take_census(store: Store, environment: Mapping[str, str]) -> Census:
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
-    kinds = {kind: _count(listing, _cap(environment)) for kind, listing in listings.items()}
+    pins = store.softly(store.ledger.pins) or set()
+    pinned = Counter(kind for kind, _ in pins)
+    kinds = {kind: _count(listing, pinned[kind], _cap(environment)) for kind, listing in listings.items()}
     neighbours = _group(listings.values(), store.root)
     disk = shutil.disk_usage(store.root.path)
     total = sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values())
     return Census(store.root, kinds, neighbours, total, disk.total, disk.free)
 
 
-def _count(listing: Listing, cap: int | None) -> KindCensus:
+def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
     recency = listing.columns.recency
     return KindCensus(
         entries=len(listing),
@@ -111,6 +118,7 @@ def _count(listing: Listing, cap: int | None) -> KindCensus:
         sidecars=listing.sidecars,
         oldest_ns=min(recency, default=None),
         newest_ns=max(recency, default=None),
+        pinned=pinned,
         cap=cap,
     )
 

@@ -38,10 +38,8 @@ def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.
     found = _version(database)
     if found != version:
         database.close()
-        if found == 0:  # a writer was stopped before it made the tables
-            raise LedgerUnavailable(
-                f"Cannot read the ledger {path}: it is empty; the next writer begins it.", lost=True
-            )
+        if found == 0:
+            raise LedgerUnavailable(f"Cannot read {path}: it is no ledger; the next writer begins one.", lost=True)
         _refuse(path)
     return database
 
@@ -96,7 +94,7 @@ def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]
         yield
     except (sqlite3.Error, OSError) as error:
         close()
-        reason = str(error)
+        reason = str(error) if isinstance(error, sqlite3.Error) else error.strerror or str(error)
         lost = isinstance(error, sqlite3.Error) and is_damaged(path, error)
         if lost:
             reason = "it is damaged; the next command that writes to it sets it aside and begins it anew"
@@ -105,13 +103,14 @@ def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]
 
 def _make_directory(path: Path) -> None:
     """Makes the directory of the ledger; in one of JAX's that is no change of its entries, so its time stays."""
+    if path.is_symlink():
+        raise LedgerUnavailable(f"{path} is a symbolic link, which is not followed: remove it.")
     if path.is_dir():
         return
-    before = os.stat(path.parent) if path.parent.is_dir() else None
-    path.mkdir(parents=True, exist_ok=True)
-    if before:
-        with suppress(PermissionError):
-            os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    before = os.stat(path.parent)  # a root that is gone is not made again, half, for its ledger
+    path.mkdir(exist_ok=True)
+    with suppress(PermissionError):
+        os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _refuse(path: Path) -> NoReturn:

@@ -92,14 +92,19 @@ class Inspection:
         return self.body_format is not None and not self.problems
 
 
-def inspect(data: bytes, *, limit: int = MAX_CONTENT) -> Inspection:
+def inspect(data: bytes, *, limit: int | None = None) -> Inspection:
     """What an entry says about itself.
 
+    Args:
+        data: the stored bytes.
+        limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more: executables
+            shrink to a quarter; what shrinks to a hundredth was made to fill a memory.
+
     Raises:
-        DamagedEntry: codec, compression or seconds are damaged, or it holds more than ``limit`` bytes. Damage further
-            inside is not raised but listed in ``problems``.
+        DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
+            raised but listed in ``problems``.
     """
-    entry = unpack_executable(data, limit=limit)
+    entry = unpack_executable(data, limit=min(MAX_CONTENT, max(256 << 20, 100 * len(data))) if limit is None else limit)
     found = _Found()
     content = memoryview(entry.payload)
     metadata, body = _split_metadata(content)
@@ -107,9 +112,8 @@ def inspect(data: bytes, *, limit: int = MAX_CONTENT) -> Inspection:
         _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
     _attempt(found, "body", lambda: _read_body(found, body))
     known = {name: getattr(found, name) for name in _Found.__slots__}
-    return Inspection(
-        stored_bytes=len(data), raw_bytes=len(content), codec=entry.codec, seconds=entry.seconds, **known
-    )  # fmt: skip
+    size, raw = len(data), len(content)
+    return Inspection(stored_bytes=size, raw_bytes=raw, codec=entry.codec, seconds=entry.seconds, **known)
 
 
 def _attempt(found: _Found, part: str, read: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
+_SMALLEST_PAGE: Final = 512
 _SCHEMA: Final = """
 CREATE TABLE entries (
     kind TEXT NOT NULL, key TEXT NOT NULL,
@@ -183,9 +184,13 @@ class Ledger:
 
     # -- opening; SQLite is imported only where there is, or will be, a ledger
 
+    def begin_anew(self) -> None:
+        """Sets a damaged ledger aside for an empty one; one that is whole stays."""
+        self._write(lambda database: database.execute("SELECT count(*) FROM entries WHERE seen_ns > 0").fetchall())
+
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
-        if self._database is None and not os.path.exists(self._path):
+        if self._database is None and not self._is_begun():
             return None
         from jcache import database
 
@@ -202,6 +207,13 @@ class Ledger:
             self._busy = True
             with closing(database.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
                 return action(busy)
+
+    def _is_begun(self) -> bool:
+        """Whether there is a ledger; a file shorter than SQLite's smallest page is one that no writer got to make."""
+        try:
+            return os.stat(self._path).st_size >= _SMALLEST_PAGE
+        except OSError:
+            return False
 
     def _write(self, action: "Callable[[sqlite3.Connection], T]") -> T:
         """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged."""

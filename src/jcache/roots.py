@@ -35,6 +35,8 @@ def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
         return user_cache_path("jcache")
     if not text or "\0" in text:
         raise InvalidValue(f"{source} is {'empty' if not text else 'no path'}: name a cache directory.")
+    if text.startswith("~") and os.path.expanduser(text) == text:
+        raise NoCacheHere(f"{text} ({source}) names no user of this machine: write the path in full.")
     if "://" in text:
         raise NoCacheHere(f"{text} ({source}) is a remote address: jcache administers local directories.")
     try:

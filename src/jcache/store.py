@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from jcache import files
 from jcache.entry import Entry
 from jcache.errors import UnknownKey
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, name_of
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
 from jcache.ledger import Known, Ledger
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.upkeep import Upkeep
@@ -100,6 +100,7 @@ class Store(Upkeep):
             UnknownKey: none or several do.
         """
         found: list[Entry] = []
+        prefix = prefix.removesuffix(ENTRY_SUFFIX) if is_key(prefix.removesuffix(ENTRY_SUFFIX)) else prefix
         for kind in Kind:
             listing = self.listing(kind)
             keys = listing.columns.keys

@@ -74,6 +74,8 @@ class Upkeep:
             CannotWrite: the directory cannot be read.
         """
         directory = self.root.directory(kind)
+        if directory != self.root.path and directory.is_symlink():
+            self._notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
         with files.refusal(f"read {directory}"):
             return read_listing(kind, directory, self.ledger, follow=directory == self.root.path)
 
@@ -110,13 +112,17 @@ class Upkeep:
         return removal
 
     def _pins(self) -> set[tuple[Kind, str]]:
-        """The pinned entries; none, with a notice, if the ledger that held them is lost."""
+        """The pinned entries; if the ledger that held them is lost, nothing is removed this once."""
         try:
             return self.ledger.pins()
         except LedgerUnavailable as error:
             if not error.lost:
                 raise
-        return self.softly(self.ledger.pins) or set()
+        self.ledger.begin_anew()
+        raise LedgerUnavailable(
+            f"The ledger {self.root.ledger} was damaged and has been set aside, and with it what was pinned: nothing "
+            "was removed; pin again what must stay, then run the command once more."
+        )
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Removes entries whatever their use."""
@@ -165,9 +171,12 @@ class Upkeep:
         try:
             return action()
         except LedgerUnavailable as error:
-            if str(error) not in self.notices:
-                self.notices.append(str(error))
+            self._notice(str(error))
             return None
+
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
 
     def _locked(self, kind: Kind) -> AbstractContextManager[None]:
         return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)

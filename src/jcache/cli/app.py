@@ -7,9 +7,8 @@ A command's module is imported when the command is called: start-up is most of w
 """
 
 import importlib
-import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Annotated, Any, Final, ParamSpec
 
@@ -42,6 +41,9 @@ _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     # what follows the program's name is the program's, even if it looks like an option of ours
     "run": {"allow_interspersed_args": False},
 }
+
+
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class _AsGiven:
@@ -84,11 +86,13 @@ class Commands(TyperGroup):
             return None
         function = getattr(importlib.import_module(COMMANDS[cmd_name]), _FUNCTIONS.get(cmd_name, cmd_name))
         one = typer.Typer(add_completion=False)
-        one.command(cmd_name, cls=Command, context_settings=_CONTEXTS.get(cmd_name))(_guarded(function))
+        one.command(cmd_name, cls=Command, context_settings=_HELP | _CONTEXTS.get(cmd_name, {}))(_guarded(function))
         return typer.main.get_command(one)
 
 
-app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+_USAGE_ERROR: Final[Any] = typer.BadParameter.__base__  # Click's UsageError, which Typer vendors and does not export
+
+app = typer.Typer(cls=Commands, add_completion=False, context_settings=_HELP, pretty_exceptions_enable=False)
 
 
 def _version(wanted: bool) -> None:
@@ -97,13 +101,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Example: jcache info")
+@app.callback(invoke_without_command=True, epilog="Example: jcache info")
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """See, bound, check and ship the on-disk caches of JAX programs."""
+    if ctx.invoked_subcommand is None:
+        ctx.get_help()  # with Rich, that prints it
+        raise typer.Exit(2)
 
 
 def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
@@ -121,12 +129,12 @@ def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
             code = error.exit_code
         except KeyboardInterrupt:
             code = INTERRUPTED
-        except BrokenPipeError:
-            # The reader, `head` perhaps, has enough. Python would try to flush once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # the reader, `head` perhaps, has enough
+            output.abandon(sys.stdout)
             code = 0
         except OSError as error:
-            output.error(f"{error.filename or 'The system'}: {error.strerror or error}.")
+            output.error(f"Cannot use {error.filename or 'the standard output'}: {error.strerror or error}.")
+            output.abandon(sys.stdout)
             code = 1
         raise typer.Exit(code or 0)
 
@@ -142,13 +150,19 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    from jcache.cli import output
+
     try:
-        app(list(arguments), prog_name="jcache")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return 0
+        code = app(list(arguments), prog_name="jcache", standalone_mode=False)
+        sys.stdout.flush()
+    except _USAGE_ERROR as error:
+        output.error(f"{error.format_message()} `{_path(error)} --help` tells what there is.")
+        return 2
+    except OSError as error:
+        output.abandon(sys.stdout)
+        return 0 if isinstance(error, BrokenPipeError) else 1
+    return code if isinstance(code, int) else 0
 
 
-def command_names() -> Iterable[str]:
-    """All commands, in the order of the help."""
-    return tuple(COMMANDS)
+def _path(error: Any) -> str:  # noqa: ANN401
+    return error.ctx.command_path if error.ctx else "jcache"

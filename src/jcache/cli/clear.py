@@ -49,9 +49,10 @@ def clear(
         decided = everything(store.entries(chosen, legacy=True), legacy=legacy)
         if not (yes or dry_run) and (decided.victims or xla):
             size = format_size(sum(verdict.entry.bytes for verdict in decided.victims))
-            question = f"Remove {len(decided.victims):,} entries ({size}) of {store.root.path}?"
+            entries = output.count(len(decided.victims), "entry", "entries")
+            question = f"Remove {entries} ({size}) of {store.root.path}?"
             if not output.is_terminal():
-                raise InvalidValue(f"clear would remove {len(decided.victims):,} entries ({size}): confirm with --yes.")
+                raise InvalidValue(f"clear would remove {entries} ({size}): confirm with --yes.")
             if not output.confirm(question):
                 output.message("Nothing was removed.")
                 return 1

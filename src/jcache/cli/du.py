@@ -109,4 +109,4 @@ def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool, ve
             for name, b in size.most_common()
         ]
         output.rich(output.table(columns, rows), "")
-    output.data(f"{format_size(total)} in {sum(count.values()):,} entries")
+    output.data(f"{format_size(total)} in {output.count(sum(count.values()), 'entry', 'entries')}")

@@ -59,6 +59,7 @@ def _kind_json(kind: KindCensus) -> dict[str, Any]:
         "entries": kind.entries,
         "bytes": kind.bytes,
         "oldest_use": None if kind.oldest_ns is None else rfc3339(kind.oldest_ns),
+        "pinned": kind.pinned,
         "newest_use": None if kind.newest_ns is None else rfc3339(kind.newest_ns),
         "max_bytes": kind.cap,
     }
@@ -128,7 +129,8 @@ def _bar(label: str, part: int, whole: int) -> Any:  # noqa: ANN401
     width = 24
     filled = min(width, round(share * width))
     colour = next(colour for limit, colour in _SHADES if share < limit)
+    full, empty = ("━", "━") if output.takes("━") else ("#", "-")
     text = Text(f"{label} ")
-    text.append("━" * filled, style=colour).append("━" * (width - filled), style="dim")
+    text.append(full * filled, style=colour).append(empty * (width - filled), style="dim")
     text.append(f"  {format_size(part)} of {format_size(whole)} used ({share:.0%})")
     return text

@@ -138,25 +138,16 @@ def _render(entries: Sequence[Entry], verbose: bool) -> None:
         output.message("No entries.")
         return
     now = time.time_ns()
-    columns = [
-        ("key", "fold"),
-        ("kind", "left"),
-        ("bytes", "right"),
-        ("used", "right"),
-        ("built in", "right"),
-        ("", "left"),
-    ]
-    rows = [
-        (
-            output.plain(entry.key if verbose else short_key(entry.key)),
-            entry.kind,
-            format_size(entry.bytes),
-            format_age(now - entry.recency_ns),
-            seconds_text(entry.seconds),
-            "pinned" if entry.pinned else "legacy" if entry.legacy else "",
-        )
-        for entry in entries
-    ]
-    output.rich(output.table(columns, rows))
+    columns = {
+        ("key", "fold"): [entry.key if verbose else short_key(entry.key) for entry in entries],
+        ("kind", "left"): [entry.kind.value for entry in entries],
+        ("bytes", "right"): [format_size(entry.bytes) for entry in entries],
+        ("used", "right"): [format_age(now - entry.recency_ns) for entry in entries],
+        ("built in", "right"): [seconds_text(entry.seconds) for entry in entries],
+        ("", "left"): ["pinned" if entry.pinned else "legacy" if entry.legacy else "" for entry in entries],
+    }
+    told = {column: cells for column, cells in columns.items() if column[0] != "kind" or len(set(cells)) > 1}
+    told = {column: cells for column, cells in told.items() if any(cells)}
+    output.rich(output.table(list(told), zip(*told.values(), strict=True)))
     total = format_size(sum(entry.bytes for entry in entries))
-    output.message(f"{len(entries):,} entr{'y' if len(entries) == 1 else 'ies'}, {total}")
+    output.message(f"{output.count(len(entries), 'entry', 'entries')}, {total}")

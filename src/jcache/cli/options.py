@@ -1,8 +1,7 @@
 """The options that commands share, and how they open a root."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
@@ -83,7 +82,14 @@ def store_of(root: Root) -> Store:
 
     text = os.environ.get(LOCK_TIMEOUT)
     timeout = DEFAULT_TIMEOUT if text is None else _seconds(text)
-    waiting: Callable[[str], None] | None = message if sys.stderr is not None else None
+    said: set[str] = set()
+
+    def waiting(text: str) -> None:
+        """Says once whom we wait for, however many batches the work has."""
+        if not said:
+            said.add(text)
+            message(text)
+
     return Store(root, lock_timeout=timeout, waiting=waiting)
 
 

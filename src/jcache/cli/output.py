@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -16,6 +17,7 @@ T = TypeVar("T")
 SCHEMA_VERSION: Final = 1
 _WIDE: Final = 10_000  # what is not a terminal has no width: nothing is cut there
 _PROGRESS_AFTER: Final = 1.0
+_NARROWEST: Final = 8
 
 
 def data(text: str) -> None:
@@ -37,12 +39,30 @@ def rich(*parts: RenderableType) -> None:
 
 
 def message(text: str) -> None:
-    """Something worth saying that is not data."""
-    sys.stderr.write(_printable(text, sys.stderr) + "\n")
+    """Something worth saying that is not data; where it cannot be said, the work goes on."""
+    try:
+        sys.stderr.write(_printable(text, sys.stderr) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)
+
+
+def abandon(stream: TextIO) -> None:
+    """What is still in a stream's buffer goes nowhere; Python would try once more, and fail, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def warning(text: str) -> None:
     message(f"jcache: warning: {text}")
+
+
+def takes(text: str) -> bool:
+    """Whether stdout can encode a text."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def error(text: str) -> None:
@@ -59,11 +79,6 @@ def confirm(question: str) -> bool:
 def is_terminal() -> bool:
     """Whether there is somebody to ask."""
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def terminal_width() -> int:
-    """Columns to fill: of the terminal, or 80."""
-    return _console(stderr=False).width if sys.stdout.isatty() else 80
 
 
 def progress(items: Sequence[T], doing: str) -> Iterator[T]:
@@ -89,20 +104,36 @@ def _with_bar(items: Sequence[T], done: int, doing: str) -> Iterator[T]:
             bar.advance(task)
 
 
-def table(columns: Iterable[tuple[str, str]], rows: Iterable[Sequence[RenderableType]], *, lines: bool = True) -> Any:  # noqa: ANN401
+def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True) -> Any:  # noqa: ANN401
     """A plain table; a column is its heading and ``left``, ``right`` or ``fold`` (the one that may be shortened)."""
-    from rich import box
+    from rich.box import Box
+    from rich.cells import cell_len
     from rich.table import Table
+    from rich.text import Text
 
-    result = Table(box=box.SIMPLE_HEAD if lines else None, pad_edge=False, show_header=lines, show_edge=False)
-    for heading, how in columns:
-        if how == "fold":
-            result.add_column(heading, overflow="ellipsis", no_wrap=True)
-        else:
-            result.add_column(heading, justify="right" if how == "right" else "left", no_wrap=True, min_width=0)
-    for row in rows:
+    rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+    result = Table(box=rule if lines else None, padding=(0, 1), collapse_padding=True, pad_edge=False, show_edge=False)
+    result.show_header = lines
+    texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
+    for i, (heading, how) in enumerate(columns):
+        gaps = 2 * (len(columns) - 1)
+        room = _console(stderr=False).width - sum(widths) + widths[i] - gaps
+        result.add_column(
+            heading,
+            justify="right" if how == "right" else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=max(_NARROWEST, min(widths[i], room)) if how == "fold" else widths[i],
+        )
+    for row in texts:
         result.add_row(*row)
     return result
+
+
+def count(number: int, one: str, many: str) -> str:
+    """``1 entry``, ``1,000 entries``."""
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def plain(text: str) -> Any:  # noqa: ANN401

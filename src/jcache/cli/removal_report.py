@@ -111,7 +111,7 @@ def _key(entry: Entry, verbose: bool) -> str:
 
 
 def _count(entries: int, size: int) -> str:
-    return f"{entries:,} entr{'y' if entries == 1 else 'ies'}, {format_size(size)} ({size:,} bytes)"
+    return f"{output.count(entries, 'entry', 'entries')}, {format_size(size)} ({size:,} bytes)"
 
 
 def _why(verdicts: Sequence[Verdict]) -> str:

@@ -14,9 +14,9 @@ import typer
 from jcache import files
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
-from jcache.errors import CannotWrite, InvalidValue, JcacheError
+from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
-from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Root
 from jcache.ledger import Known
 from jcache.recording import HIT, STORED, Program
 from jcache.roots import choose_path, create_root
@@ -62,11 +62,12 @@ def run(
 
 def _root(explicit: str | None) -> Root | None:
     """The root to cache in, made if need be; None, with a warning, where none can be made: the program runs anyway."""
-    path = choose_path(explicit, os.environ)
     plain = explicit is None and not os.environ.get("JCACHE_DIR") and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     try:
-        return create_root(path, plain=plain)
-    except CannotWrite as error:
+        return create_root(choose_path(explicit, os.environ), plain=plain)
+    except (CannotWrite, NoCacheHere) as error:
+        if explicit is not None and isinstance(error, NoCacheHere):
+            raise  # whoever names a root wants to know that it is none
         output.warning(f"{error} The program runs without jcache.")
         return None
 
@@ -74,10 +75,14 @@ def _root(explicit: str | None) -> Root | None:
 def _prepare(store: Store) -> None:
     """A bounded JAX <= 0.11.1 stores nothing as long as one entry lacks its sidecar."""
     if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
-        try:
-            store.adopt(Kind.EXECUTABLES)
-        except JcacheError as error:
-            output.warning(str(error))
+        _adopt(store)
+
+
+def _adopt(store: Store) -> None:
+    try:
+        store.adopt(Kind.EXECUTABLES)
+    except JcacheError as error:
+        output.warning(str(error))
 
 
 def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: Outcome) -> RunReport:
@@ -101,20 +106,38 @@ def _learn(store: Store, report: RunReport) -> None:
     """Tells the ledger what the run stored and hit, and marks the hits as used: an unbounded JAX does not."""
     if not report.processes:
         return
-    hits = [program.key for program in report.programs if program.outcome == HIT and program.key]
+    directory = store.root.directory(Kind.EXECUTABLES)
+    here = [program for program in report.programs if program.key and _file(directory, program.key)]
+    used = sum(program.outcome in (HIT, STORED) for program in report.programs)
+    if elsewhere := used - sum(program.outcome in (HIT, STORED) for program in here):
+        store.notices.append(
+            f"{elsewhere} of the entries hit or stored are not in {directory}: the program has set a cache directory "
+            "of its own, or has evicted them."
+        )
+    hits = [program.key for program in here if program.outcome == HIT and program.key]
     store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
     news = [Known(Kind.EXECUTABLES, key, hits=1) for key in hits]
-    for program in report.programs:
+    for program in here:
         if program.outcome == STORED and program.key:
             news.append(_stored(store.root, program.key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
+    if (directory / LOCK_NAME).exists():  # a bounded JAX, or prune, has been here, and wants sidecars
+        _adopt(store)
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, jsonlib.dumps(report.to_json())))
 
 
+def _file(directory: Path, key: str) -> Path | None:
+    """The file of an entry; jax <= 0.4.30 gives it no suffix."""
+    return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
+
+
 def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
+    path = _file(root.directory(Kind.EXECUTABLES), key)
     try:
-        data = files.read(root.directory(Kind.EXECUTABLES) / (key + ENTRY_SUFFIX))
-    except OSError:  # evicted by the run itself, perhaps
+        data = files.read(path) if path else b""
+    except OSError:
+        data = b""
+    if not data:  # evicted by the run itself, perhaps
         return Known(Kind.EXECUTABLES, key, seconds=seconds)
     return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
 

@@ -15,7 +15,7 @@ from jcache.errors import DamagedEntry
 from jcache.inspection import inspect
 from jcache.layout import Kind
 from jcache.ledger import Known
-from jcache.serialization import digest, read_header
+from jcache.serialization import HEAD_BYTES, codec_of, digest, read_header
 from jcache.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
@@ -56,8 +56,12 @@ def show(
 
 def _read(store: Store, entry: Entry) -> dict[str, Any]:
     """What the entry's bytes tell, or ``damage``: why they cannot be read."""
-    with files.refusal(f"read {store.path(entry)}"):
-        data = files.read(store.path(entry))
+    path = store.path(entry)
+    with files.refusal(f"read {path}"):
+        head = files.read(path, HEAD_BYTES)
+        if entry.kind is Kind.EXECUTABLES and codec_of(head) is None:  # before a gigabyte of zeros is read
+            return {"digest": None, "damage": "The entry begins like neither zstd nor zlib."}
+        data = files.read(path)
     found: dict[str, Any] = {"digest": digest(data)}
     try:
         found |= asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else read_header(data))
@@ -133,4 +137,5 @@ def _bytes(entry: Entry, details: dict[str, Any]) -> str:
 
 
 def _moment(time_ns: int, now: int) -> str:
-    return f"{rfc3339(time_ns) or time_ns} ({format_age(now - time_ns)} ago)"
+    age = format_age(now - time_ns)
+    return f"{rfc3339(time_ns) or time_ns} ({age if age.startswith('in ') else age + ' ago'})"

@@ -9,7 +9,7 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store, whole_number
-from jcache.errors import UnknownKey
+from jcache.errors import InvalidValue, UnknownKey
 from jcache.units import format_seconds
 
 _COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
@@ -47,6 +47,8 @@ def stats(
 
     Example: jcache stats --run last
     """
+    if (json and (plot or prometheus)) or (plot and prometheus):
+        raise InvalidValue("stats prints one form at a time: choose --json, --plot or --prometheus.")
     count = whole_number("--limit", limit) or 0
     with open_store(root) as store:
         if zero:
@@ -109,8 +111,9 @@ def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verb
         output.rich(output.table([("run", "left"), ("command", "fold"), *((n, "right") for n in names)], rows), "")
     if plot:
         _plot(shown)
-    total = f"{totals['runs']} run{'s' if totals['runs'] != 1 else ''}: {totals['hits']} hits, "
-    total += f"{totals['stored']} misses (stored), {totals['not_stored']} not stored, {totals['bypassed']} bypassed"
+    total = f"{output.count(totals['runs'], 'run', 'runs')}: {output.count(totals['hits'], 'hit', 'hits')}, "
+    total += f"{output.count(totals['stored'], 'miss', 'misses')} (stored), {totals['not_stored']} not stored, "
+    total += f"{totals['bypassed']} bypassed"
     output.data(total)
     for outcome, counts in totals["reasons"].items():
         for reason, number in counts.items():

@@ -1,0 +1,135 @@
+"""Standard streams that are closed, full or narrow, and terminals of 80 columns."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Jcache, Result, call, clean_environment
+
+JCACHE = f"'{sys.executable}' -m jcache"
+
+
+def shell(command: str, **env: str) -> Result:
+    result = call(["bash", "-c", command], env=env)
+    assert "Traceback" not in result.err + result.out, result
+    return result
+
+
+@pytest.mark.parametrize("command", ["info", "ls", "ls -q", "du", "env", "stats", "completion bash", "--version"])
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams(jax_cache: Path, command: str, streams: str) -> None:
+    """What is closed swallows everything, and is no failure."""
+    assert shell(f"{JCACHE} {command} {streams}", JCACHE_DIR=str(jax_cache)).code == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", ["info", "ls --json", "ls -q", "--version"])
+def test_output_that_cannot_be_written(jax_cache: Path, command: str) -> None:
+    """Data that is lost is exit 1."""
+    assert shell(f"{JCACHE} {command} > /dev/full", JCACHE_DIR=str(jax_cache)).code == 1
+
+
+@pytest.mark.parametrize("streams", ["2>&-", ">&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_the_program_s_exit_code_outlives_our_streams(tmp_path: Path, streams: str) -> None:
+    """Whatever becomes of the report, `run` passes on the exit code."""
+    assert shell(f"{JCACHE} run --root '{tmp_path}/root' -- sh -c 'exit 4' {streams}").code == 4
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_narrow_encodings(jax_cache: Path, encoding: str) -> None:
+    """What an encoding lacks is written otherwise."""
+    for command in ("info", "ls", "du", "prune --keep-last 1 -n"):
+        assert shell(f"{JCACHE} {command}", JCACHE_DIR=str(jax_cache), PYTHONIOENCODING=encoding).code == 0
+
+
+def on_terminal(*arguments: str) -> list[str]:
+    """The lines that a terminal of 80 columns shows."""
+    import fcntl
+    import struct
+    import termios
+
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    env = clean_environment({"TERM": "xterm", "NO_COLOR": "1"})
+    del env["COLUMNS"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jcache", *arguments], stdout=secondary, stderr=secondary, env=env
+    )
+    os.close(secondary)
+    shown = b""
+    try:
+        while chunk := os.read(primary, 65536):
+            shown += chunk
+    except OSError:
+        pass  # Linux ends a pty with EIO
+    os.close(primary)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r", "").splitlines()
+
+
+@pytest.mark.parametrize("command", [["info"], ["ls"], ["ls", "-v"], ["du"], ["prune", "-n", "--keep-last", "0"]])
+def test_tables_keep_their_numbers_in_eighty_columns(jcache: Jcache, cache: Path, command: list[str]) -> None:
+    """On 80 columns long names are shortened, and no number, heading or word is."""
+    long = cache / ("jit_" + "a_long_name_" * 14 + "-" + "a" * 64 + "-cache")
+    long.write_bytes(next(cache.glob("jit_train-*-cache")).read_bytes())
+    for i in range(3):
+        (cache / f"a file with quite a long name for a file {i}").touch()
+    jcache("pin", "jit_convert_element_type", "--root", cache)
+    lines = on_terminal(*command, "--root", str(cache))
+    table = [line for line in lines if not line.startswith(str(cache)[:20])]
+    assert max(map(len, table)) <= 80, table
+    cut = [line for line in table if "…" in line and "more" not in line]
+    assert all(line.split("…")[0].startswith(("jit_", "unknown files")) for line in cut), cut
+    assert not any(line.rstrip().endswith("…") and not line.startswith("unknown files") for line in cut), cut
+
+
+def test_stats_in_eighty_columns(jcache: Jcache, tmp_path: Path) -> None:
+    """The run's name and all its counts are whole."""
+    program = ["-c", "import jax, jax.numpy as jnp; jax.jit(jnp.sin)(1.0)"]
+    jcache("run", "--root", tmp_path / "root", "--", sys.executable, *program)
+    lines = on_terminal("stats", "--root", str(tmp_path / "root"))
+    run = jcache("stats", "--root", tmp_path / "root", "--json").json["runs"][0]["id"]
+    assert lines[0].split() == ["run", "command", "hits", "stored", "not", "bypassed", "saved"]
+    assert lines[2].startswith(run) and len(lines[2]) <= 80
+
+
+def test_the_ledger_s_damage_is_told_and_pins_are_not_lost_silently(jcache: Jcache, cache: Path) -> None:
+    """A prune that finds the ledger damaged removes nothing once, says why, and works the next time."""
+    jcache("pin", "jit_train", "--root", cache)
+    ledger = cache / ".jcache" / "ledger.sqlite3"
+    os.truncate(ledger, 5000)
+    assert "damaged" in jcache("info", "--root", cache).err
+    before = sorted(cache.glob("*-cache"))
+    refused = jcache("prune", "--max-entries", "0", "--root", cache)
+    assert refused.code == 1 and "pin again" in refused.err and sorted(cache.glob("*-cache")) == before
+    assert jcache("prune", "--max-entries", "0", "--root", cache).code == 0
+    assert not list(cache.glob("*-cache"))
+
+
+def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
+    """A cache that the environment names and that cannot be used is a warning; the program runs."""
+    for place in ("gs://bucket/x", "/dev/null/x"):
+        result = jcache("run", "--", "sh", "-c", "exit 9", env={"JAX_COMPILATION_CACHE_DIR": place})
+        assert result.code == 9 and "runs without jcache" in result.err
+
+
+def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:
+    """A program that sets another directory itself is reported as such."""
+    code = "import sys, jax; jax.config.update('jax_compilation_cache_dir', sys.argv[1]); jax.jit(jax.numpy.sin)(1.0)"
+    result = jcache("run", "--root", tmp_path / "root", "--", sys.executable, "-c", code, tmp_path / "own")
+    assert result.code == 0 and "a cache directory of its own" in result.err
+
+
+def test_links_in_a_root_are_told_and_not_followed(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
+    """Executables behind a symbolic link are not administered, and that is said."""
+    root = tmp_path / "root"
+    jcache("run", "-q", "--root", root, "--", "true")
+    (root / "executables").rmdir()
+    (root / "executables").symlink_to(jax_cache)
+    result = jcache("clear", "--yes", "--root", root)
+    assert "symbolic link" in result.err and list(jax_cache.glob("*-cache"))
