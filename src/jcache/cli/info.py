@@ -17,6 +17,7 @@ _LABELS = {
     "temporary": "temporary files",
     "unknown": "unknown files",
 }
+_XLA = ("autotune", "kernels")  # whose label says it all
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
 
@@ -79,7 +80,7 @@ def _render(census: Census, verbose: bool) -> None:
     rows = [_row(kind, counted, now) for kind, counted in census.kinds.items()]
     output.rich(output.table(columns, rows))
     beside = [
-        (label, str(group.files), format_size(group.bytes), _names(group, verbose))
+        (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
         for name, label in _LABELS.items()
         if (group := census.neighbours[name]).files
     ]

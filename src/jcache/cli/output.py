@@ -112,7 +112,8 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     from rich.text import Text
 
     rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
-    result = Table(box=rule if lines else None, padding=(0, 1), collapse_padding=True, pad_edge=False, show_edge=False)
+    gap = (0, 1) if lines else (0, 2)  # the rule brings a blank of its own
+    result = Table(box=rule if lines else None, padding=gap, collapse_padding=True, pad_edge=False, show_edge=False)
     result.show_header = lines
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
