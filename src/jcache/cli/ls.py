@@ -100,8 +100,8 @@ def ls(
                 output.data(entry.key)
         else:
             _render(entries, verbose)
-            if not legacy and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
-                output.message(f"{hidden:,} more that only jax <= 0.4.30 reads: --legacy lists them.")
+            if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
+                output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
         for notice in store.notices:
             output.warning(notice)
 
