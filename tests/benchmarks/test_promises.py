@@ -132,8 +132,8 @@ def test_a_bounded_put_is_flat(benchmark: Any, tmp_path: Path, full: bool) -> No
     assert compare(benchmark, putter(50_000), putter(100), time.process_time, 30) <= 2.0
 
 
-@pytest.mark.parametrize("count", [100, 1_000, 10_000])
-def test_a_bounded_put_against_jax(benchmark: Any, tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize(("count", "rounds"), [(100, 20), (1_000, 20), (10_000, 10), (50_000, 3)])
+def test_a_bounded_put_against_jax(benchmark: Any, tmp_path: Path, count: int, rounds: int) -> None:
     """A bounded put costs less than JAX's own on the same entries, the more so the more there are."""
     from jax._src.lru_cache import LRUCache
 
@@ -148,4 +148,4 @@ def test_a_bounded_put_against_jax(benchmark: Any, tmp_path: Path, count: int) -
     def peer() -> None:
         theirs.put(key(next(numbers)), b"y" * 600)
 
-    assert compare(benchmark, ours, peer, time.process_time, 20) <= 1.0
+    assert compare(benchmark, ours, peer, time.process_time, rounds) <= 1.0
