@@ -12,15 +12,26 @@ so that requests == hits + stored + not_stored. JAX's own events count neither k
 ``compile_requests_use_cache`` also counts requests without a directory, which are bypassed here.
 """
 
+from __future__ import annotations
+
+import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from jcache import files
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Root
+from jcache.ledger import Known
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
+from jcache.serialization import digest
 from jcache.units import format_seconds, rfc3339
+
+if TYPE_CHECKING:
+    from jcache.store import Store
 
 SCHEMA_VERSION: Final = 1
 RECORDER: Final = Path(__file__).with_name("_recorder")
@@ -186,6 +197,49 @@ def _saved(program: Program, build_seconds: Callable[[str], float | None]) -> fl
         return 0.0
     exact = build_seconds(program.key) if program.key is not None else None
     return max(0.0, (exact if exact is not None else program.jax_build_seconds or 0.0) - program.seconds)
+
+
+def learn(store: Store, report: RunReport) -> None:
+    """Tells the ledger what a run stored and hit, and marks the hits as used: an unbounded JAX does not.
+
+    What goes wrong with the ledger, and entries that are not in the root, are told by the store's notices.
+    """
+    if not report.processes:
+        return
+    directory = store.root.directory(Kind.EXECUTABLES)
+    here = [program for program in report.programs if program.key and _file(directory, program.key)]
+    used = sum(program.outcome in (HIT, STORED) for program in report.programs)
+    if elsewhere := used - sum(program.outcome in (HIT, STORED) for program in here):
+        store.notices.append(
+            f"{elsewhere} of the entries hit or stored are not in {directory}: the program has set a cache directory "
+            "of its own, or has evicted them."
+        )
+    hits = [program.key for program in here if program.outcome == HIT and program.key]
+    store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
+    news = [Known(Kind.EXECUTABLES, key, hits=1) for key in hits]
+    for program in here:
+        if program.outcome == STORED and program.key:
+            news.append(_stored(store.root, program.key, program.seconds, report))
+    store.softly(lambda: store.ledger.record(news))
+    store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
+    if (directory / LOCK_NAME).exists():  # a bounded JAX, or prune, has been here, and wants sidecars
+        store.adopt(Kind.EXECUTABLES)
+
+
+def _file(directory: Path, key: str) -> Path | None:
+    """The file of an entry; jax <= 0.4.30 gives it no suffix."""
+    return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
+
+
+def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
+    path = _file(root.directory(Kind.EXECUTABLES), key)
+    try:
+        data = files.read(path) if path else b""
+    except OSError:
+        data = b""
+    if not data:  # evicted by the run itself, perhaps
+        return Known(Kind.EXECUTABLES, key, seconds=seconds)
+    return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
 
 
 def summary(report: RunReport) -> str:

@@ -3,7 +3,6 @@
 import json as jsonlib
 import os
 import secrets
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -16,12 +15,10 @@ from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Root
-from jcache.ledger import Known
-from jcache.recording import HIT, STORED, Program
+from jcache.layout import Kind, Root
+from jcache.recording import Program
 from jcache.roots import choose_path, create_root
-from jcache.runs import RunReport, collect, environment, summary
-from jcache.serialization import digest
+from jcache.runs import RunReport, collect, environment, learn, summary
 from jcache.store import Store
 from jcache.units import format_seconds
 
@@ -45,18 +42,19 @@ def run(
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
-    log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
-    try:
-        with store_of(chosen) as store:
-            _prepare(store)
-            started_ns = time.time_ns()
-            env = environment(chosen.directory(Kind.EXECUTABLES), log_dir, os.environ)
-            outcome = launch(command, env)
-            result = _collect(store, log_dir, command, started_ns, outcome)
-            _learn(store, result)
+    with (
+        tempfile.TemporaryDirectory(prefix="jcache-run-", ignore_cleanup_errors=True) as log,
+        store_of(chosen) as store,
+    ):
+        _prepare(store)
+        started_ns = time.time_ns()
+        outcome = launch(command, environment(chosen.directory(Kind.EXECUTABLES), Path(log), os.environ))
+        try:
+            result = _collect(store, Path(log), command, started_ns, outcome)
+            learn(store, result)
             _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
-    finally:
-        shutil.rmtree(log_dir, ignore_errors=True)
+        except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
+            output.warning(f"The run could not be recorded: {error}")
     return outcome.exit_code
 
 
@@ -100,46 +98,6 @@ def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, o
         signal=outcome.signal,
         build_seconds=build_seconds,
     )
-
-
-def _learn(store: Store, report: RunReport) -> None:
-    """Tells the ledger what the run stored and hit, and marks the hits as used: an unbounded JAX does not."""
-    if not report.processes:
-        return
-    directory = store.root.directory(Kind.EXECUTABLES)
-    here = [program for program in report.programs if program.key and _file(directory, program.key)]
-    used = sum(program.outcome in (HIT, STORED) for program in report.programs)
-    if elsewhere := used - sum(program.outcome in (HIT, STORED) for program in here):
-        store.notices.append(
-            f"{elsewhere} of the entries hit or stored are not in {directory}: the program has set a cache directory "
-            "of its own, or has evicted them."
-        )
-    hits = [program.key for program in here if program.outcome == HIT and program.key]
-    store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
-    news = [Known(Kind.EXECUTABLES, key, hits=1) for key in hits]
-    for program in here:
-        if program.outcome == STORED and program.key:
-            news.append(_stored(store.root, program.key, program.seconds, report))
-    store.softly(lambda: store.ledger.record(news))
-    if (directory / LOCK_NAME).exists():  # a bounded JAX, or prune, has been here, and wants sidecars
-        _adopt(store)
-    store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, jsonlib.dumps(report.to_json())))
-
-
-def _file(directory: Path, key: str) -> Path | None:
-    """The file of an entry; jax <= 0.4.30 gives it no suffix."""
-    return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
-
-
-def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
-    path = _file(root.directory(Kind.EXECUTABLES), key)
-    try:
-        data = files.read(path) if path else b""
-    except OSError:
-        data = b""
-    if not data:  # evicted by the run itself, perhaps
-        return Known(Kind.EXECUTABLES, key, seconds=seconds)
-    return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
 
 
 def _line(program: Program) -> str:
