@@ -118,6 +118,14 @@ def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
         assert result.code == 9 and "runs without jcache" in result.err
 
 
+def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
+    """Where no temporary directory can be made, the program runs, caches, and is not reported on."""
+    tool = "import tempfile, sys; tempfile.tempdir = '/dev/null'; sys.argv[1:] = %r; import jcache.__main__"
+    arguments = ["run", "--root", str(tmp_path / "root"), "--", "sh", "-c", "echo $JAX_COMPILATION_CACHE_DIR; exit 9"]
+    result = call([sys.executable, "-c", tool % arguments])
+    assert (result.code, result.out) == (9, f"{tmp_path}/root/executables\n") and "nowhere to record" in result.err
+
+
 def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:
     """A program that sets another directory itself is reported as such."""
     code = "import sys, jax; jax.config.update('jax_compilation_cache_dir', sys.argv[1]); jax.jit(jax.numpy.sin)(1.0)"

@@ -3,6 +3,7 @@
 import json as jsonlib
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
 from jcache.recording import Program
 from jcache.roots import choose_path, create_root
-from jcache.runs import RunReport, collect, environment, learn, summary
+from jcache.runs import RunReport, collect, environment, learn, settings, summary
 from jcache.store import Store
 from jcache.units import format_seconds
 
@@ -42,19 +43,25 @@ def run(
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
-    with (
-        tempfile.TemporaryDirectory(prefix="jcache-run-", ignore_cleanup_errors=True) as log,
-        store_of(chosen) as store,
-    ):
-        _prepare(store)
-        started_ns = time.time_ns()
-        outcome = launch(command, environment(chosen.directory(Kind.EXECUTABLES), Path(log), os.environ))
-        try:
-            result = _collect(store, Path(log), command, started_ns, outcome)
-            learn(store, result)
-            _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
-        except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
-            output.warning(f"The run could not be recorded: {error}")
+    directory = chosen.directory(Kind.EXECUTABLES)
+    try:
+        log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
+    except OSError as error:
+        output.warning(f"There is nowhere to record the run ({error.strerror}): the program runs without a report.")
+        return launch(command, os.environ | settings(directory, os.environ)).exit_code
+    try:
+        with store_of(chosen) as store:
+            _prepare(store)
+            started_ns = time.time_ns()
+            outcome = launch(command, environment(directory, log_dir, os.environ))
+            try:
+                result = _collect(store, log_dir, command, started_ns, outcome)
+                learn(store, result)
+                _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
+            except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
+                output.warning(f"The run could not be recorded: {error}")
+    finally:
+        shutil.rmtree(log_dir, ignore_errors=True)
     return outcome.exit_code
 
 
