@@ -1,5 +1,6 @@
 """What jcache has learnt about entries."""
 
+import json
 import os
 from array import array
 from pathlib import Path
@@ -108,3 +109,14 @@ def test_an_iterator_that_fails_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(ZeroDivisionError):
         ledger.record(Known(Kind.TRACES, key(i), bytes=1 // (3 - i)) for i in range(5))
     assert ledger.known(Kind.TRACES) == {key(1): Known(Kind.TRACES, key(1))}
+
+
+def test_runs_of_long_ago_keep_their_counts_only(ledger: Ledger) -> None:
+    """The hundred last runs are kept whole; older ones lose their list of programs, and nothing else."""
+    report = {"hits": 3, "programs": [{"key": key(i)} for i in range(50)]}
+    for i in range(105):
+        ledger.add_run(f"run-{i:03}", NOW + i, json.dumps(report | {"id": i}))
+    kept = [json.loads(text) for text in ledger.runs()]
+    assert [run["id"] for run in kept if "programs" in run] == list(range(5, 105))
+    assert [run["id"] for run in kept] == list(range(105))
+    assert all(run["hits"] == 3 for run in kept)

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 _SMALLEST_PAGE: Final = 512
+_RUNS_IN_FULL: Final = 100
+_SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 _SCHEMA: Final = """
 CREATE TABLE entries (
     kind TEXT NOT NULL, key TEXT NOT NULL,
@@ -136,9 +138,17 @@ class Ledger:
     # -- runs
 
     def add_run(self, identity: str, started_ns: int, report: str) -> None:
-        """Keeps the report of a run, JSON text."""
-        row = (identity, started_ns, report)
-        self._write(lambda database: database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", row))
+        """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their list of programs."""
+        shorten = (
+            "UPDATE runs SET report = json_remove(report, '$.programs') WHERE id IN"
+            " (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?) AND length(report) > ?"
+        )
+
+        def add(database: "sqlite3.Connection") -> None:
+            database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (identity, started_ns, report))
+            database.execute(shorten, (_RUNS_IN_FULL, _SHORT_REPORT))
+
+        self._write(add)
 
     def runs(self) -> list[str]:
         """The reports of all runs, oldest first."""
