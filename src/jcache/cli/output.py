@@ -118,7 +118,7 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
     for i, (heading, how) in enumerate(columns):
-        gaps = 2 * (len(columns) - 1)
+        gaps = 3 * (len(columns) - 1)  # two, and three before Rich 14
         room = _console(stderr=False).width - sum(widths) + widths[i] - gaps
         result.add_column(
             heading,
