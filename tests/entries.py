@@ -34,7 +34,7 @@ def entry(number: int, size: int = 100, used_ns: int = NOW, **more: Any) -> Entr
 
 def executable(seconds: int = 3, codec: Codec = Codec.ZSTD) -> bytes:
     """What JAX would store."""
-    return pack_executable(b"not quite an executable" * 40, seconds, codec)
+    return pack_executable(b"\x0anot quite an executable" * 40, seconds, codec)
 
 
 def add(

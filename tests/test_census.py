@@ -140,9 +140,9 @@ def test_totals_are_sums(plain: Root, chance: random.Random) -> None:
 
 
 def test_the_disk(plain: Root) -> None:
-    """Its size and what is free are the file system's."""
+    """What is free is what the user may have, and with what is used it is the whole, as in `df`."""
     counted = census(plain)
-    assert counted.disk_bytes == shutil.disk_usage(plain.path).total
+    assert counted.disk_bytes <= shutil.disk_usage(plain.path).total
     assert 0 < counted.disk_free_bytes <= counted.disk_bytes
 
 

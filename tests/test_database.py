@@ -164,9 +164,25 @@ def test_an_open_ledger_that_gets_damaged(path: Path) -> None:
 def test_an_empty_file_is_begun(path: Path, data: bytes) -> None:
     """A writer that was stopped before it made the tables leaves an empty file, which the next one fills."""
     path.write_bytes(data)
-    assert open_ledger(path).pins() == set()
+    with pytest.raises(LedgerUnavailable) as caught:
+        open_ledger(path).pins()
+    assert caught.value.lost
     open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
     assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(7)}
+
+
+@pytest.mark.parametrize("offset", range(40, 100, 4))
+def test_a_damaged_header_is_damage(path: Path, offset: int) -> None:
+    """Whatever number of the header is wrong, that is damage, and no later jcache's doing, or no harm."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5\x5a\xa5\x5a")
+    lost = None
+    try:
+        found = open_ledger(path).pins()
+    except LedgerUnavailable as error:
+        found, lost = set(), error.lost
+    assert lost or found == PINS
 
 
 def test_a_newer_ledger_is_left_alone(path: Path) -> None:

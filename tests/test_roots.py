@@ -120,9 +120,10 @@ def test_a_native_root_stays_one(native: Root) -> None:
     assert open_root(native.path) == native
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"GGUF, a model", zlib.compress(b"blob 12\0of git"), zlib.compress(b"etc/\0a tar")]
-)
+BLOBS = [b"blob 12\0of git", b"etc/\0a tar", bytes(99), b"\0\0\0\x18ftyp a film", b"\0\1\0\0 a font"]
+
+
+@pytest.mark.parametrize("data", [b"", b"GGUF, a model", *map(zlib.compress, BLOBS)])
 def test_blobs_of_others_make_no_root(tmp_path: Path, data: bytes) -> None:
     """Model and image stores name their blobs by digests, as jax <= 0.4.30 did: content tells them from entries."""
     (tmp_path / digits(1)).write_bytes(data)

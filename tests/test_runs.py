@@ -171,7 +171,7 @@ def test_program_without_jax(tmp_path: Path) -> None:
     """A run in which nothing imported JAX says so in one line."""
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
-    assert summary(found) == "jcache: no program that uses JAX was seen."
+    assert summary(found) == "jcache: no program that uses JAX was seen (python -E, -I and -S are not watched)."
 
 
 def test_environment_of_a_run(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class Census:
         neighbours: what lies beside them: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries),
             ``orphans`` (sidecars without an entry), ``temporary``, ``unknown`` and ``state`` (jcache's own).
         total_bytes: of all kinds and neighbours; unknown directories are not entered and count nothing.
-        disk_bytes: size of the file system.
+        disk_bytes: size of the file system, as far as it is used or free for the user.
         disk_free_bytes: what is free on it.
     """
 
@@ -107,7 +107,7 @@ def take_census(store: Store, environment: Mapping[str, str]) -> Census:
     neighbours = _group(listings.values(), store.root)
     disk = shutil.disk_usage(store.root.path)
     total = sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values())
-    return Census(store.root, kinds, neighbours, total, disk.total, disk.free)
+    return Census(store.root, kinds, neighbours, total, disk.used + disk.free, disk.free)
 
 
 def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:

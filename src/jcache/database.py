@@ -17,11 +17,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Final
 
 from jcache.errors import LedgerUnavailable
 
 Error = sqlite3.Error
+_IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a later schema from damage
+_DAMAGE: Final = ("no such table", "already exists", "unsupported file format")  # errors without a code of their own
+
+
+class NoLedgerError(sqlite3.DatabaseError):
+    """The file is a database, but none that any jcache made."""
 
 
 def open_for_reading(path: Path, timeout: float, version: int) -> sqlite3.Connection:
@@ -35,13 +41,21 @@ def open_while_busy(path: Path, version: int) -> sqlite3.Connection:
 
 
 def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
-    found = _version(database)
-    if found != version:
+    try:
+        _check(database, path, version)
+    except BaseException:
         database.close()
-        if found == 0:
-            raise LedgerUnavailable(f"Cannot read {path}: it is no ledger; the next writer begins one.", lost=True)
-        _refuse(path)
+        raise
     return database
+
+
+def _check(database: sqlite3.Connection, path: Path, version: int) -> None:
+    found = _version(database)
+    identity = int(database.execute("PRAGMA application_id").fetchone()[0])
+    if identity == _IDENTITY and found > version:
+        raise LedgerUnavailable(f"The ledger {path} was made by a newer jcache: upgrade jcache to use it.")
+    if identity != _IDENTITY or found != version:
+        raise NoLedgerError(f"{path} is no ledger")
 
 
 def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> sqlite3.Connection:
@@ -57,15 +71,22 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
     database = _open(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
-        found = _version(database)
-        if found > version:
-            _refuse(path)
-        if found == 0:
+        if _version(database) == 0:
             _create(database, version, schema)
-    except BaseException:
+        _check(database, path, version)
+    except BaseException as error:
         database.close()
+        if isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            _remove_empty(path)
         raise
     return database
+
+
+def _remove_empty(path: Path) -> None:
+    """What a full disk leaves of a new ledger would look like one that was lost, and with it its pins."""
+    with suppress(OSError):
+        if os.stat(path).st_size == 0:
+            path.unlink()
 
 
 def set_aside(path: Path) -> None:
@@ -77,8 +98,8 @@ def set_aside(path: Path) -> None:
 
 def is_damaged(path: Path, error: sqlite3.Error) -> bool:
     """Whether an error says that the file is no ledger, or no more."""
-    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if _code(error) in damage or "no such table" in str(error):
+    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if isinstance(error, NoLedgerError) or _code(error) in codes or any(text in str(error) for text in _DAMAGE):
         return True
     return os.path.lexists(path) and not os.path.isfile(path)
 
@@ -111,10 +132,6 @@ def _make_directory(path: Path) -> None:
     path.mkdir(exist_ok=True)
     with suppress(PermissionError):
         os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def _refuse(path: Path) -> NoReturn:
-    raise LedgerUnavailable(f"The ledger {path} was made by a newer jcache: upgrade jcache to use it.")
 
 
 def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
@@ -170,6 +187,7 @@ def _create(database: sqlite3.Connection, version: int, schema: str) -> None:
     if _version(database) == 0:  # nobody else made it while we waited
         for statement in schema.split(";"):
             database.execute(statement)
+        database.execute(f"PRAGMA application_id = {_IDENTITY}")
         database.execute(f"PRAGMA user_version = {version}")
     database.execute("COMMIT")
 

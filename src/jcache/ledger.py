@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
-_SMALLEST_PAGE: Final = 512
 _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 _SCHEMA: Final = """
@@ -200,7 +199,7 @@ class Ledger:
 
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
-        if self._database is None and not self._is_begun():
+        if self._database is None and not os.path.exists(self._path):
             return None
         from jcache import database
 
@@ -217,13 +216,6 @@ class Ledger:
             self._busy = True
             with closing(database.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
                 return action(busy)
-
-    def _is_begun(self) -> bool:
-        """Whether there is a ledger; a file shorter than SQLite's smallest page is one that no writer got to make."""
-        try:
-            return os.stat(self._path).st_size >= _SMALLEST_PAGE
-        except OSError:
-            return False
 
     def _write(self, action: "Callable[[sqlite3.Connection], T]") -> T:
         """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged."""

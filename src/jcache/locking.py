@@ -106,7 +106,7 @@ def _holder(path: Path) -> str:
             fields = line.split()
             if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
                 command = Path(f"/proc/{fields[4]}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                return f"process {fields[4]} ({command.strip()[:60] or 'unknown command'})"
+                return f"process {fields[4]} ({' '.join(command.split())[:60] or 'unknown command'})"
     except (OSError, IndexError):
         pass
     return "another process"

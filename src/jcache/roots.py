@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from jcache.errors import InvalidValue, NoCacheHere
 from jcache.files import publish, read, refusal
-from jcache.layout import DIRECTORY_NAMES, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
+from jcache.layout import DIRECTORY_NAMES, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 from jcache.listing import is_legacy
 
 
@@ -43,7 +44,8 @@ def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
         path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
     except FileNotFoundError:
         raise NoCacheHere(f"{text} ({source}) is relative to a working directory that is gone: name a path.") from None
-    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and os.path.isfile(path.parent / TAG_NAME):
+    ours = (os.path.isfile(path.parent / TAG_NAME), os.path.isdir(path.parent / STATE_NAME))
+    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours):
         return path.parent
     return path
 
@@ -114,6 +116,14 @@ def _evidence(item: os.DirEntry[str], path: Path) -> Member:
     return what
 
 
+def _tagged(root: Root) -> Root:
+    """The root, with its tag made again if it has lost it: by that its ``executables`` are known for a part of it."""
+    if not root.plain and not os.path.lexists(root.path / TAG_NAME):
+        with suppress(OSError):
+            publish(root.path / TAG_NAME, TAG_TEXT.encode())
+    return root
+
+
 def create_root(path: Path, *, plain: bool = False) -> Root:
     """The root at a path, made if there is none.
 
@@ -126,7 +136,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
         CannotWrite: it cannot be made.
     """
     try:
-        return open_root(path)
+        return _tagged(open_root(path))
     except NoCacheHere:
         if not _is_vacant(path):
             return open_root(path)  # which another process may have made meanwhile, else this says what is there

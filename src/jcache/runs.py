@@ -208,11 +208,9 @@ def learn(store: Store, report: RunReport) -> None:
         return
     directory = store.root.directory(Kind.EXECUTABLES)
     here = [program for program in report.programs if program.key and _file(directory, program.key)]
-    used = sum(program.outcome in (HIT, STORED) for program in report.programs)
-    if elsewhere := used - sum(program.outcome in (HIT, STORED) for program in here):
+    if report.hits + report.stored and not here:
         store.notices.append(
-            f"{elsewhere} of the entries hit or stored are not in {directory}: the program has set a cache directory "
-            "of its own, or has evicted them."
+            f"None of the entries hit or stored are in {directory}: the program has set a cache directory of its own."
         )
     hits = [program.key for program in here if program.outcome == HIT and program.key]
     store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
@@ -245,7 +243,7 @@ def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> K
 def summary(report: RunReport) -> str:
     """The report in a few lines for people."""
     if not report.processes:
-        return "jcache: no program that uses JAX was seen."
+        return "jcache: no program that uses JAX was seen (python -E, -I and -S are not watched)."
     counts = f"{report.hits} {_plural('hit', report.hits)}, {report.stored} {_plural('miss', report.stored)} (stored)"
     lines = [f"jcache: {counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
     for outcome, counter in report.reasons.items():

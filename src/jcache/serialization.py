@@ -44,6 +44,7 @@ MAX_HEADER: Final = 16 << 20
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
 
 _VERSION: Final = 1
+_FIRST_FIELD: Final = 0x0A  # field 1, length-delimited
 _LONGEST_COMPILATION: Final = 10_000_000  # seconds, 115 days
 _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
@@ -129,13 +130,14 @@ def executable_seconds(head: bytes) -> int | None:
 
 
 def may_be_executable(head: bytes) -> bool:
-    """Whether a file that begins like this can be an entry: a codec, and seconds that a compilation can take.
+    """Whether a file that begins like this can be an entry of jax <= 0.4.30.
 
-    For names that other tools give to their files as well: what is inside a layer of a container image or a git
-    object, both compressed, begins with text, which as seconds would be decades.
+    For names that other tools give to their files as well: a codec, seconds that a compilation can take, and the tag of
+    the first field of XLA's ``ExecutableAndOptionsProto``. Layers of container images, git objects, films and fonts
+    fail one of these.
     """
-    seconds = executable_seconds(head)
-    return seconds is not None and seconds < _LONGEST_COMPILATION
+    first = first_bytes(head, 5)
+    return len(first) == 5 and int.from_bytes(first[:4], "big") < _LONGEST_COMPILATION and first[4] == _FIRST_FIELD
 
 
 def seal(

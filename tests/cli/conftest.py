@@ -17,7 +17,7 @@ from jcache.serialization import Codec, pack_executable
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "programs" / "train.py"
 H200 = HERE.parent / "data" / "h200"
-LEGACY = pack_executable(b"an executable of old", 1, Codec.ZLIB)
+LEGACY = pack_executable(b"\x0aan executable of old", 1, Codec.ZLIB)
 KEEP = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
 
 

@@ -85,6 +85,18 @@ def test_env_is_evaluated_by_a_shell(jcache: Jcache, tmp_path: Path) -> None:
     assert done.stdout == f"{root}/executables\n"
 
 
+def test_env_and_the_root_are_one(jcache: Jcache, tmp_path: Path) -> None:
+    """In a shell that evaluated `env` every command means the same root as outside, from the first moment on."""
+    root = tmp_path / "root"
+    inside = jcache("env", "--root", root, "--json").json["environment"]
+    assert inside["JAX_COMPILATION_CACHE_DIR"] == f"{root}/executables"
+    assert jcache("dir", env=inside).out == f"{root}\n"
+    (root / "CACHEDIR.TAG").unlink()
+    (root / "executables" / ("jit_f-" + "0" * 64 + "-cache")).write_bytes(b"x")
+    jcache("run", "-q", "--root", root, "--", "true")
+    assert (root / "CACHEDIR.TAG").exists()
+
+
 def test_dir_prints_a_bare_path(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
     """`dir` prints the root, or a kind's directory, whether or not it is there yet."""
     assert jcache("dir", "--root", jax_cache).out == f"{jax_cache}\n"

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, complete_kinds
-from jcache.errors import InvalidValue, NoCacheHere
+from jcache.cli.options import JsonOption, RootOption, complete_kinds, wants_plain
+from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
-from jcache.roots import choose_path, open_root
+from jcache.roots import choose_path, create_root, open_root
 from jcache.runs import settings
 
 _FORMATS: Final = ("sh", "fish", "powershell")
@@ -28,13 +28,13 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment that makes any JAX program use a root, as `jcache run` sets it.
+    """Print the environment that makes any JAX program use a root, as `jcache run` does; the root is made if need be.
 
     Example: eval "$(jcache env)"
     """
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell jcache writes for: choose from {', '.join(_FORMATS)}.")
-    chosen = _root(root)
+    chosen = _made(root)
     wanted = settings(chosen.directory(Kind.EXECUTABLES), os.environ)
     if json:
         output.as_json({"root": str(chosen.path), "environment": wanted})
@@ -71,10 +71,16 @@ def _root(explicit: str | None) -> Root:
     try:
         return open_root(path)
     except NoCacheHere:
-        plain = (
-            explicit is None and not os.environ.get("JCACHE_DIR") and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
-        )
-        return Root(path, plain=plain)
+        return Root(path, plain=wants_plain(explicit))
+
+
+def _made(explicit: str | None) -> Root:
+    """The root, made if need be: left to JAX, its directory would have no tag, by which it is known again."""
+    try:
+        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit))
+    except CannotWrite as error:
+        output.warning(str(error))
+        return _root(explicit)
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

@@ -93,6 +93,12 @@ def store_of(root: Root) -> Store:
     return Store(root, lock_timeout=timeout, waiting=waiting)
 
 
+def wants_plain(explicit: str | None) -> bool:
+    """Whether a root that is not there yet is to be a plain JAX directory: one that JAX's own variable names."""
+    ours = explicit is not None or os.environ.get("JCACHE_DIR")
+    return not ours and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+
+
 def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:
     """The kinds that were named, or all."""
     return tuple(dict.fromkeys(parse_kind(text) for text in texts)) if texts else tuple(Kind)

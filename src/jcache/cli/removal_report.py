@@ -22,6 +22,8 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool,
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything.
     """
+    if dry_run and plan.victims:
+        store.ledger.pins()  # which a real run could not do without, either
     removal = _foresee(plan) if dry_run else store.execute(plan, progress=_progress)
     xla_bytes = (_xla_size(store) if dry_run else store.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}

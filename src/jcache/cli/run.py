@@ -13,7 +13,7 @@ import typer
 
 from jcache import files
 from jcache.cli import output
-from jcache.cli.options import QuietOption, RootOption, store_of
+from jcache.cli.options import QuietOption, RootOption, store_of, wants_plain
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
@@ -67,9 +67,8 @@ def run(
 
 def _root(explicit: str | None) -> Root | None:
     """The root to cache in, made if need be; None, with a warning, where none can be made: the program runs anyway."""
-    plain = explicit is None and not os.environ.get("JCACHE_DIR") and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     try:
-        return create_root(choose_path(explicit, os.environ), plain=plain)
+        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit))
     except (CannotWrite, NoCacheHere) as error:
         if explicit is not None and isinstance(error, NoCacheHere):
             raise  # whoever names a root wants to know that it is none
