@@ -94,7 +94,7 @@ def _render(store: Store, entry: Entry, known: Known | None, details: dict[str, 
         *_content(details, verbose),
         ("built in", seconds_text(entry.seconds if entry.seconds is not None else details.get("seconds"))),
         ("bytes", _bytes(entry, details)),
-        ("digest", details["digest"]),
+        ("digest", _digest(known, details)),
         ("created", _moment(entry.created_ns, now)),
         ("last used", _moment(entry.recency_ns, now)),
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
@@ -134,6 +134,12 @@ def _bytes(entry: Entry, details: dict[str, Any]) -> str:
     )
     inside = f", {format_size(raw)} uncompressed ({codec})" if raw is not None else ""
     return f"{format_size(entry.bytes)} ({entry.bytes:,}){inside}"
+
+
+def _digest(known: Known | None, details: dict[str, Any]) -> str | None:
+    """The digest, and whether it is another one than the ledger's: then the entry is damaged, or was written anew."""
+    other = known is not None and known.digest is not None and details["digest"] not in (None, known.digest)
+    return f"{details['digest']} (not the one on record)" if other else details["digest"]
 
 
 def _moment(time_ns: int, now: int) -> str:
