@@ -1,10 +1,12 @@
 """`jcache ls`, `show` and `du`."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from jcache.serialization import pack_executable, unpack_executable
 from tests.cli.conftest import H200, PROGRAM, Jcache, entry_files, keys
 
 
@@ -109,6 +111,17 @@ def test_show_of_damage_says_what_is_wrong(jcache: Jcache, cache: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     result = jcache("show", "jit_train", "--root", cache, "--json")
     assert result.code == 1 and json.loads(result.out)["damage"] and "jit_train" in result.err
+
+
+def test_show_tells_a_digest_that_is_not_the_recorded_one(jcache: Jcache, tmp_path: Path) -> None:
+    """Bytes that changed since they were recorded are told, however well they still decompress."""
+    program = ["-c", "import jax; jax.jit(jax.numpy.sin)(1.0)"]
+    jcache("run", "-q", "--root", tmp_path / "root", "--", sys.executable, *program)
+    path = next((tmp_path / "root" / "executables").glob("jit_sin-*-cache"))
+    assert "not the one on record" not in jcache("show", "jit_sin", "--root", tmp_path / "root").out
+    found = unpack_executable(path.read_bytes())
+    path.write_bytes(pack_executable(found.payload, found.seconds + 1, found.codec))
+    assert "not the one on record" in jcache("show", "jit_sin", "--root", tmp_path / "root").out
 
 
 @pytest.mark.parametrize(
