@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.layout import Kind, Member, Root, check_key, is_key, member, name_of, parse_kind
+from jcache.layout import Kind, Member, Root, are_files_of_keys, check_key, is_key, member, name_of, parse_kind
 from tests.entries import digits
 
 HEX = digits(1)
@@ -114,3 +114,15 @@ def test_directories_of_a_root() -> None:
     assert [str(plain.directory(kind)) for kind in Kind] == ["/r", "/r/traces-v1", "/r/graphs-v1"]
     assert plain.ledger == native.ledger == Path("/r/.jcache/ledger.sqlite3")
     assert plain.runs == Path("/r/.jcache/runs")
+
+
+@given(
+    st.lists(
+        st.from_regex(r"[a-z\n -]{0,3}-?[0-9a-fg]{63,65}-(cache|atime)", fullmatch=True)
+        | st.builds(lambda name: f"{name}-{HEX}-cache", st.text(max_size=3)),
+        max_size=4,
+    )
+)
+def test_many_names_at_once(names: list[str]) -> None:
+    """Judged all at once, names are keys exactly if each of them is one."""
+    assert are_files_of_keys(names) == all(is_key(name[:-6]) for name in names)

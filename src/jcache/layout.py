@@ -22,6 +22,7 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -98,6 +99,19 @@ def member(file_name: str) -> tuple[Member, str]:
     if file_name in _OURS:
         return Member.OURS, ""
     return {AUTOTUNE_NAME: Member.AUTOTUNE, KERNELS_NAME: Member.KERNELS}.get(file_name, Member.UNKNOWN), ""
+
+
+def are_files_of_keys(names: Sequence[str]) -> bool:
+    """Whether every name is a key and a suffix of six characters: what `is_key` says of each, all at once."""
+    hashes = "".join([name[-70:-6] for name in names])
+    dashes = "".join([name[-71:-70] for name in names])
+    return (
+        min(map(len, names), default=72) > 71
+        and len(hashes) == HASH_LENGTH * len(names)
+        and not hashes.strip(_HEX)
+        and not dashes.strip("-")
+        and "".join(names).isprintable()
+    )
 
 
 def check_key(key: str) -> str:

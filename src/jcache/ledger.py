@@ -248,7 +248,7 @@ def _text(path: str) -> str:
 
 
 def _join(names: list[str]) -> bytes:
-    return b"\0".join(map(os.fsencode, names))
+    return os.fsencode("\0".join(names))
 
 
 def _split(names: bytes) -> list[str]:
