@@ -64,6 +64,7 @@ TAG_TEXT: Final = (
 STATE_NAME: Final = ".jcache"
 AUTOTUNE_NAME: Final = "xla_gpu_per_fusion_autotune_cache_dir"
 KERNELS_NAME: Final = "xla_gpu_kernel_cache_file"
+XLA_NAMES: Final = (AUTOTUNE_NAME, KERNELS_NAME)
 TEMPORARY_PREFIX: Final = ".jcache-tmp-"
 _JAX_TEMPORARY_PREFIX: Final = "_temp_"  # jax <= 0.4.29 wrote here, then renamed
 NAME_LIMIT: Final = 255

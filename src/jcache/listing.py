@@ -24,7 +24,7 @@ from typing import Final, Protocol
 
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.files import LATEST_NS, read, read_recency, tree_size
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, are_files_of_keys, member
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, are_files_of_keys, is_key, member
 
 SNAPSHOT_FROM: Final = 10_000
 
@@ -141,9 +141,8 @@ def _keys(names: list[str], others: list[str]) -> list[str]:
         return [name[:-6] for name in names]
     keys: list[str] = []
     for name in names:
-        _, key = member(name)
-        if key:
-            keys.append(key)
+        if is_key(name[:-6]):
+            keys.append(name[:-6])
         else:
             others.append(name)
     return keys

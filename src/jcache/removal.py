@@ -15,7 +15,7 @@ from pathlib import Path
 from jcache import files
 from jcache.entry import Entry
 from jcache.eviction import Reason, Verdict
-from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root
+from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, XLA_NAMES, Kind, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def unlink(root: Root, entry: Entry) -> int | None:
 
 def set_aside_xla(directory: Path) -> Iterator[Path]:
     """Renames XLA's sub-caches away, under the lock, and yields where each of them is to be removed outside of it."""
-    for name in (AUTOTUNE_NAME, KERNELS_NAME):
+    for name in XLA_NAMES:
         path = directory / name
         try:
             status = os.lstat(path)

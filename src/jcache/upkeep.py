@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from jcache import files
 from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable
-from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, SIDECAR_SUFFIX, Kind, Root
+from jcache.layout import SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing, read_listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
@@ -157,7 +157,7 @@ class Upkeep:
         from jcache.removal import remove_tree, set_aside_xla
 
         directory = self.root.directory(Kind.EXECUTABLES)
-        if not any(os.path.lexists(directory / name) for name in (AUTOTUNE_NAME, KERNELS_NAME)):
+        if not any(os.path.lexists(directory / name) for name in XLA_NAMES):
             return 0
         with files.refusal(f"remove XLA's sub-caches of {directory}"):
             with self._locked(Kind.EXECUTABLES):

@@ -93,7 +93,7 @@ def test_what_only_looks_like_an_entry_is_listed_and_left_alone(
     jcache: Jcache, cache: Path, outside: Path, kind: str
 ) -> None:
     """No command opens, follows, counts or removes it, and `info` lists it as unknown."""
-    before = len(entry_files(cache)) - 0
+    before = len(entry_files(cache))
     path = odd(kind, cache, outside)
     count = jcache("info", "--json", "--root", cache).json
     assert count["kinds"]["executables"]["entries"] == before

@@ -4,6 +4,9 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from typing import Final
+
+INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -17,7 +20,7 @@ def main() -> None:
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     sys.exit(code)
 
 

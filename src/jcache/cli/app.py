@@ -16,11 +16,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jcache import __version__
+from jcache.cli import INTERRUPTED
 from jcache.errors import JcacheError
 
 P = ParamSpec("P")
 
-INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "info": "jcache.cli.info",
     "stats": "jcache.cli.stats",

@@ -57,8 +57,6 @@ def du(
             )
         else:
             _render(by, count, size, quiet=quiet, verbose=verbose)
-        for notice in store.notices:
-            output.warning(notice)
 
 
 def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entry], str]:

@@ -36,8 +36,6 @@ def info(
             output.data(format_size(census.total_bytes))
         else:
             _render(census, verbose)
-        for notice in store.notices:
-            output.warning(notice)
 
 
 def _as_json(census: Census) -> dict[str, Any]:

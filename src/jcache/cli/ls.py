@@ -102,8 +102,6 @@ def ls(
             _render(entries, verbose)
             if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
                 output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
-        for notice in store.notices:
-            output.warning(notice)
 
 
 def as_json(entry: Entry) -> dict[str, Any]:

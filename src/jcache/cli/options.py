@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -66,8 +66,8 @@ XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-cac
 LOCK_TIMEOUT: Final = "JCACHE_LOCK_TIMEOUT"
 
 
-def open_store(root: str | None) -> Store:
-    """The store of the chosen root.
+def open_store(root: str | None) -> AbstractContextManager[Store]:
+    """The store of the chosen root, as `store_of` gives it.
 
     Raises:
         NoCacheHere: there is none.
@@ -76,8 +76,10 @@ def open_store(root: str | None) -> Store:
     return store_of(open_root(choose_path(root, os.environ)))
 
 
-def store_of(root: Root) -> Store:
-    from jcache.cli.output import message
+@contextmanager
+def store_of(root: Root) -> Iterator[Store]:
+    """The store of a root for a command, and, once that is done, warnings of what was gone on without."""
+    from jcache.cli.output import message, warning
     from jcache.locking import DEFAULT_TIMEOUT
 
     text = os.environ.get(LOCK_TIMEOUT)
@@ -90,7 +92,10 @@ def store_of(root: Root) -> Store:
             said.add(text)
             message(text)
 
-    return Store(root, lock_timeout=timeout, waiting=waiting)
+    with Store(root, lock_timeout=timeout, waiting=waiting) as store:
+        yield store
+    for notice in store.notices:
+        warning(notice)
 
 
 def wants_plain(explicit: str | None) -> bool:

@@ -117,15 +117,15 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     result.show_header = lines
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
+    gaps = 3 * (len(columns) - 1)  # two, and three before Rich 14
+    spare = _console(stderr=False).width - sum(widths) - gaps
     for i, (heading, how) in enumerate(columns):
-        gaps = 3 * (len(columns) - 1)  # two, and three before Rich 14
-        room = _console(stderr=False).width - sum(widths) + widths[i] - gaps
         result.add_column(
             heading,
             justify="right" if how == "right" else "left",
             no_wrap=True,
             overflow="ellipsis",
-            width=max(_NARROWEST, min(widths[i], room)) if how == "fold" else widths[i],
+            width=max(_NARROWEST, min(widths[i], widths[i] + spare)) if how == "fold" else widths[i],
         )
     for row in texts:
         result.add_row(*row)

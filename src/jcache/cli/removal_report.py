@@ -7,7 +7,7 @@ from jcache.cli import output
 from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Share, Verdict, reasons
 from jcache.files import RECENCY_BYTES, tree_size
-from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
+from jcache.layout import XLA_NAMES, Kind
 from jcache.removal import Removal
 from jcache.store import Store
 from jcache.units import format_size
@@ -35,8 +35,6 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool,
         _render(victims, kept, removal, xla_bytes, dry_run=dry_run, verbose=verbose)
     for failure in removal.failures:
         output.error(f"Cannot remove {store.path(failure.entry)}: {failure.reason}.")
-    for notice in store.notices:
-        output.warning(notice)
     return 0 if not removal.failures else PARTLY if removal.removed else 1
 
 
@@ -51,9 +49,7 @@ def _foresee(plan: Plan) -> Removal:
 
 def _xla_size(store: Store) -> int:
     directory = store.root.directory(Kind.EXECUTABLES)
-    return sum(
-        tree_size(directory / name)[1] for name in (AUTOTUNE_NAME, KERNELS_NAME) if not (directory / name).is_symlink()
-    )
+    return sum(tree_size(directory / name)[1] for name in XLA_NAMES if not (directory / name).is_symlink())
 
 
 def _as_json(

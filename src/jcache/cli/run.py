@@ -125,5 +125,3 @@ def _report(store: Store, report: RunReport, file: str | None, *, json: bool, qu
                 files.publish(Path(file).absolute(), (jsonlib.dumps(report.to_json(), indent=2) + "\n").encode())
         except CannotWrite as error:
             output.warning(str(error))
-    for notice in store.notices:
-        output.warning(notice)

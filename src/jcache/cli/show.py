@@ -49,8 +49,6 @@ def show(
             _render(store, entry, known, details, verbose)
         if "damage" in details:
             output.error(f"{entry.key}: {details['damage']}")
-        for notice in store.notices:
-            output.warning(notice)
         return 1 if "damage" in details else 0
 
 
