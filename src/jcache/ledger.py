@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 _SCHEMA: Final = """
 CREATE TABLE entries (
     kind TEXT NOT NULL, key TEXT NOT NULL,
     digest TEXT, bytes INTEGER, seconds REAL, origin TEXT, run TEXT, jaxlib TEXT,
-    hits INTEGER NOT NULL DEFAULT 0, pinned_ns INTEGER, seen_ns INTEGER NOT NULL,
+    digest_ns INTEGER, verified_ns INTEGER, checks INTEGER,
+    hits INTEGER NOT NULL DEFAULT 0, pinned_ns INTEGER,
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 CREATE INDEX pinned ON entries (pinned_ns) WHERE pinned_ns IS NOT NULL;
@@ -52,6 +53,9 @@ class Known(NamedTuple):
         origin: how it came here: ``put``, ``run``, …
         run: the recorded run that stored it.
         jaxlib: the jaxlib version that built it.
+        digest_ns: when the digest was taken, nanoseconds since 1970.
+        verified_ns: when `jcache verify` last looked at it.
+        checks: the version of the checks that bytes of this digest have passed in full.
         hits: how often recorded runs have hit it.
         pinned_ns: when it was pinned, nanoseconds since 1970.
     """
@@ -64,6 +68,9 @@ class Known(NamedTuple):
     origin: str | None = None
     run: str | None = None
     jaxlib: str | None = None
+    digest_ns: int | None = None
+    verified_ns: int | None = None
+    checks: int | None = None
     hits: int = 0
     pinned_ns: int | None = None
 
@@ -114,14 +121,16 @@ class Ledger:
 
     def record(self, news: Iterable[Known]) -> None:
         """Adds what has been learnt; None leaves what was known, hits are added up."""
-        updates = ", ".join(f"{c} = coalesce(excluded.{c}, {c})" for c in Known._fields[2:8])
+        updates = ", ".join(f"{c} = coalesce(excluded.{c}, {c})" for c in Known._fields[2:10])
+        same = "excluded.digest IS NULL OR excluded.digest IS digest"  # other bytes have passed no checks yet
         statement = (
-            f"INSERT INTO entries ({_COLUMNS}, seen_ns) VALUES (?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
-            f" ON CONFLICT (kind, key) DO UPDATE SET {updates}, hits = hits + excluded.hits,"
+            f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(Known._fields))})"  # noqa: S608
+            f" ON CONFLICT (kind, key) DO UPDATE SET {updates},"
+            f" checks = CASE WHEN {same} THEN coalesce(excluded.checks, checks) ELSE excluded.checks END, hits = hits + excluded.hits,"
             " pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
         )
         now = time.time_ns()
-        rows = [(*known, now) for known in news]
+        rows = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
         self._write(lambda database: database.executemany(statement, rows))
 
     def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
@@ -131,6 +140,13 @@ class Ledger:
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of entries that are gone."""
         statement, rows = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
+        if rows and os.path.exists(self._path):
+            self._write(lambda database: database.executemany(statement, rows))
+
+    def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
+        """Drops what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
+        bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
+        statement, rows = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
         if rows and os.path.exists(self._path):
             self._write(lambda database: database.executemany(statement, rows))
 
@@ -195,7 +211,7 @@ class Ledger:
 
     def begin_anew(self) -> None:
         """Sets a damaged ledger aside for an empty one; one that is whole stays."""
-        self._write(lambda database: database.execute("SELECT count(*) FROM entries WHERE seen_ns > 0").fetchall())
+        self._write(lambda database: database.execute("SELECT count(*) FROM entries WHERE hits >= 0").fetchall())
 
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""

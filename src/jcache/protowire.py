@@ -11,9 +11,12 @@ The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no 
     varint  = 1 to 10 bytes, seven bits each, lowest first, the high bit on all but the last; below 2^64
 
 Own code, since the ``protobuf`` package is no dependency of ours and XLA's schemas are private to it. A message is
-split into its fields and nothing below: embedded messages are slices of the caller's memory, read only when they are
-asked for, so that megabytes of object code cost one slice. As in protobuf itself a known number with another type than
-the schema's counts as unknown, and the last of several values of a singular field wins.
+split into its fields and nothing below: where an embedded message lies is noted, and it is read only when it is asked
+for, so that megabytes of object code cost one number. As in protobuf itself a known number with another type than the
+schema's counts as unknown, and the last of several values of a singular field wins.
+
+A field of two bytes costs a hundred in memory, so their number is bounded, in a message and all that is read from it
+together: neither memory nor time can be made to grow with what a few compressed bytes claim to hold.
 """
 
 from collections.abc import Iterator
@@ -26,8 +29,9 @@ FIXED64: Final = 1
 BYTES: Final = 2
 FIXED32: Final = 5
 
-MAX_FIELDS: Final = 1_000_000  # of one message; the largest seen in an entry has 3,000
-_MAX_NUMBER: Final = (1 << 29) - 1
+MAX_FIELDS: Final = 1_000_000  # the largest message seen in an entry has 3,000
+_MAX_TAG: Final = (1 << 32) - 1
+_FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -36,26 +40,33 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     Raises:
         DamagedEntry: the bytes end first, or the number does not fit 64 bits.
     """
-    value = 0
-    for index, byte in enumerate(data[position : position + 10]):
-        value |= (byte & 0x7F) << (7 * index)
+    value = shift = 0
+    start, end = position, len(data)
+    while position < end and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value >> 64:
                 break
-            return value, position + index + 1
-    msg = f"no 64-bit varint at byte {position}"
+            return value, position
+        shift += 7
+    msg = f"no 64-bit varint at byte {start}"
     raise DamagedEntry(msg)
 
 
-def read_varints(data: memoryview) -> list[int]:
+def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
     """Every number of packed varints.
 
     Raises:
-        DamagedEntry: the bytes are no sequence of varints.
+        DamagedEntry: the bytes are no sequence of varints, or of more than may be.
     """
-    values = []
+    values: list[int] = []
     position = 0
     while position < len(data):
+        if len(values) == max_count:
+            msg = f"more than {max_count} packed numbers"
+            raise DamagedEntry(msg)
         value, position = read_varint(data, position)
         values.append(value)
     return values
@@ -64,37 +75,78 @@ def read_varints(data: memoryview) -> list[int]:
 class Message:
     """The fields of one message, in the order of the wire.
 
+    Args:
+        data: its bytes.
+        max_fields: how many fields it and all messages that are read from it may have together.
+        parent: the message it was read from, whose allowance of fields it shares.
+
     Raises:
-        DamagedEntry: the bytes do not follow the grammar above.
+        DamagedEntry: the bytes do not follow the grammar above, or are too many fields.
     """
 
-    __slots__ = ("_bytes", "_numbers")
+    __slots__ = ("_allowance", "_data", "_last", "_tags", "_values")
 
-    def __init__(self, data: memoryview | bytes, max_fields: int = MAX_FIELDS) -> None:
-        self._bytes: dict[int, list[memoryview]] = {}
-        self._numbers: dict[int, list[int]] = {}
-        for count, (number, value) in enumerate(_fields(memoryview(data))):
-            if count >= max_fields:
-                msg = f"a message of more than {max_fields} fields"
+    def __init__(
+        self, data: memoryview | bytes, max_fields: int = MAX_FIELDS, *, parent: "Message | None" = None
+    ) -> None:
+        self._data = memoryview(data)
+        self._allowance = [max_fields] if parent is None else parent._allowance
+        self._tags: list[int] = []
+        self._values: list[int] = []  # of a varint the number, else the position of its length
+        self._split()
+        self._last = dict(zip(self._tags, self._values, strict=True))
+
+    def _split(self) -> None:
+        """Find every field; nothing here needs 4- and 8-byte values, they are checked and skipped.
+
+        Varints of one byte, as most are, are read right here, which halves the time of `inspect`.
+        """
+        data, tags, values = bytes(self._data), self._tags, self._values
+        position, end, allowed = 0, len(data), self._allowance[0]
+        while position < end and allowed:
+            allowed -= 1
+            start = position
+            tag = data[position]
+            position += 1
+            if tag > 0x7F:
+                second = data[position] if position < end else 0x80
+                tag, position = (tag & 0x7F | second << 7, position + 1) if second < 0x80 else read_varint(data, start)
+            kind = tag & 7
+            if not 8 <= tag <= _MAX_TAG:
+                msg = f"field number {tag >> 3} at byte {start}"
                 raise DamagedEntry(msg)
-            if isinstance(value, int):
-                self._numbers.setdefault(number, []).append(value)
+            if kind in (VARINT, BYTES):
+                start = position
+                value = data[position] if position < end else 0x80
+                position += 1
+                if value > 0x7F:
+                    value, position = read_varint(data, start)
+                tags.append(tag)
+                values.append(start if kind else value)
+                if kind:
+                    position += value
             else:
-                self._bytes.setdefault(number, []).append(value)
+                position += _fixed_size(kind, start)
+            if position > end:
+                msg = f"field {tag >> 3} reaches {position - end} bytes past the end of its message"
+                raise DamagedEntry(msg)
+        if position < end:
+            msg = "more fields than a message may have"
+            raise DamagedEntry(msg)
+        self._allowance[0] = allowed
 
     def varint(self, number: int) -> int | None:
         """The number in a field, None when there is none."""
-        values = self._numbers.get(number)
-        return values[-1] if values else None
+        return self._last.get(number << 3 | VARINT)
 
     def slices(self, number: int) -> list[memoryview]:
         """Every length-delimited value of a field."""
-        return self._bytes.get(number, [])
+        return list(map(self._slice_at, self._all(number << 3 | BYTES)))
 
     def slice(self, number: int) -> memoryview | None:
         """The last length-delimited value of a field, None when there is none."""
-        values = self._bytes.get(number)
-        return values[-1] if values else None
+        position = self._last.get(number << 3 | BYTES)
+        return None if position is None else self._slice_at(position)
 
     def text(self, number: int) -> str | None:
         """The text in a field, None when there is none."""
@@ -110,51 +162,35 @@ class Message:
         here: Message | None = self
         for number in path:
             value = None if here is None else here.slice(number)
-            here = None if value is None else Message(value)
+            here = None if value is None else Message(value, parent=self)
         return here
 
     def messages(self, number: int) -> Iterator["Message"]:
         """Every message of a repeated field."""
-        return map(Message, self.slices(number))
+        return (Message(self._slice_at(position), parent=self) for position in self._all(number << 3 | BYTES))
 
     def varints(self, number: int) -> list[int]:
-        """The numbers of a repeated field, packed or not (a parser must accept both)."""
-        packed = [value for chunk in self.slices(number) for value in read_varints(chunk)]
-        return packed + self._numbers.get(number, [])
+        """The numbers of a repeated field, packed or not (a parser must accept both); packed ones count as fields."""
+        values: list[int] = []
+        for chunk in self.slices(number):
+            packed = read_varints(chunk, self._allowance[0])
+            self._allowance[0] -= len(packed)
+            values += packed
+        return values + list(self._all(number << 3 | VARINT))
+
+    def _all(self, tag: int) -> Iterator[int]:
+        return (value for other, value in zip(self._tags, self._values, strict=True) if other == tag)
+
+    def _slice_at(self, position: int) -> memoryview:
+        length, start = read_varint(self._data, position)
+        return self._data[start : start + length]
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Every field as its number and value; nothing here needs 4- and 8-byte values, they are checked and skipped."""
-    position = 0
-    end = len(data)
-    while position < end:
-        start = position
-        tag, position = read_varint(data, position)
-        number, kind = tag >> 3, tag & 7
-        if not 1 <= number <= _MAX_NUMBER:
-            msg = f"field number {number} at byte {start}"
-            raise DamagedEntry(msg)
-        if kind == VARINT:
-            value, position = read_varint(data, position)
-            yield number, value
-            continue
-        start, position = _extent(data, position, kind)
-        if position > end:
-            msg = f"field {number} reaches {position - end} bytes past the end of its message"
-            raise DamagedEntry(msg)
-        if kind == BYTES:
-            yield number, data[start:position]
-
-
-def _extent(data: memoryview, position: int, kind: int) -> tuple[int, int]:
-    """Where the value of a field that is no varint starts and ends."""
-    if kind == BYTES:
-        length, position = read_varint(data, position)
-        return position, position + length
-    if kind in {FIXED64, FIXED32}:
-        return position, position + (8 if kind == FIXED64 else 4)
-    msg = f"wire type {kind} at byte {position}"
-    raise DamagedEntry(msg)
+def _fixed_size(kind: int, position: int) -> int:
+    if kind not in _FIXED_SIZES:
+        msg = f"wire type {kind} at byte {position}"
+        raise DamagedEntry(msg)
+    return _FIXED_SIZES[kind]
 
 
 def _decode(value: memoryview) -> str:

@@ -3,7 +3,9 @@
 The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md, little-endian:
 
     file         = chunks, interrupted by a 24-byte block header at every multiple of 64 KiB; a signature chunk first
+    block header = hash(8) distance from the chunk's start(8) distance to its end(8)    of the chunk that it interrupts
     chunk        = header-hash(8) data-size(8) data-hash(8) type(1) records(7) decoded-size(8) data padding
+    hash         = HighwayHash64 of the rest of the header, or of the data; padding has none and is zeros
     type         = "s" signature | "m" metadata | "p" padding | "r" simple records | "t" transposed records
     simple data  = codec(1) varint(size of sizes) sizes values           sizes = varint per record
     codec        = 0 none | "b" brotli | "z" zstd | "s" snappy           each but 0 puts varint(decoded size) first
@@ -13,7 +15,8 @@ and each further record is what the manifest says at its place: {3: {1 path {1 f
 itself, or {2: {}} a piece of the message, to be merged.
 
 Real entries (jax 0.11.2, H200) use snappy, which is decoded here; brotli has no decoder without a further dependency,
-so such files stay unread. The hashes are HighwayHash, as good as out of reach for pure Python, and are not checked.
+so such files stay unread. Reading ignores the hashes; `check_hashes` needs no decoder: they are over the stored bytes,
+and those of the outer file cover whatever is nested in it.
 """
 
 from collections.abc import Iterator
@@ -22,6 +25,7 @@ from typing import Final
 
 from jcache.compression import decompress_zstd
 from jcache.errors import DamagedEntry
+from jcache.highwayhash import highwayhash64
 from jcache.protowire import Message, read_varint, read_varints
 
 SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
@@ -30,6 +34,7 @@ _BLOCK_HEADER: Final = 24
 _USABLE: Final = _BLOCK - _BLOCK_HEADER
 _CHUNK_HEADER: Final = 40
 _ZSTD, _SNAPPY, _NONE = 0x7A, 0x73, 0
+_HASH_KEY: Final = (0x2F696C6567656952, 0x0A7364726F636572) * 2  # "Riegeli/", "records\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,29 @@ class SplitProto:
     type_name: str
     message: Message
     fields: dict[int, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """One chunk: where it starts, where its data end and where it ends, after the padding."""
+
+    start: int
+    header: memoryview
+    body: memoryview
+    body_end: int
+    end: int
+
+    @property
+    def kind(self) -> str:
+        return chr(self.header[24])
+
+    @property
+    def count(self) -> int:
+        return int.from_bytes(self.header[25:32], "little")
+
+    @property
+    def decoded(self) -> int:
+        return int.from_bytes(self.header[32:40], "little")
 
 
 def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
@@ -76,39 +104,86 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
     """
-    if data[: len(SIGNATURE)] != SIGNATURE:
-        msg = "no Riegeli signature"
-        raise DamagedEntry(msg)
     records: list[memoryview] = []
-    for kind, count, decoded, body in _chunks(data):
-        if kind == "r":
-            limit -= decoded
-            more = _simple_records(body, count, decoded) if limit >= 0 else None
+    for chunk in _chunks(data):
+        if chunk.kind == "r":
+            limit -= chunk.decoded
+            more = _simple_records(chunk.body, chunk.count, chunk.decoded) if limit >= 0 else None
             if more is None:
                 return None
             records += more
-        elif kind == "t":
+        elif chunk.kind == "t":
             return None
-        elif kind not in {"s", "m", "p"}:
-            msg = f"a chunk of unknown type {kind!r}"
+        elif chunk.kind not in {"s", "m", "p"}:
+            msg = f"a chunk of unknown type {chunk.kind!r}"
             raise DamagedEntry(msg)
     return records
 
 
-def _chunks(data: memoryview) -> Iterator[tuple[str, int, int, memoryview]]:
-    """Type, number of records, decoded size and data of every chunk."""
+def check_hashes(data: memoryview) -> None:
+    """Compare every byte of a file with the hash over it, or with what writers put where no hash is.
+
+    No flip of a bit goes unnoticed; a file cut exactly between two chunks does.
+
+    Raises:
+        DamagedEntry: a byte is not what it was when it was written.
+    """
+    for chunk in _chunks(data):
+        problem = _damage(data, chunk)
+        if problem is not None:
+            msg = f"the Riegeli chunk at byte {chunk.start}: {problem}"
+            raise DamagedEntry(msg)
+
+
+def _damage(data: memoryview, chunk: _Chunk) -> str | None:
+    header = chunk.header
+    if header[:8] != _hash(header[8:]):
+        return "its header does not match the hash in it"
+    if header[16:24] != _hash(chunk.body):
+        return "its data do not match their hash"
+    if chunk.end > len(data):
+        return f"its padding reaches {chunk.end - len(data)} bytes past the end of the file"
+    for block in range(-(-chunk.start // _BLOCK) * _BLOCK, chunk.end, _BLOCK):
+        distances = (block - chunk.start).to_bytes(8, "little") + (chunk.end - block).to_bytes(8, "little")
+        if data[block : block + _BLOCK_HEADER] != _hash(distances) + distances:
+            return f"the block header at byte {block} is not the one that belongs there"
+    padding = _between(data, chunk.body_end, chunk.end)
+    return None if padding == bytes(len(padding)) else "its padding is not zeros"
+
+
+def _hash(data: memoryview | bytes) -> bytes:
+    return highwayhash64(data, _HASH_KEY).to_bytes(8, "little")
+
+
+def _chunks(data: memoryview) -> Iterator[_Chunk]:
+    """Every chunk, its header and data as if there were no block headers.
+
+    Raises:
+        DamagedEntry: there is no signature, or a chunk does not fit into the file.
+    """
+    if data[: len(SIGNATURE)] != SIGNATURE:
+        msg = "no Riegeli signature"
+        raise DamagedEntry(msg)
     position = 0
     while position < len(data):
-        header = _read(data, position, _CHUNK_HEADER)
+        body_start = _fitting(data, position, _CHUNK_HEADER)
+        header = _between(data, position, body_start)
         size = int.from_bytes(header[8:16], "little")
         count = int.from_bytes(header[25:32], "little")
-        after = _advance(position, _CHUNK_HEADER + size)
-        if after > len(data):
-            msg = f"a chunk that reaches {after - len(data)} bytes past the end of its file"
-            raise DamagedEntry(msg)
-        body = _read(data, position, _CHUNK_HEADER + size)[_CHUNK_HEADER:]
-        yield chr(header[24]), count, int.from_bytes(header[32:40], "little"), body
-        position = max(after, _boundary(position + count))
+        body_end = _fitting(data, position, _CHUNK_HEADER + size)
+        body = _between(data, body_start, body_end)
+        end = max(body_end, _boundary(position + count))
+        yield _Chunk(position, header, body, body_end, end)
+        position = end
+
+
+def _fitting(data: memoryview, position: int, size: int) -> int:
+    """Where something of a size ends, which is within the file."""
+    end = _advance(position, size)
+    if end > len(data):
+        msg = f"the Riegeli chunk at byte {position} reaches {end - len(data)} bytes past the end of the file"
+        raise DamagedEntry(msg)
+    return end
 
 
 def _advance(position: int, size: int) -> int:
@@ -122,21 +197,14 @@ def _boundary(position: int) -> int:
     return position + max(0, remaining - (_USABLE - 1))
 
 
-def _read(data: memoryview, position: int, size: int) -> memoryview:
-    """Some bytes of the file as if there were no block headers."""
-    if position + size > len(data):  # a cheap bound before anything is joined
-        msg = f"{size} bytes at {position} of a Riegeli file of {len(data)}"
-        raise DamagedEntry(msg)
+def _between(data: memoryview, position: int, end: int) -> memoryview:
+    """The bytes of a stretch of the file without the block headers in it."""
     parts = []
-    while size > 0:
+    while position < end:
         if position % _BLOCK == 0:
             position += _BLOCK_HEADER
-        part = data[position : min(position + size, position - position % _BLOCK + _BLOCK)]
-        if not part:
-            msg = "a Riegeli file that ends within a chunk"
-            raise DamagedEntry(msg)
+        part = data[position : min(end, position - position % _BLOCK + _BLOCK)]
         parts.append(part)
-        size -= len(part)
         position += len(part)
     return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 

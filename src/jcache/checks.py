@@ -1,0 +1,235 @@
+"""Checks one entry's bytes, wherever that runs: everything that its format and the ledger can reveal.
+
+In order, and the first that fails says what the damage is:
+
+1. a regular file that can be read, and that nobody is writing meanwhile;
+2. the digest on record, if there is one. Bytes that have that digest and have passed all checks before have passed;
+3. executables: codec, one whole frame of the declared size, the grammar of its inside, the hashes of a Riegeli body,
+   and the module's name in the key; envelopes: the seal, the payload, kind and key.
+
+The digest on record is that of a *file*. If it was removed and JAX wrote the entry anew, other bytes are no damage:
+compilation is not deterministic. A file that was born after the digest was taken, in a directory that was there by
+then, is such a new one; in a copied root all files are, and so is the directory, and the digests count.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jcache import files
+from jcache.compression import Codec, codec_of
+from jcache.errors import DamagedEntry
+from jcache.findings import Damage, Finding, Stamp
+from jcache.inspection import Inspection, inspect
+from jcache.layout import ENTRY_SUFFIX, Kind, name_of
+from jcache.serialization import digest, read_header, unseal
+
+CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
+
+
+class Claim(NamedTuple):
+    """An entry to check, and what is known of it.
+
+    Attributes:
+        kind, key: which entry.
+        legacy: whether its file has no suffix.
+        digest: SHA-256 on record, None where there is none.
+        digest_ns: when that was taken.
+        passed: whether bytes of that digest have passed all checks of this version.
+    """
+
+    kind: Kind
+    key: str
+    legacy: bool = False
+    digest: str | None = None
+    digest_ns: int = 0
+    passed: bool = False
+
+    @property
+    def file_name(self) -> str:
+        return self.key if self.legacy else self.key + ENTRY_SUFFIX
+
+
+class Checked(NamedTuple):
+    """What checking an entry gave.
+
+    Attributes:
+        claim: what was checked.
+        stamp: of the file, None if it is gone or no file.
+        digest: SHA-256 of the bytes, None where they were not read.
+        finding: the damage, None for a sound entry.
+        gone: whether it had been removed by then.
+        being_written: whether it changed while it was read.
+        passed: whether these bytes have passed all checks.
+        anew: whether the file is another one than the digest on record was taken of.
+        mode: of the file.
+        owner: of the file, a user's number.
+    """
+
+    claim: Claim
+    stamp: Stamp | None = None
+    digest: str | None = None
+    finding: Finding | None = None
+    gone: bool = False
+    being_written: bool = False
+    passed: bool = False
+    anew: bool = False
+    mode: int = 0
+    owner: int = 0
+
+
+class Fault(NamedTuple):
+    """What is wrong with some bytes."""
+
+    damage: Damage
+    evidence: str
+
+
+def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
+    """Checks some entries of a directory."""
+    return [check(directory, claim, quick=quick) for claim in claims]
+
+
+def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
+    """Checks an entry of a directory; with ``quick`` without decompressing it."""
+    path = directory / claim.file_name
+    try:
+        before = os.lstat(path)
+        if not stat.S_ISREG(before.st_mode):
+            return Checked(claim, finding=not_a_file(path, claim.kind, claim.key, before.st_mode))
+        data = files.read(path)
+        after = os.lstat(path)
+    except FileNotFoundError:
+        return Checked(claim, gone=True)
+    except OSError as error:
+        return Checked(claim, finding=_unreadable(path, claim, error))
+    stamp = stamp_of(after)
+    if stamp != stamp_of(before) or len(data) != stamp.bytes:
+        return Checked(claim, stamp, being_written=True)
+    found = digest(data)
+    checked = Checked(claim, stamp, found, mode=after.st_mode, owner=after.st_uid)
+    if claim.digest is not None and claim.digest != found:
+        if not _is_new(path, claim.digest_ns):
+            fault = Fault(Damage.CHANGED, f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record.")
+            return _damaged(checked, path, fault, expected=claim.digest)
+        checked = checked._replace(anew=True)
+    elif claim.digest is not None and claim.passed:
+        return checked._replace(passed=True)
+    fault_ = fault_of(data, claim.kind, claim.key, quick=quick)
+    return checked._replace(passed=not quick) if fault_ is None else _damaged(checked, path, fault_)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _damaged(checked: Checked, path: Path, fault: Fault, expected: str | None = None) -> Checked:
+    finding = Finding(
+        damage=fault.damage,
+        path=path,
+        evidence=fault.evidence,
+        kind=checked.claim.kind,
+        key=checked.claim.key,
+        stamp=checked.stamp,
+        digest=checked.digest,
+        expected=expected,
+    )
+    return checked._replace(finding=finding)
+
+
+def not_a_file(path: Path, kind: Kind, key: str, mode: int) -> Finding:
+    """The finding of something that has an entry's name and is none."""
+    what = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link"}.get(stat.S_IFMT(mode), "special file")
+    evidence = f"A {what} with the name of an entry."
+    return Finding(damage=Damage.NOT_A_FILE, path=path, evidence=evidence, kind=kind, key=key)
+
+
+def _unreadable(path: Path, claim: Claim, error: OSError) -> Finding:
+    refused = error.errno in (errno.EACCES, errno.EPERM)
+    advice = f"chmod u+r {path}" if refused else "look at the disk's own health before anything else"
+    evidence = f"It cannot be read: {error.strerror or error}."
+    return Finding(
+        damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice
+    )
+
+
+def _is_new(path: Path, digest_ns: int) -> bool:
+    """Whether the file is younger than a digest, and its directory is not."""
+    born, directory_born = files.born_ns(path), files.born_ns(path.parent)
+    return born is not None and directory_born is not None and directory_born <= digest_ns < born
+
+
+def fault_of(data: bytes, kind: Kind, key: str, *, quick: bool = False) -> Fault | None:
+    """What is wrong with the bytes of an entry by themselves, None if nothing is.
+
+    Args:
+        data: the stored bytes.
+        kind: what they should hold.
+        key: under which key.
+        quick: whether to do without decompressing them.
+    """
+    if not data:
+        return Fault(Damage.TORN, "The file is empty.")
+    try:
+        return _executable_fault(data, key, quick) if kind is Kind.EXECUTABLES else _envelope_fault(data, kind, key, quick)
+    except MemoryError:
+        return Fault(Damage.UNREADABLE, "There is not enough memory to open it.")
+
+
+def _executable_fault(data: bytes, key: str, quick: bool) -> Fault | None:
+    if codec_of(data) is None:
+        return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
+    if quick:
+        return None
+    try:
+        inspection = inspect(data)
+    except DamagedEntry as error:
+        return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
+    if inspection.problems and _should_be_known(inspection, data):
+        return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
+    return _name_fault(inspection, key)
+
+
+def _name_fault(inspection: Inspection, key: str) -> Fault | None:
+    module, name = inspection.module_name, name_of(key)
+    if not name or module is None or module == name:
+        return None
+    return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
+
+
+def _envelope_fault(data: bytes, kind: Kind, key: str, quick: bool) -> Fault | None:
+    try:
+        header = read_header(data) if quick else unseal(data).header
+    except DamagedEntry as error:
+        return Fault(Damage.SEAL, str(error))
+    if (header.kind, header.key) != (kind, key):
+        return Fault(Damage.NAME, f"It was sealed as {header.kind} {header.key}.")
+    return None
+
+
+def _should_be_known(inspection: Inspection, data: bytes) -> bool:
+    """Whether a body that cannot be read should have been one that can: plug-ins for other devices have their own."""
+    if inspection.body_format is not None:
+        return True
+    if inspection.platform is not None:
+        return inspection.platform in ("cpu", "cuda", "rocm")
+    content = unpack_executable(data).payload  # no metadata: of jax < 0.9, or it is the metadata that is damaged
+    return b"pjrt_ifrt" in content[:256] or b"\x7fELF" in content
+
+
+def _ends_early(data: bytes) -> bool:
+    """Whether compressed bytes that are damaged are so because the rest is missing."""
+    reader = _pieces(data)
+    declared, size = 0, 0
+    try:
+        declared = declared_size(data)
+        for piece in reader:
+            size += len(piece)
+            if size > MAX_CONTENT:
+                return False
+    except DamagedEntry:
+        return False
+    return True
