@@ -16,6 +16,16 @@ settings.register_profile("jcache", deadline=None, suppress_health_check=[Health
 settings.load_profile("jcache")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
+
+
+@pytest.fixture
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether the proofs run in their full form."""
+    return bool(request.config.getoption("--full"))
+
+
 @pytest.fixture
 def native(tmp_path: Path) -> Root:
     """A root that jcache made."""

@@ -22,12 +22,14 @@ from typing import Final, NamedTuple
 from jcache import files
 from jcache.compression import Codec, codec_of
 from jcache.errors import DamagedEntry
+from jcache.exposure import Exposure
 from jcache.findings import Damage, Finding, Stamp
 from jcache.inspection import Inspection, inspect
 from jcache.layout import ENTRY_SUFFIX, Kind, name_of
-from jcache.serialization import digest, read_header, unseal
+from jcache.serialization import MAX_CONTENT, digest, read_header, unpack_executable, unseal
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
+_PIECE: Final = 1 << 20
 
 
 class Claim(NamedTuple):
@@ -65,8 +67,7 @@ class Checked(NamedTuple):
         being_written: whether it changed while it was read.
         passed: whether these bytes have passed all checks.
         anew: whether the file is another one than the digest on record was taken of.
-        mode: of the file.
-        owner: of the file, a user's number.
+        exposure: who can change the file.
     """
 
     claim: Claim
@@ -77,8 +78,7 @@ class Checked(NamedTuple):
     being_written: bool = False
     passed: bool = False
     anew: bool = False
-    mode: int = 0
-    owner: int = 0
+    exposure: Exposure | None = None
 
 
 class Fault(NamedTuple):
@@ -110,10 +110,12 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     if stamp != stamp_of(before) or len(data) != stamp.bytes:
         return Checked(claim, stamp, being_written=True)
     found = digest(data)
-    checked = Checked(claim, stamp, found, mode=after.st_mode, owner=after.st_uid)
+    checked = Checked(claim, stamp, found, exposure=Exposure.of(after))
     if claim.digest is not None and claim.digest != found:
         if not _is_new(path, claim.digest_ns):
-            fault = Fault(Damage.CHANGED, f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record.")
+            other = f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record."
+            inside = fault_of(data, claim.kind, claim.key, quick=quick)
+            fault = Fault(Damage.CHANGED, other) if inside is None else Fault(inside.damage, f"{inside.evidence} {other}")
             return _damaged(checked, path, fault, expected=claim.digest)
         checked = checked._replace(anew=True)
     elif claim.digest is not None and claim.passed:
@@ -174,12 +176,14 @@ def fault_of(data: bytes, kind: Kind, key: str, *, quick: bool = False) -> Fault
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
     try:
-        return _executable_fault(data, key, quick) if kind is Kind.EXECUTABLES else _envelope_fault(data, kind, key, quick)
+        if kind is Kind.EXECUTABLES:
+            return _executable_fault(data, key, quick=quick)
+        return _envelope_fault(data, kind, key, quick=quick)
     except MemoryError:
         return Fault(Damage.UNREADABLE, "There is not enough memory to open it.")
 
 
-def _executable_fault(data: bytes, key: str, quick: bool) -> Fault | None:
+def _executable_fault(data: bytes, key: str, *, quick: bool) -> Fault | None:
     if codec_of(data) is None:
         return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
     if quick:
@@ -200,7 +204,7 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
     return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
 
 
-def _envelope_fault(data: bytes, kind: Kind, key: str, quick: bool) -> Fault | None:
+def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault | None:
     try:
         header = read_header(data) if quick else unseal(data).header
     except DamagedEntry as error:
@@ -221,15 +225,23 @@ def _should_be_known(inspection: Inspection, data: bytes) -> bool:
 
 
 def _ends_early(data: bytes) -> bool:
-    """Whether compressed bytes that are damaged are so because the rest is missing."""
-    reader = _pieces(data)
-    declared, size = 0, 0
+    """Whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
+    import zlib
+
+    import zstandard
+
+    seen = 0
     try:
-        declared = declared_size(data)
-        for piece in reader:
-            size += len(piece)
-            if size > MAX_CONTENT:
-                return False
-    except DamagedEntry:
+        if codec_of(data) is Codec.ZSTD:
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                while seen < MAX_CONTENT and (piece := reader.read(_PIECE)):
+                    seen += len(piece)
+            return len(data) < 18 or 0 <= seen < zstandard.frame_content_size(data)  # 18: the longest frame header
+        stream = zlib.decompressobj()
+        rest = data
+        while rest and seen < MAX_CONTENT:
+            seen += len(stream.decompress(rest, _PIECE))
+            rest = stream.unconsumed_tail
+        return not stream.eof
+    except (zstandard.ZstdError, zlib.error):
         return False
-    return True

@@ -1,7 +1,8 @@
 """Compressed bytes, opened within bounds: exactly one zstd frame or zlib stream, of no more than it may hold.
 
 A hundred bytes can claim to hold gigabytes, and really yield them. So a declared size is held against the limit and
-against what the format can reach at all before anything is allocated, and an undeclared one is counted first.
+against what the format can reach at all before anything is allocated, and an undeclared one is counted first, unless
+it is as small as it should be. What is refused costs no more than a few pieces and a window.
 """
 
 from enum import StrEnum
@@ -12,7 +13,9 @@ from jcache.errors import DamagedEntry
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RATIO: Final = (128 << 10) // 4  # a frame's densest block is 4 bytes that stand for 128 KiB
 _ZSTD_WINDOW: Final = 128 << 20  # zstd's own default bound; JAX's level 3 uses 2 MiB
+_USUAL_RATIO: Final = 16  # executables shrink to a quarter, none of 8,700 to less than an eighth
 _PIECE: Final = 1 << 20
+_ZLIB_PIECE: Final = 1 << 10  # yields 1 MiB at most
 
 
 class Codec(StrEnum):
@@ -90,8 +93,7 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
 def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
     """The content of a frame that declares no size, or none; the one-shot call needs a size that is not zero.
 
-    It is counted first and not kept, since ``decompressobj`` knows no bound. The count may be too high: zstandard
-    0.25's reader goes on into a second frame, so where the frame really ends is seen only by the object.
+    It is counted first and not kept. The count may be too high: zstandard 0.25's reader goes on into a second frame.
     """
     import zstandard
 
@@ -101,29 +103,61 @@ def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
             size += len(piece)
             if size > limit:
                 raise too_large(len(data), limit)
-    stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    if size > 0:
+        content = decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+        _check_end(is_whole=True, is_last=len(content) == size, what="zstd frame")
+        return content
+    stream = decompressor.decompressobj()
     content = stream.decompress(data)
-    if not stream.eof or stream.unused_data:
-        msg = "A zstd frame that " + ("has more bytes behind it." if stream.eof else "ends too early.")
-        raise DamagedEntry(msg)
+    _check_end(is_whole=stream.eof, is_last=not stream.unused_data, what="zstd frame")
     return content
 
 
 def decompress_zlib(data: bytes, *, limit: int) -> bytes:
+    """The content of exactly one zlib stream.
+
+    It comes in one go when it is as small as it should be. Otherwise it is thrown away and counted, since what zlib
+    yields is held twice in the end, and then decompressed into the memory that it needs and no more.
+
+    Raises:
+        DamagedEntry: it is no stream, more or less than one, or larger than the limit.
+    """
     import zlib
 
-    stream = zlib.decompressobj()
+    usual = min(limit, max(_PIECE, _USUAL_RATIO * len(data)))
     try:
-        content = stream.decompress(data, limit + 1)
+        stream = zlib.decompressobj()
+        content = stream.decompress(data, usual + 1)
+        if len(content) <= usual:
+            _check_end(is_whole=stream.eof, is_last=not stream.unused_data, what="zlib stream")
+            return content
+        del content, stream
+        return zlib.decompress(data, bufsize=_zlib_size(data, limit))
     except (zlib.error, MemoryError) as error:
         msg = f"A zlib stream that cannot be read: {error}."
         raise DamagedEntry(msg) from error
-    if len(content) > limit:
-        raise too_large(len(data), limit)
-    if not stream.eof or stream.unused_data:
-        msg = "A zlib stream that " + ("has more bytes behind it." if stream.eof else "ends too early.")
+
+
+def _zlib_size(data: bytes, limit: int) -> int:
+    """How much a stream holds, up to its end, which must be the end of the data as well."""
+    import zlib
+
+    size = position = 0
+    stream = zlib.decompressobj()
+    while position < len(data) and not stream.eof:
+        size += len(stream.decompress(data[position : position + _ZLIB_PIECE]))
+        if size > limit:
+            raise too_large(len(data), limit)
+        position += _ZLIB_PIECE
+    _check_end(is_whole=stream.eof, is_last=position >= len(data) and not stream.unused_data, what="zlib stream")
+    return size
+
+
+def _check_end(*, is_whole: bool, is_last: bool, what: str) -> None:
+    if not is_whole or not is_last:
+        msg = f"A {what} that " + ("has more bytes behind it." if is_whole else "ends too early.")
         raise DamagedEntry(msg)
-    return content
 
 
 def too_large(stored: int, limit: int) -> DamagedEntry:

@@ -44,7 +44,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 _TEXTS: Final = ("name", "kind")
 _DESCENDING: Final = ("size", "seconds")
-_FILTER = re.compile(rf"\s*(\w+)\s*({'|'.join(OPERATORS)})\s*(.*?)\s*", re.DOTALL)
+_FILTER = re.compile(rf"(\w+)\s*({'|'.join(OPERATORS)})\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def parse_filter(text: str) -> Filter:
     Raises:
         InvalidValue: no filter; the message says which part cannot be read.
     """
-    match = _FILTER.fullmatch(text)
+    match = _FILTER.fullmatch(text.strip())
     if match is None:
         raise InvalidValue(f"'{text}' is not a filter: write a field, an operator and a value, such as 'size>100MB'.")
     field, sign, value = match.groups()

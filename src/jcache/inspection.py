@@ -21,14 +21,15 @@ Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in 
 ``body_format`` is None and only the metadata is known. What is not there, or not readable, is None and never a guess.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from jcache import riegeli
 from jcache.errors import DamagedEntry
 from jcache.protowire import Message, read_varint
-from jcache.serialization import MAX_CONTENT, Codec, unpack_executable
+from jcache.serialization import MAX_CONTENT, Codec, decompress_executable
 
 # The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
 _COMMON: Final = {
@@ -42,31 +43,13 @@ _IFRT_TYPES: Final = _COMMON | {
 }  # fmt: skip
 _TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
+_USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
-    """What has been found so far; filled from several places, the first to know a field wins."""
-
-    module_name: str | None = None
-    platform: str | None = None
-    abi_version: dict[str, str] | None = None
-    compute_capability: str | None = None
-    output_shapes: tuple[str, ...] | None = None
-    cpu_name: str | None = None
-    cpu_features: tuple[str, ...] | None = None
-    source_file: str | None = None
-    source_line: int | None = None
-    source_function: str | None = None
-    cache_path: str | None = None
-    body_format: str | None = None
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """One executable entry. Fields that the entry does not tell are None."""
+    """One executable entry. Fields that the entry does not tell are None; the first place to tell a field wins."""
 
     stored_bytes: int
     raw_bytes: int  # of the executable, without the codec and the four bytes of seconds
@@ -84,7 +67,7 @@ class Inspection:
     source_function: str | None = None
     cache_path: str | None = None  # the cache directory that the compile options name
     body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
-    problems: tuple[str, ...] = field(default=())  # where the inside does not follow its grammar
+    problems: tuple[str, ...] = ()  # where the inside does not follow its grammar
 
     @property
     def grammar_ok(self) -> bool:
@@ -104,19 +87,19 @@ def inspect(data: bytes, *, limit: int | None = None) -> Inspection:
         DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
             raised but listed in ``problems``.
     """
-    entry = unpack_executable(data, limit=min(MAX_CONTENT, max(256 << 20, 100 * len(data))) if limit is None else limit)
-    found = _Found()
-    content = memoryview(entry.payload)
-    metadata, body = _split_metadata(content)
+    if limit is None:
+        limit = min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
+    codec, content = decompress_executable(data, limit=limit)
+    seconds, executable = int.from_bytes(content[:4], "big"), memoryview(content)[4:]
+    found = Inspection(stored_bytes=len(data), raw_bytes=len(executable), codec=codec, seconds=seconds)
+    metadata, body = _split_metadata(executable)
     if metadata is not None:
         _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
     _attempt(found, "body", lambda: _read_body(found, body))
-    known = {name: getattr(found, name) for name in _Found.__slots__}
-    size, raw = len(data), len(content)
-    return Inspection(stored_bytes=size, raw_bytes=raw, codec=entry.codec, seconds=entry.seconds, **known)
+    return found
 
 
-def _attempt(found: _Found, part: str, read: Callable[[], None]) -> None:
+def _attempt(found: Inspection, part: str, read: Callable[[], None]) -> None:
     """Read a part; what is malformed in it becomes a problem, and what was found before stays."""
     try:
         read()
@@ -128,7 +111,7 @@ def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
     """IFRT's metadata and the body behind it; None and everything for what older versions wrote."""
     try:
         length, start = read_varint(content, 0)
-        metadata = Message(content[start : start + length], max_fields=100_000)
+        metadata = Message(content[start : start + length])
         if start + length <= len(content) and metadata.text(2) == "pjrt_ifrt":
             return metadata, content[start + length :]
     except DamagedEntry:
@@ -136,7 +119,7 @@ def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
     return None, content
 
 
-def _read_metadata(found: _Found, metadata: Message) -> None:
+def _read_metadata(found: Inspection, metadata: Message) -> None:
     found.module_name = metadata.text(7)
     shapes = [_ifrt_shape(spec) for spec in metadata.messages(5)]
     found.output_shapes = _all_known(shapes)
@@ -148,12 +131,13 @@ def _read_metadata(found: _Found, metadata: Message) -> None:
 def _ifrt_shape(spec: Message) -> str | None:
     shape = spec.message(6) or spec.message(1)  # the global shape, else that of one shard
     dtype = spec.message(2)
-    name = _IFRT_TYPES.get((dtype and dtype.varint(1)) or 0)
-    return None if shape is None or name is None else _shape_text(name, shape.varints(1))
+    kind = None if dtype is None else dtype.varint(1)
+    return None if shape is None else _shape_text(_IFRT_TYPES, kind, shape.varints(1))
 
 
-def _shape_text(name: str, dims: list[int]) -> str:
-    return f"{name}[{','.join(map(str, dims))}]"
+def _shape_text(types: dict[int, str], kind: int | None, dims: list[int]) -> str | None:
+    name = types.get(kind or 0)
+    return None if name is None else f"{name}[{','.join(map(str, dims))}]"
 
 
 def _all_known(shapes: list[str | None]) -> tuple[str, ...] | None:
@@ -161,7 +145,7 @@ def _all_known(shapes: list[str | None]) -> tuple[str, ...] | None:
     return known if len(known) == len(shapes) else None
 
 
-def _read_abi(found: _Found, version: Message) -> None:
+def _read_abi(found: Inspection, version: Message) -> None:
     found.platform = (version.text(1) or "").lower() or found.platform
     cuda = version.message(3)
     if cuda is not None:
@@ -169,7 +153,7 @@ def _read_abi(found: _Found, version: Message) -> None:
         found.abi_version = (found.abi_version or {}) | {name: text for name, text in parts.items() if text}
 
 
-def _read_body(found: _Found, body: memoryview) -> None:
+def _read_body(found: Inspection, body: memoryview) -> None:
     opened = _open(body)
     if opened is None:
         found.body_format = "riegeli"
@@ -193,17 +177,27 @@ def _open(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | Non
     return None if split is None else (split.message, split.fields, True)
 
 
-def _read_options(found: _Found, options: Message) -> None:
-    debug = options.message(3, 3)
+def _read_options(found: Inspection, options: Message) -> None:
+    build = options.message(3)
+    debug = None if build is None else build.slice(3)
     if debug is not None:
-        # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
-        for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, "xla_gpu_kernel_cache_file")):
-            directory, slash, last = (debug.text(number) or "").rpartition("/")
-            if slash and last == name and found.cache_path is None:
-                found.cache_path = directory or slash
+        is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
+        found.cache_path = _cache_path(bytes(debug)) if is_usual else _cache_path.__wrapped__(debug)
 
 
-def _read_executable(found: _Found, data: memoryview) -> None:
+@lru_cache(maxsize=16)
+def _cache_path(debug_options: bytes | memoryview) -> str | None:
+    """The cache directory that DebugOptions name; remembered, since entries of one program have the same."""
+    debug = Message(debug_options)
+    # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
+    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, "xla_gpu_kernel_cache_file")):
+        directory, slash, last = (debug.text(number) or "").rpartition("/")
+        if slash and last == name:
+            return directory or slash
+    return None
+
+
+def _read_executable(found: Inspection, data: memoryview) -> None:
     opened = _open(data)
     if opened is None:
         return
@@ -220,14 +214,14 @@ def _read_executable(found: _Found, data: memoryview) -> None:
     _attempt(found, "stack frames", lambda: _read_source(found, module))
 
 
-def _read_platform(found: _Found, message: Message, fields: dict[int, memoryview]) -> None:
+def _read_platform(found: Inspection, message: Message, fields: dict[int, memoryview]) -> None:
     version = message.message(14)
     if version is not None:
         _read_abi(found, version)
-    cuda, rocm = message.message(6, 1), message.message(6, 2)
     if message.varint(5) in {1, 2}:  # CLASSIC, KERNELS
         found.platform = found.platform or "cpu"
         return  # field 6 of a CPU result holds its thunks
+    cuda, rocm = message.message(6, 1), message.message(6, 2)
     if cuda is not None and (cuda.varint(1) or 0) > 0:
         found.compute_capability = f"{cuda.varint(1)}.{cuda.varint(2) or 0}"
         found.platform = found.platform or "cuda"
@@ -239,7 +233,7 @@ def _read_platform(found: _Found, message: Message, fields: dict[int, memoryview
         found.platform = _ELF_MACHINES.get(int.from_bytes(binary[18:20], "little"))
 
 
-def _read_machine(found: _Found, message: Message) -> None:
+def _read_machine(found: Inspection, message: Message) -> None:
     machine = message.message(9 if found.platform == "cpu" else 15)
     if machine is not None and found.platform is not None:
         found.cpu_name = machine.text(2) or None
@@ -247,20 +241,14 @@ def _read_machine(found: _Found, message: Message) -> None:
         found.cpu_features = tuple(features.split(",")) if features else None
 
 
-def _read_result(found: _Found, module: Message) -> None:
+def _read_result(found: Inspection, module: Message) -> None:
     result = module.message(4, 2)
     if result is not None:
-        is_tuple = result.varint(2) == _TUPLE
-        shapes = list(result.messages(4)) if is_tuple else [result]
-        found.output_shapes = _all_known([_xla_shape(shape) for shape in shapes])
+        shapes = result.messages(4) if result.varint(2) == _TUPLE else (result,)
+        found.output_shapes = _all_known([_shape_text(_XLA_TYPES, s.varint(2), s.varints(3)) for s in shapes])
 
 
-def _xla_shape(shape: Message) -> str | None:
-    name = _XLA_TYPES.get(shape.varint(2) or 0)
-    return None if name is None else _shape_text(name, shape.varints(3))
-
-
-def _read_source(found: _Found, module: Message) -> None:
+def _read_source(found: Inspection, module: Message) -> None:
     index = module.message(17)
     if index is not None and found.module_name:
         place = _source(index, found.module_name.partition("_")[2])
@@ -286,17 +274,18 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
     inside = [place for place in places if place[1].rpartition(".")[2] == name]
     if inside:
         return min(inside, key=lambda place: place[2])
-    shared = _shared_frame([(f.varint(1) or 0, f.varint(2) or 0) for f in index.messages(4)])
+    shared = _shared_frame((f.varint(1) or 0, f.varint(2) or 0) for f in index.messages(4))
     return places[shared - 1] if 1 <= shared <= len(places) else None
 
 
-def _shared_frame(frames: list[tuple[int, int]]) -> int:
+def _shared_frame(frames: Iterable[tuple[int, int]]) -> int:
     """The location of the innermost frame that is in every stack, 0 when there is none; frames count from 1."""
-    children: dict[int, list[int]] = {}
-    for number, (_, parent) in enumerate(frames, start=1):
-        children.setdefault(parent, []).append(number)
-    location = here = 0
-    while len(children.get(here, ())) == 1:  # ends: every frame has one parent, so none is met twice
-        here = children[here][0]
-        location = frames[here - 1][0]
-    return location
+    locations = [0]
+    only_child: dict[int, int] = {}  # 0 where a frame has several
+    for number, (location, parent) in enumerate(frames, start=1):
+        locations.append(location)
+        only_child[parent] = 0 if parent in only_child else number
+    here = 0
+    while child := only_child.get(here, 0):  # ends: every frame has one parent, so none is met twice
+        here = child
+    return locations[here]

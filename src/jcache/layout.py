@@ -170,3 +170,8 @@ class Root:
     @property
     def runs(self) -> Path:
         return self.state / "runs"
+
+    @property
+    def quarantine(self) -> Path:
+        """Where damaged entries go."""
+        return self.state / "quarantine"

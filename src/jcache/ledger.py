@@ -126,8 +126,8 @@ class Ledger:
         statement = (
             f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(Known._fields))})"  # noqa: S608
             f" ON CONFLICT (kind, key) DO UPDATE SET {updates},"
-            f" checks = CASE WHEN {same} THEN coalesce(excluded.checks, checks) ELSE excluded.checks END, hits = hits + excluded.hits,"
-            " pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
+            f" checks = CASE WHEN {same} THEN coalesce(excluded.checks, checks) ELSE excluded.checks END,"
+            " hits = hits + excluded.hits, pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
         )
         now = time.time_ns()
         rows = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]

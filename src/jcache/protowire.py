@@ -90,7 +90,7 @@ class Message:
         self, data: memoryview | bytes, max_fields: int = MAX_FIELDS, *, parent: "Message | None" = None
     ) -> None:
         self._data = memoryview(data)
-        self._allowance = [max_fields] if parent is None else parent._allowance
+        self._allowance: list[int] = [max_fields] if parent is None else parent._allowance
         self._tags: list[int] = []
         self._values: list[int] = []  # of a varint the number, else the position of its length
         self._split()
@@ -101,7 +101,7 @@ class Message:
 
         Varints of one byte, as most are, are read right here, which halves the time of `inspect`.
         """
-        data, tags, values = bytes(self._data), self._tags, self._values
+        data, tags, values = self._data, self._tags, self._values
         position, end, allowed = 0, len(data), self._allowance[0]
         while position < end and allowed:
             allowed -= 1

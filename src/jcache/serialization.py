@@ -13,7 +13,7 @@ Sealed envelope, version 1; numbers are unsigned and big-endian:
     envelope       = magic version header-length stored-length seal header payload           nothing before or behind
     magic          = 89 6A 63 61 63 68 65 0A                          ("\x89jcache\n")
     version        = 4 bytes, 1
-    header-length  = 4 bytes, at most 16 MiB
+    header-length  = 4 bytes, at most 4 MiB
     stored-length  = 8 bytes: of the payload as it is stored
     seal           = 32 bytes: SHA-256 of everything before it and of the header
     header         = canonical JSON (UTF-8, sorted keys, no blanks) and a line feed, so that ``head -2`` shows it:
@@ -40,7 +40,7 @@ __all__ = [
 
 HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
 MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
-MAX_HEADER: Final = 16 << 20
+MAX_HEADER: Final = 4 << 20  # JSON made of empty lists takes thirty times as much memory
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
 
 _VERSION: Final = 1
@@ -112,6 +112,12 @@ def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
     Raises:
         DamagedEntry: the bytes are no such entry, are incomplete, or hold more than ``limit`` bytes.
     """
+    codec, content = decompress_executable(data, limit=limit)
+    return Executable(codec, int.from_bytes(content[:4], "big"), content[4:])
+
+
+def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
+    """The same with seconds and executable still in one, since a second copy can be gigabytes; raises the same."""
     codec = codec_of(data)
     if codec is None:
         msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
@@ -120,7 +126,7 @@ def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
     if len(content) < 4:
         msg = f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time."
         raise DamagedEntry(msg)
-    return Executable(codec, int.from_bytes(content[:4], "big"), content[4:])
+    return codec, content
 
 
 def executable_seconds(head: bytes) -> int | None:
@@ -256,8 +262,7 @@ def _canonical(record: dict[str, Any]) -> bytes:
 
 def _check_header(record: object) -> None:
     """Raise TypeError or ValueError unless a header has exactly its fields, each of its type and range."""
-    names = {f.name for f in fields(EnvelopeHeader)}
-    if not isinstance(record, dict) or record.keys() != names:
+    if not isinstance(record, dict) or record.keys() != {f.name for f in fields(EnvelopeHeader)}:
         msg = "it has not exactly the fields of version 1"
         raise ValueError(msg)
     ok = (

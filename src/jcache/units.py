@@ -19,8 +19,8 @@ from jcache.errors import InvalidValue
 
 NANOSECONDS: Final = 1_000_000_000
 
-_SIZE = re.compile(r"\s*(\d{1,24}(?:\.\d{1,24})?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
-_AGE = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*([a-z]*)\s*", re.ASCII)
+_SIZE = re.compile(r"(\d{1,24}(?:\.\d{1,24})?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
+_AGE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*([a-z]*)", re.ASCII)
 _PREFIXES: Final = "kmgtp"
 _SIZE_UNITS: Final = (
     {"": 1, "b": 1}
@@ -37,7 +37,7 @@ def parse_size(text: str) -> int:
     Raises:
         InvalidValue: the text is not a size.
     """
-    match = _SIZE.fullmatch(text)
+    match = _SIZE.fullmatch(text.strip())
     unit = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not a size: write bytes or a number with a unit, such as 20GiB, 20GB or 20G.")
@@ -50,7 +50,7 @@ def parse_age(text: str) -> int:
     Raises:
         InvalidValue: the text is not an age, or has the ambiguous unit ``m``.
     """
-    match = _AGE.fullmatch(text)
+    match = _AGE.fullmatch(text.strip())
     if match and match[2] == "m":
         raise InvalidValue(f"'{text}' is ambiguous: write {match[1]}min for minutes or {match[1]}mo for months.")
     unit = _AGE_UNITS.get(match[2]) if match else None

@@ -22,6 +22,7 @@ from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
     from jcache.eviction import Plan, Verdict
+    from jcache.quarantine import Quarantine, Record
     from jcache.removal import Removal
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class Upkeep:
         for kind in Kind:
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
-                self._in_batches(kind, removing(self.root, progress(victims), removal, pins))
+                self.in_batches(kind, removing(self.root, progress(victims), removal, pins))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
                 removal.adopted += self.adopt(kind)
         for entry in (*removal.removed, *removal.gone):
@@ -149,8 +150,20 @@ class Upkeep:
 
         if missing:
             with files.refusal(f"make sidecars in {self.root.directory(kind)}"):
-                self._in_batches(kind, making())
+                self.in_batches(kind, making())
         return len(made)
+
+    def restore(self, quarantine: Quarantine, record: Record) -> None:
+        """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.
+
+        Raises:
+            JcacheError: there is an entry of that key again.
+            OSError: it cannot be moved.
+        """
+        with self._locked(record.kind):
+            quarantine.restore(record)
+        if record.digest is not None:
+            self._learn(Known(record.kind, record.key, record.digest, record.bytes, origin="restored"))
 
     def remove_xla(self) -> int:
         """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
@@ -181,7 +194,8 @@ class Upkeep:
     def _locked(self, kind: Kind) -> AbstractContextManager[None]:
         return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)
 
-    def _in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+    def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+        """Runs steps under the lock of a kind's directory, letting it go for others every so often."""
         in_batches(self.root.directory(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
 
     def _learn(self, known: Known) -> None:

@@ -31,6 +31,8 @@ COMMANDS: Final = {
     "clear": "jcache.cli.clear",
     "pin": "jcache.cli.pin",
     "unpin": "jcache.cli.pin",
+    "verify": "jcache.cli.verify",
+    "quarantine": "jcache.cli.quarantine",
     "run": "jcache.cli.run",
     "env": "jcache.cli.env",
     "dir": "jcache.cli.env",

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -79,6 +79,41 @@ def confirm(question: str) -> bool:
 def is_terminal() -> bool:
     """Whether there is somebody to ask."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class Bar:
+    """A progress bar of bytes on a terminal, shown once the work has taken a second; elsewhere nothing."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._start = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, done: int, total: int) -> None:
+        """So many bytes of so many are done."""
+        if self._bar is None and sys.stderr.isatty() and time.monotonic() - self._start > _PROGRESS_AFTER:
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            text, size = TextColumn("{task.description}"), DownloadColumn(binary_units=True)
+            columns = text, BarColumn(), size, TimeRemainingColumn()
+            self._bar = Progress(*columns, console=_console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._doing)
+            self._bar.start()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+
+def ndjson(value: dict[str, Any]) -> None:
+    """One JSON object on a line of its own."""
+    sys.stdout.write(json.dumps(value) + "\n")
 
 
 def progress(items: Sequence[T], doing: str) -> Iterator[T]:

@@ -1,0 +1,175 @@
+"""Showing what `jcache verify` found, for people and for programs."""
+
+from collections import Counter
+from typing import Any
+
+from jcache.cli import output
+from jcache.cli.ls import short_key
+from jcache.findings import Finding, Remedy
+from jcache.loading import Loading
+from jcache.loads import Loads
+from jcache.repair import Outcome, Repaired
+from jcache.store import Store
+from jcache.units import format_seconds, format_size
+from jcache.verification import Verification
+
+_ROWS = 40
+_REPAIRABLE = (Remedy.QUARANTINE, Remedy.MAKE_SIDECAR, Remedy.REMOVE, Remedy.BEGIN_ANEW)
+
+
+def as_json(
+    store: Store, verification: Verification, repaired: list[Repaired] | None, loads: Loads | None
+) -> dict[str, Any]:
+    """The whole result as plain values."""
+    outcomes = {id(one.finding): one for one in repaired or ()}
+    return {
+        "root": str(store.root.path),
+        "clean": not verification.findings,
+        "entries": verification.entries,
+        "bytes": verification.bytes,
+        "checked_entries": verification.checked,
+        "checked_bytes": verification.checked_bytes,
+        "unchanged_entries": verification.unchanged,
+        "rewritten_entries": verification.anew,
+        "being_written": verification.being_written,
+        "seconds": round(verification.seconds, 3),
+        "findings": [_finding(finding, outcomes.get(id(finding))) for finding in verification.findings],
+        "notes": [_finding(finding, None) for finding in verification.notes],
+        "loads": None if loads is None else _loads(loads),
+        "repaired": None if repaired is None else dict(Counter(one.outcome.replace(" ", "_") for one in repaired)),
+    }
+
+
+def _finding(finding: Finding, repaired: Repaired | None) -> dict[str, Any]:
+    outcome: dict[str, Any] = {}
+    if repaired is not None:
+        outcome = {
+            "outcome": repaired.outcome.replace(" ", "_"),
+            "reason": repaired.reason,
+            "quarantine_id": repaired.record and repaired.record.id,
+        }
+    return {
+        "damage": finding.damage,
+        "kind": finding.kind,
+        "key": finding.key,
+        "path": str(finding.path),
+        "evidence": finding.evidence,
+        "remedy": finding.remedy.replace(" ", "_"),
+        "advice": finding.advice,
+        "digest": finding.digest,
+        "expected_digest": finding.expected,
+    } | outcome
+
+
+def _loads(loads: Loads) -> dict[str, Any]:
+    counts = {str(loading): loads.count(loading) for loading in Loading}
+    entries = [
+        {"key": key, "loading": loaded.loading, "evidence": loaded.evidence or None}
+        for key, loaded in loads.verdicts.items()
+    ]
+    return counts | {"entries": entries}
+
+
+def render(
+    store: Store,
+    verification: Verification,
+    repaired: list[Repaired] | None,
+    loads: Loads | None,
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """A table of the findings, a summary and the next command."""
+    findings = verification.findings
+    if not quiet:
+        _table(findings, repaired, verbose=verbose)
+    output.data(_summary(verification))
+    if quiet:
+        return
+    if loads is not None:
+        _render_loads(loads, verbose=verbose)
+    for line in _next(store, verification, repaired):
+        output.data(line)
+
+
+def _table(findings: list[Finding], repaired: list[Repaired] | None, *, verbose: bool) -> None:
+    if not findings:
+        return
+    outcomes = {id(one.finding): one for one in repaired or ()}
+    shown = findings if verbose else findings[:_ROWS]
+    rows = []
+    for finding in shown:
+        one = outcomes.get(id(finding))
+        where = str(finding.path) if finding.key is None else finding.key if verbose else short_key(finding.key)
+        done = finding.remedy if one is None else one.outcome
+        rows.append((finding.damage.replace("_", " "), where, finding.evidence, done))
+    heading = "remedy" if repaired is None else "done"
+    columns = [("damage", "left"), ("where", "left"), ("evidence", "fold"), (heading, "left")]
+    output.rich(output.table(columns, rows))
+    if len(shown) < len(findings):
+        output.data(f"… and {len(findings) - len(shown):,} more: -v shows all")
+
+
+def _summary(verification: Verification) -> str:
+    checked = output.count(verification.checked, "entry", "entries")
+    of = "" if verification.checked == verification.entries else f" of {verification.entries:,}"
+    size, seconds = format_size(verification.checked_bytes), format_seconds(verification.seconds)
+    found = output.count(len(verification.findings), "finding", "findings") if verification.findings else "no findings"
+    parts = [f"Checked {checked}{of}, {size}, in {seconds}: {found}"]
+    if verification.anew:
+        parts.append(f"{verification.anew:,} written anew since they were recorded")
+    if verification.being_written:
+        parts.append(f"{verification.being_written:,} being written just now")
+    if verification.notes:
+        parts.append(f"{len(verification.notes):,} legacy, which no JAX after 0.4.30 reads")
+    return "; ".join(parts)
+
+
+def _render_loads(loads: Loads, *, verbose: bool) -> None:
+    texts = {
+        Loading.LOADS: "load here",
+        Loading.ELSEWHERE: "not loadable here",
+        Loading.REFUSED: "refused by the jaxlib that wrote them",
+        Loading.CRASHED: "crash it",
+        Loading.TIMED_OUT: "do not finish loading",
+    }
+    parts = [f"{count:,} {text}" for loading, text in texts.items() if (count := loads.count(loading))]
+    output.data(f"Loaded: {', '.join(parts) or 'nothing to load'}")
+    elsewhere = {key: loaded for key, loaded in loads.verdicts.items() if loaded.loading is Loading.ELSEWHERE}
+    if verbose:
+        for key, loaded in elsewhere.items():
+            output.data(f"  {key}: {loaded.evidence}")
+    else:
+        for reason, count in Counter(loaded.evidence for loaded in elsewhere.values()).most_common(3):
+            output.data(f"  {count:,} not loadable here: {reason}")
+
+
+def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
+    """What to do next, a line each."""
+    lines = []
+    if repaired is None:
+        if any(finding.remedy in _REPAIRABLE for finding in verification.findings):
+            lines.append("Next: `jcache verify --repair` moves what is damaged to quarantine and mends the rest")
+        lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
+    else:
+        lines += [
+            f"Left {one.finding.path.name}: {one.reason}"
+            for one in repaired
+            if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND
+        ]
+        lines += [f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is Outcome.FAILED]
+        lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
+        if any(one.outcome is Outcome.QUARANTINED for one in repaired):
+            lines.append("Next: `jcache quarantine list` shows what was taken out; JAX writes it anew when needed")
+        if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
+            lines.append("The damaged ledger was set aside, and with it what was pinned: pin again what must stay")
+    if verification.checked < verification.entries and not verification.being_written:
+        left = verification.entries - verification.checked
+        lines.append(f"Not checked: {left:,} entries; the same command again begins with those verified longest ago")
+    if verification.notes:
+        lines.append("Legacy entries: `jcache prune --legacy` removes them")
+    return lines
+
+
+def _advice(findings: list[Finding]) -> list[str]:
+    return list(dict.fromkeys(finding.advice for finding in findings if finding.advice))

@@ -1,0 +1,131 @@
+"""`jcache quarantine`: what `jcache verify --repair` took out of the way."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from jcache import files
+from jcache.cli import output
+from jcache.cli.ls import short_key
+from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.cli.removal_report import PARTLY
+from jcache.errors import InvalidValue, JcacheError
+from jcache.quarantine import Quarantine, Record
+from jcache.store import Store
+from jcache.units import format_age, format_size, parse_age, rfc3339
+
+_ACTIONS = ("list", "restore", "drop")
+
+
+def complete_actions(incomplete: str) -> list[str]:
+    """What can be done."""
+    return [action for action in _ACTIONS if action.startswith(incomplete)]
+
+
+def quarantine(
+    action: Annotated[
+        str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=complete_actions)
+    ] = "list",
+    which: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID|KEY]...", help="Which entries; beginnings will do.")
+    ] = None,
+    root: RootOption = None,
+    all_: Annotated[bool, typer.Option("--all", help="Restore or drop everything.")] = False,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Only what has been there for longer.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """List, put back or remove for good the damaged entries that `verify --repair` took out.
+
+    Example: jcache quarantine drop --older-than 30d
+    """
+    if action not in _ACTIONS:
+        raise InvalidValue(f"'{action}' is nothing to do with a quarantine: choose from {', '.join(_ACTIONS)}.")
+    if action != "list" and not (which or all_ or older_than):
+        raise InvalidValue(f"{action} needs to know what: name ids or keys, or give --all or --older-than.")
+    with open_store(root) as store:
+        place = Quarantine(store.root)
+        records = _select(place, which, older_than)
+        if action == "list":
+            _list(store, records, json=json, quiet=quiet, verbose=verbose)
+            return 0
+        failures: list[str] = []
+        done = [record for record in records if _carry_out(store, place, action, record, failures)]
+        verb = "restored" if action == "restore" else "dropped"
+        if json:
+            done_json = [_as_json(record) for record in done]
+            output.as_json({"root": str(store.root.path), verb: done_json, "failed": failures})
+        elif not quiet:
+            for record in done:
+                output.data(f"{verb} {record.key}, {format_size(record.bytes)}")
+        for failure in failures:
+            output.error(failure)
+        return 0 if not failures else PARTLY if done else 1
+
+
+def _select(place: Quarantine, which: list[str] | None, older_than: str | None) -> list[Record]:
+    records = list({r.id: r for r in map(place.find, which)}.values()) if which else place.records()
+    if older_than is None:
+        return records
+    before = time.time_ns() - parse_age(older_than)
+    return [record for record in records if record.quarantined_ns < before]
+
+
+def _carry_out(store: Store, place: Quarantine, action: str, record: Record, failures: list[str]) -> bool:
+    try:
+        with files.refusal(f"{action} {record.key}"):
+            if action == "restore":
+                store.restore(place, record)
+            else:
+                place.drop(record)
+    except JcacheError as error:
+        if error.exit_code != 1:
+            raise
+        failures.append(str(error))
+        return False
+    return True
+
+
+def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbose: bool) -> None:
+    if json:
+        output.as_json({"root": str(store.root.path), "quarantine": [_as_json(record) for record in records]})
+    elif quiet:
+        for record in records:
+            output.data(record.id)
+    elif not records:
+        output.data("Nothing is in quarantine")
+    else:
+        now = time.time_ns()
+        columns = [("id", "left"), ("key", "left"), ("bytes", "right"), ("since", "right"), ("damage", "left")]
+        columns.append(("evidence", "fold"))
+        rows = [
+            (
+                record.id,
+                record.key if verbose else short_key(record.key),
+                format_size(record.bytes),
+                format_age(now - record.quarantined_ns),
+                record.damage.replace("_", " "),
+                record.evidence,
+            )
+            for record in records
+        ]
+        output.rich(output.table(columns, rows))
+        output.data(f"{output.count(len(records), 'entry', 'entries')}, {format_size(sum(r.bytes for r in records))}")
+
+
+def _as_json(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "kind": record.kind,
+        "key": record.key,
+        "bytes": record.bytes,
+        "damage": record.damage,
+        "evidence": record.evidence,
+        "digest": record.digest,
+        "expected_digest": record.expected,
+        "quarantined": rfc3339(record.quarantined_ns),
+    }

@@ -1,0 +1,132 @@
+"""`jcache verify`: checks a root, and with --repair mends it."""
+
+from typing import Annotated, Any
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.findings_report import as_json, render
+from jcache.cli.options import (
+    JsonOption,
+    KindsOption,
+    QuietOption,
+    RootOption,
+    VerboseOption,
+    kinds_of,
+    open_store,
+)
+from jcache.errors import InvalidValue
+from jcache.findings import Damage, Finding
+from jcache.loads import Loads, load_sound
+from jcache.repair import Repaired, repair
+from jcache.store import Store
+from jcache.subset import Subset
+from jcache.units import NANOSECONDS, parse_age
+from jcache.verification import Request, Verification
+from jcache.verification import verify as verify_root
+
+
+def complete_damages(incomplete: str) -> list[str]:
+    """Kinds of damage that begin like this."""
+    return [damage for damage in Damage if damage.startswith(incomplete)]
+
+
+def verify(
+    root: RootOption = None,
+    kind: KindsOption = None,
+    subset: Annotated[
+        str | None,
+        typer.Option(
+            "--subset",
+            metavar="PART",
+            help="Only a part, the least recently verified entries first: 1/7 or 5% of them, or 10GiB.",
+        ),
+    ] = None,
+    max_duration: Annotated[
+        str | None,
+        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after so long, such as 10min."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Do without decompression.")] = False,
+    load: Annotated[
+        bool,
+        typer.Option("--load", help="Also open executables with the jaxlib here, in a process that may crash."),
+    ] = False,
+    mend: Annotated[
+        bool,
+        typer.Option("--repair", help="Damaged entries to quarantine, missing -atime files made, leftovers removed."),
+    ] = False,
+    grace: Annotated[
+        str,
+        typer.Option("--grace", metavar="AGE", help="Leave alone what was written less than this ago."),
+    ] = "1min",
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="DAMAGE",
+            help="Do not look for this, such as writable in a cache that a team shares; may be repeated.",
+            autocompletion=complete_damages,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print each finding as a line of JSON.")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Check every entry: shape, codec, content, grammar, name, digest; sidecars, leftovers, who may write.
+
+    Example: jcache verify --subset 1/7 --repair
+    """
+    if json and ndjson:
+        raise InvalidValue("--json and --ndjson are two ways to print the same: choose one of them.")
+    request = Request(
+        kinds=kinds_of(kind),
+        subset=None if subset is None else Subset.parse(subset),
+        max_seconds=None if max_duration is None else parse_age(max_duration) / NANOSECONDS,
+        quick=quick,
+        grace_ns=parse_age(grace),
+    )
+    ignored = frozenset(map(_parse_damage, ignore or ()))
+    with open_store(root) as store:
+        with output.Bar("verifying") as bar:
+            verification = verify_root(store, request, bar.show)
+        loads = _load(store, verification) if load else None
+        verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
+        repaired = _repair(store, verification.findings, request.grace_ns) if mend else None
+        if json or ndjson:
+            _print_json(store, verification, repaired, loads, lines=ndjson)
+        else:
+            render(store, verification, repaired, loads, quiet=quiet, verbose=verbose)
+    if repaired is not None:
+        return 0 if all(one.mended for one in repaired) else 1
+    return 1 if verification.findings else 0
+
+
+def _parse_damage(text: str) -> Damage:
+    try:
+        return Damage(text)
+    except ValueError:
+        raise InvalidValue(f"'{text}' is no kind of damage: choose from {', '.join(Damage)}.") from None
+
+
+def _load(store: Store, verification: Verification) -> Loads:
+    loads = load_sound(store, verification.sound, lambda some: output.progress(some, "loading"))
+    verification.findings += loads.findings
+    return loads
+
+
+def _repair(store: Store, findings: list[Finding], grace_ns: int) -> list[Repaired]:
+    if not findings:
+        return []
+    return repair(store, findings, grace_ns=grace_ns, progress=lambda some: output.progress(some, "repairing"))
+
+
+def _print_json(
+    store: Store, verification: Verification, repaired: list[Repaired] | None, loads: Loads | None, *, lines: bool
+) -> None:
+    value: dict[str, Any] = as_json(store, verification, repaired, loads)
+    if not lines:
+        output.as_json(value)
+        return
+    for finding in (*value["findings"], *value["notes"]):
+        output.ndjson(finding)

@@ -1,0 +1,123 @@
+"""Checks who can replace the native code in a root: owners and modes of its directories and entries."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from jcache.findings import Damage, Finding
+from jcache.layout import Kind, Root
+
+
+class Exposure(NamedTuple):
+    """Mode, owner and group of a file or directory."""
+
+    mode: int
+    owner: int
+    group: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Exposure:
+        return cls(status.st_mode, status.st_uid, status.st_gid)
+
+    @property
+    def writers(self) -> str | None:
+        """Who but the owner may write, in words; None if nobody may."""
+        if self.mode & stat.S_IWOTH:
+            return "Everyone"
+        if self.mode & stat.S_IWGRP and not _is_private(self.group, self.owner):
+            return f"The group {_group(self.group)}"
+        return None
+
+
+def check_directories(root: Root) -> Iterator[Finding]:
+    """The directories of a root in which somebody else can replace entries."""
+    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), root.state]):
+        try:
+            status = os.stat(directory)
+        except OSError:
+            continue
+        exposure = Exposure.of(status)
+        if exposure.writers:
+            yield Finding(
+                damage=Damage.WRITABLE,
+                path=directory,
+                evidence=f"{exposure.writers} can replace the native code in it, mode {stat.S_IMODE(exposure.mode):o}.",
+                advice=f"chmod go-w {directory}",
+            )
+        if os.geteuid() != 0 and exposure.owner not in (0, os.geteuid()):
+            yield Finding(
+                damage=Damage.OWNER,
+                path=directory,
+                evidence=f"{_user(exposure.owner)} owns it and can replace the native code in it.",
+                advice=f"trust {_user(exposure.owner)} with what your programs run, or use a root of your own",
+            )
+
+
+def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]) -> Iterator[Finding]:
+    """The entries of a directory that others can change or own, summed up.
+
+    Args:
+        directory: where the entries are.
+        kind: of the entries.
+        exposures: how many entries have each mode, owner and group.
+    """
+    try:
+        owner = os.stat(directory).st_uid
+    except OSError:
+        return
+    writable = sum(count for exposure, count in exposures.items() if exposure.writers)
+    if writable:
+        yield Finding(
+            damage=Damage.WRITABLE,
+            path=directory,
+            evidence=f"{writable:,} of its entries can be changed by others than their owner.",
+            kind=kind,
+            advice=f"chmod go-w {directory}/*-cache",
+        )
+    foreign: Counter[int] = Counter()
+    for exposure, count in exposures.items():
+        if exposure.owner not in (0, owner):
+            foreign[exposure.owner] += count
+    for uid, count in sorted(foreign.items()):
+        yield Finding(
+            damage=Damage.OWNER,
+            path=directory,
+            evidence=f"{count:,} of its entries belong to {_user(uid)}, the directory to {_user(owner)}.",
+            kind=kind,
+            advice=f"find {directory} -user {_user(uid)} -name '*-cache'",
+        )
+
+
+def _is_private(gid: int, uid: int) -> bool:
+    """Whether a group is its user's own, as most Linux distributions make one for each user."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

@@ -1,0 +1,149 @@
+"""Acts on findings: damaged entries to quarantine, sidecars made, what killed writers left removed.
+
+Each step is done under the directory's lock, in short batches, and only if the file is still the one that was looked
+at. What was written less than the grace period ago is left alone: it may still be in the making.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from jcache import files
+from jcache.checks import stamp_of
+from jcache.findings import Damage, Finding, Remedy
+from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.quarantine import Quarantine, Record
+from jcache.removal import remove_tree
+from jcache.store import Store
+from jcache.surroundings import FUTURE_NS
+from jcache.units import format_age
+from jcache.upkeep import Progress
+
+
+class Outcome(StrEnum):
+    """What became of a finding."""
+
+    QUARANTINED = "quarantined"
+    SIDECAR_MADE = "sidecar made"
+    REMOVED = "removed"
+    BEGUN_ANEW = "begun anew"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """A finding, and what became of it.
+
+    Attributes:
+        finding: which.
+        outcome: what was done.
+        reason: why it was left, or could not be mended.
+        record: of an entry that went to quarantine.
+    """
+
+    finding: Finding
+    outcome: Outcome
+    reason: str | None = None
+    record: Record | None = None
+
+    @property
+    def mended(self) -> bool:
+        return self.outcome not in (Outcome.LEFT, Outcome.FAILED)
+
+
+class LeftAlone(Exception):
+    """A finding that must not be acted on now, and why."""
+
+
+def repair(
+    store: Store, findings: Sequence[Finding], *, grace_ns: int, progress: Progress[Finding] = iter
+) -> list[Repaired]:
+    """Mends what can be mended.
+
+    Args:
+        store: of the root.
+        findings: of `jcache.verification.verify`.
+        grace_ns: what was written less than this ago is left alone.
+        progress: is given the findings, and passes them on.
+
+    Raises:
+        CannotWrite: the root cannot be changed at all.
+        Locked: a lock could not be had in time.
+        LedgerUnavailable: a damaged ledger cannot be replaced.
+    """
+    repairer = _Repairer(store, Quarantine(store.root), grace_ns)
+    for finding in findings:
+        if finding.remedy is Remedy.BEGIN_ANEW:
+            store.ledger.begin_anew()
+            repairer.done.append(Repaired(finding, Outcome.BEGUN_ANEW, "with it went what was pinned: pin it again"))
+        elif finding.remedy is Remedy.BY_HAND:
+            repairer.done.append(Repaired(finding, Outcome.LEFT, finding.advice))
+    for kind in Kind:
+        ours = [f for f in findings if f.kind is kind and f.remedy not in (Remedy.BEGIN_ANEW, Remedy.BY_HAND)]
+        if ours:
+            with files.refusal(f"repair {store.root.directory(kind)}"):
+                store.in_batches(kind, repairer.steps(progress(ours)))
+            store.adopt(
+                kind
+            )  # a directory with a lock file is taken for a bounded one, where each entry needs its sidecar
+    repairer.quarantine.sweep(time.time_ns() - grace_ns)
+    quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
+    store.softly(lambda: store.ledger.discredit(quarantined))
+    return repairer.done
+
+
+@dataclass(slots=True)
+class _Repairer:
+    store: Store
+    quarantine: Quarantine
+    grace_ns: int
+    done: list[Repaired] = field(default_factory=list)
+
+    def steps(self, findings: Iterable[Finding]) -> Iterator[None]:
+        """Acts on findings of one kind, a step each, with the lock held."""
+        for finding in findings:
+            try:
+                self.done.append(self._act(finding))
+            except LeftAlone as reason:
+                self.done.append(Repaired(finding, Outcome.LEFT, str(reason)))
+            except FileNotFoundError:
+                self.done.append(Repaired(finding, Outcome.REMOVED, "gone by itself"))
+            except OSError as error:
+                self.done.append(Repaired(finding, Outcome.FAILED, error.strerror or str(error)))
+            yield
+
+    def _act(self, finding: Finding) -> Repaired:
+        if finding.remedy is Remedy.MAKE_SIDECAR:
+            self._make_sidecar(finding)
+            return Repaired(finding, Outcome.SIDECAR_MADE)
+        self._check(finding)
+        if finding.remedy is Remedy.QUARANTINE:
+            return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, time.time_ns()))
+        beside = finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")
+        if finding.damage is Damage.ORPHANED_SIDECAR and os.path.lexists(beside):
+            raise LeftAlone("its entry has come meanwhile")
+        remove_tree(finding.path)
+        return Repaired(finding, Outcome.REMOVED)
+
+    def _check(self, finding: Finding) -> None:
+        """Raises LeftAlone unless the file is the one that was looked at, and old enough."""
+        status = os.lstat(finding.path)
+        if finding.stamp is not None and stamp_of(status) != finding.stamp:
+            raise LeftAlone("it has changed meanwhile")
+        age = time.time_ns() - status.st_mtime_ns
+        if 0 <= age < self.grace_ns:
+            grace = format_age(self.grace_ns)
+            raise LeftAlone(f"written {format_age(age)} ago, it may still be in the making: again after {grace}")
+
+    def _make_sidecar(self, finding: Finding) -> None:
+        now = time.time_ns()
+        written = os.lstat(finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")).st_mtime_ns
+        recency = files.read_recency(finding.path)
+        if recency is not None and recency <= now + FUTURE_NS:
+            return  # JAX has made it meanwhile
+        files.write_recency(finding.path, written if written <= now else now)

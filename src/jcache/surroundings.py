@@ -1,0 +1,104 @@
+"""Checks what lies around the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from jcache.entry import NO_SIDECAR, Neighbour
+from jcache.files import RECENCY_BYTES, read_recency
+from jcache.findings import Damage, Finding, Stamp
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, member
+from jcache.listing import Listing
+from jcache.units import format_age
+
+FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
+
+
+def check_surroundings(listing: Listing, now_ns: int, grace_ns: int) -> Iterator[Finding]:
+    """What is wrong in a directory, apart from its entries' bytes.
+
+    Args:
+        listing: of the directory.
+        now_ns: the time.
+        grace_ns: temporary files that were written less than this ago may still be in use.
+    """
+    yield from _sidecars(listing, now_ns)
+    for neighbour in listing.neighbours:
+        finding = _neighbour(listing, neighbour, now_ns - grace_ns)
+        if finding is not None:
+            yield finding
+    for entry in listing.legacy:
+        yield Finding(
+            damage=Damage.LEGACY,
+            path=listing.directory / entry.file_name,
+            evidence="Written by jax <= 0.4.30; no later JAX reads it.",
+            kind=listing.kind,
+            key=entry.key,
+            advice="jcache prune --legacy",
+        )
+
+
+def is_bounded(directory: Path) -> bool:
+    """Whether some JAX, or jcache, has put entries here under a bound, so that each needs its sidecar."""
+    return os.path.lexists(directory / LOCK_NAME)
+
+
+def _sidecars(listing: Listing, now_ns: int) -> Iterator[Finding]:
+    columns = listing.columns
+    bounded = is_bounded(listing.directory)
+    for key, created, recency, changed in zip(
+        columns.keys, columns.created, columns.recency, columns.sidecars, strict=True
+    ):
+        path = listing.directory / (key + SIDECAR_SUFFIX)
+        if changed == NO_SIDECAR:
+            fault = (Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1.") if bounded else None
+        elif recency > now_ns + FUTURE_NS:
+            ahead = format_age(recency - now_ns)
+            fault = (Damage.SIDECAR_FUTURE, f"Last used {ahead} from now, so it would never be evicted.")
+        elif recency == created and read_recency(path) is None:
+            fault = _sidecar_shape(path)
+        else:
+            fault = None
+        if fault is not None:
+            yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key)
+
+
+def _sidecar_shape(path: Path) -> tuple[Damage, str] | None:
+    """What is wrong with a sidecar that cannot be read; JAX may have removed it, or be writing it, meanwhile."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return Damage.NOT_A_FILE, "It has the name of a sidecar and is no file."
+    if status.st_size != RECENCY_BYTES:
+        return Damage.SIDECAR_SIZE, f"It has {status.st_size} bytes, not the {RECENCY_BYTES} of a time."
+    if read_recency(path) is None:
+        return Damage.SIDECAR_FUTURE, "It says a time beyond the year 2262."
+    return None
+
+
+def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Finding | None:
+    path = listing.directory / neighbour.name
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    what, key = member(neighbour.name)
+    if neighbour.member is Member.SIDECAR:
+        damage, evidence = Damage.ORPHANED_SIDECAR, "There is no entry to it."
+    elif neighbour.member is Member.TEMPORARY and status.st_mtime_ns < before_ns:
+        damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
+    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY:
+        damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
+    else:
+        return None
+    advice = f"move {path} away" if damage is Damage.BLOCKING else None
+    stamp = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+    return Finding(
+        damage=damage, path=path, evidence=evidence, kind=listing.kind, key=key or None, advice=advice, stamp=stamp
+    )

@@ -1,0 +1,287 @@
+"""Checks a root: its entries, in parallel and those first that were verified longest ago, and what lies around them.
+
+Nothing here changes a file of the cache. What was learnt (digests, when each entry was verified) goes to the ledger.
+What was written a moment ago is looked at twice, with a pause between: a writer that is alive gets on meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jcache.checks import CHECKS_VERSION, Checked, Claim, check
+from jcache.errors import LedgerUnavailable
+from jcache.exposure import Exposure, check_directories, check_entries
+from jcache.findings import Damage, Finding
+from jcache.layout import Kind
+from jcache.ledger import Known
+from jcache.parallel import Batch, check_batches
+from jcache.store import Store
+from jcache.subset import Subset
+from jcache.surroundings import check_surroundings
+
+GRACE_NS: Final = 60_000_000_000
+_PAUSE_S: Final = 0.5
+_BATCH_BYTES: Final = 8 << 20
+_BATCH_ENTRIES: Final = 128
+_PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to verify.
+
+    Attributes:
+        kinds: entries of these kinds.
+        subset: so many of them, the least recently verified first; None for all.
+        max_seconds: begin with no further entry after so long; None for no limit.
+        quick: do without decompression.
+        grace_ns: what was written less than this ago may still be in the making.
+        processes: how many check at once; None for as many as there are cores for us.
+    """
+
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    subset: Subset | None = None
+    max_seconds: float | None = None
+    quick: bool = False
+    grace_ns: int = GRACE_NS
+    processes: int | None = None
+
+
+@dataclass(slots=True)
+class Verification:
+    """What verifying found.
+
+    Attributes:
+        findings: damages, in the order of their paths.
+        notes: what is no damage and still worth telling.
+        entries: how many entries there are.
+        bytes: of them.
+        checked: how many of them were checked.
+        checked_bytes: of those.
+        unchanged: how many had passed before and have the very same bytes.
+        anew: how many were written anew since their digest was recorded.
+        being_written: how many changed while they were looked at, and were not judged.
+        sound: the entries without a finding.
+        seconds: how long it took.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    entries: int = 0
+    bytes: int = 0
+    checked: int = 0
+    checked_bytes: int = 0
+    unchanged: int = 0
+    anew: int = 0
+    being_written: int = 0
+    sound: list[Claim] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class _Candidate(NamedTuple):
+    """An entry that may be checked; ordered as they should be."""
+
+    verified_ns: int
+    created_ns: int
+    claim: Claim
+    bytes: int
+
+
+def verify(store: Store, request: Request, progress: Progress = lambda _done, _all: None) -> Verification:
+    """Checks a root.
+
+    Args:
+        store: of the root.
+        request: what to check, and how.
+        progress: is told how many bytes are done, and of how many.
+
+    Raises:
+        CannotWrite: a directory of the root cannot be read.
+        JcacheError: a process that was checking was killed.
+    """
+    started = time.monotonic()
+    verifier = _Verifier(store, request)
+    deadline = None if request.max_seconds is None else started + request.max_seconds
+    verifier.check_entries(progress, deadline)
+    verifier.check_around()
+    result = verifier.result
+    result.findings.sort(key=lambda finding: (finding.path, finding.damage))
+    result.seconds = time.monotonic() - started
+    return result
+
+
+class _Verifier:
+    def __init__(self, store: Store, request: Request) -> None:
+        self.result = Verification()
+        self._store = store
+        self._request = request
+        self._listings = {kind: store.listing(kind) for kind in request.kinds}
+        self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
+        self._known: dict[Kind, dict[str, Known]] = {}
+        self._news: list[Known] = []
+        self._ledger_lost = False
+
+    # -- entries
+
+    def check_entries(self, progress: Progress, deadline: float | None) -> None:
+        """Checks the entries that were asked for, and writes down what is learnt even if that is interrupted."""
+        candidates = self._candidates()
+        total = sum(candidate.bytes for candidate in candidates)
+        done = 0
+        unsure: list[Checked] = []
+        try:
+            for batch, some in check_batches(
+                self._batches(candidates, deadline),
+                quick=self._request.quick,
+                processes=self._request.processes,
+                bytes_=total,
+            ):
+                for checked in some:
+                    if self._is_unsure(checked):
+                        unsure.append(checked)
+                    else:
+                        self._judge(checked)
+                done += batch.bytes
+                progress(done, total)
+            self._look_again(unsure)
+        finally:
+            self._write_down()
+
+    def _candidates(self) -> list[_Candidate]:
+        found: list[_Candidate] = []
+        for kind, listing in self._listings.items():
+            known = self._known[kind] = self._ask_ledger(kind)
+            for entry in (*listing.entries(), *listing.legacy):
+                about = known.get(entry.key) or Known(kind, entry.key)
+                passed = about.checks == CHECKS_VERSION
+                claim = Claim(kind, entry.key, entry.legacy, about.digest, about.digest_ns or 0, passed)
+                found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
+        self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
+        found.sort()
+        subset = self._request.subset
+        return found if subset is None else found[: subset.count([candidate.bytes for candidate in found])]
+
+    def _batches(self, candidates: list[_Candidate], deadline: float | None) -> Iterator[Batch]:
+        """The candidates in portions that are worth a process's while, as long as there is time."""
+        claims: list[Claim] = []
+        size = 0
+        for candidate in candidates:
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            other = claims and claims[0].kind is not candidate.claim.kind
+            if other or size + candidate.bytes > _BATCH_BYTES or len(claims) >= _BATCH_ENTRIES:
+                yield self._batch(claims, size)
+                claims, size = [], 0
+            claims.append(candidate.claim)
+            size += candidate.bytes
+        yield self._batch(claims, size)
+
+    def _batch(self, claims: list[Claim], size: int) -> Batch:
+        kind = claims[0].kind if claims else Kind.EXECUTABLES
+        return Batch(self._store.root.directory(kind), claims, size)
+
+    def _is_unsure(self, checked: Checked) -> bool:
+        if checked.being_written:
+            return True
+        return checked.finding is not None and is_young(checked.finding, time.time_ns(), self._request.grace_ns)
+
+    def _look_again(self, unsure: list[Checked]) -> None:
+        if unsure:
+            time.sleep(_PAUSE_S)
+        for before in unsure:
+            claim = before.claim
+            checked = check(self._store.root.directory(claim.kind), claim, quick=self._request.quick)
+            if checked.being_written or (checked.finding and checked.stamp != before.stamp):
+                self.result.being_written += 1
+            else:
+                self._judge(checked)
+
+    def _judge(self, checked: Checked) -> None:
+        if checked.gone:
+            return
+        claim, stamp, result = checked.claim, checked.stamp, self.result
+        size = stamp.bytes if stamp else 0
+        result.checked += 1
+        result.checked_bytes += size
+        result.anew += checked.anew
+        if checked.exposure is not None:
+            self._exposures[claim.kind][checked.exposure] += 1
+        now = time.time_ns()
+        if checked.finding is not None:
+            result.findings.append(checked.finding)
+            self._news.append(Known(claim.kind, claim.key, verified_ns=now))
+            return
+        result.unchanged += claim.passed and not checked.anew
+        result.sound.append(claim)
+        version = CHECKS_VERSION if checked.passed else None
+        self._news.append(
+            Known(claim.kind, claim.key, checked.digest, size, digest_ns=now, verified_ns=now, checks=version)
+        )
+
+    # -- what is around them
+
+    def check_around(self) -> None:
+        """Checks sidecars, temporary files, names that stop JAX, and who may write."""
+        around = [finding for kind in self._listings for finding in self._surroundings(kind)]
+        if any(finding.damage in _PASSING for finding in around):
+            time.sleep(_PAUSE_S)
+            for kind in self._listings:
+                self._listings[kind] = self._store.listing(kind)
+            still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
+            around = [finding for finding in around if (finding.damage, finding.path) in still]
+        around += check_directories(self._store.root)
+        for kind, exposures in self._exposures.items():
+            around += check_entries(self._store.root.directory(kind), kind, exposures)
+        for finding in around:
+            (self.result.notes if finding.is_note else self.result.findings).append(finding)
+
+    def _surroundings(self, kind: Kind) -> Iterator[Finding]:
+        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns)
+
+    # -- the ledger, without which all goes on
+
+    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+        store = self._store
+        try:
+            return store.ledger.known(kind)
+        except LedgerUnavailable as error:
+            if not error.lost:
+                return store.softly(lambda: store.ledger.known(kind)) or {}
+            if not self._ledger_lost:
+                finding = Finding(damage=Damage.LEDGER, path=store.root.ledger, evidence=str(error))
+                self.result.findings.append(finding)
+            self._ledger_lost = True
+            return {}
+
+    def _write_down(self) -> None:
+        """Records what was learnt, but does not replace a damaged ledger: that is repairing."""
+        if self._ledger_lost:
+            return
+        ledger, news = self._store.ledger, self._news
+        gone = [
+            (kind, key)
+            for kind, known in self._known.items()
+            for key, about in known.items()
+            if about.digest is not None and not self._exists(kind, key)
+        ]
+        if gone:
+            self._store.softly(lambda: ledger.discredit(gone))
+        if news:
+            self._store.softly(lambda: ledger.record(news))
+
+    def _exists(self, kind: Kind, key: str) -> bool:
+        directory: Path = self._store.root.directory(kind)
+        return any(os.path.lexists(directory / Claim(kind, key, legacy).file_name) for legacy in (False, True))
+
+
+def is_young(finding: Finding, now_ns: int, grace_ns: int) -> bool:
+    """Whether what was found was written so shortly ago that it may still be in the making."""
+    return finding.stamp is not None and 0 <= now_ns - finding.stamp.written_ns < grace_ns
