@@ -57,7 +57,8 @@ class Census:
         root: which.
         kinds: its entries.
         neighbours: what lies beside them: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries),
-            ``orphans`` (sidecars without an entry), ``temporary``, ``unknown`` and ``state`` (jcache's own).
+            ``orphans`` (sidecars without an entry), ``temporary``, ``unknown``, ``quarantine`` (damaged entries) and
+            ``state`` (jcache's own).
         total_bytes: of all kinds and neighbours; unknown directories are not entered and count nothing.
         disk_bytes: size of the file system, as far as it is used or free for the user.
         disk_free_bytes: what is free on it.
@@ -78,7 +79,7 @@ class Census:
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
-                    "jax <= 0.11.1; the next `jcache prune` makes them"
+                    "jax <= 0.11.1; `jcache verify --repair` makes them"
                 )
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
         if blocking:
@@ -130,7 +131,18 @@ def _cap(environment: Mapping[str, str]) -> int | None:
 
 def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
     found: dict[str, list[Neighbour]] = {
-        name: [] for name in ("autotune", "kernels", "legacy", "sidecars", "orphans", "temporary", "unknown", "state")
+        name: []
+        for name in (
+            "autotune",
+            "kernels",
+            "legacy",
+            "sidecars",
+            "orphans",
+            "temporary",
+            "unknown",
+            "quarantine",
+            "state",
+        )
     }
     for listing in listings:
         found["sidecars"].append(Neighbour("", Member.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
@@ -139,7 +151,10 @@ def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
             found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
     if not root.plain:
         found["unknown"] += _beside(root)
-    found["state"].append(Neighbour("", Member.OURS, *tree_size(root.state)))
+    files, size = tree_size(root.state)
+    kept, kept_size = tree_size(root.quarantine)
+    found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
+    found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
     return {name: _sum(some) for name, some in found.items()}
 
 

@@ -115,7 +115,9 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         if not _is_new(path, claim.digest_ns):
             other = f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record."
             inside = fault_of(data, claim.kind, claim.key, quick=quick)
-            fault = Fault(Damage.CHANGED, other) if inside is None else Fault(inside.damage, f"{inside.evidence} {other}")
+            fault = (
+                Fault(Damage.CHANGED, other) if inside is None else Fault(inside.damage, f"{inside.evidence} {other}")
+            )
             return _damaged(checked, path, fault, expected=claim.digest)
         checked = checked._replace(anew=True)
     elif claim.digest is not None and claim.passed:

@@ -189,6 +189,8 @@ class Store(Upkeep):
         if self.max_bytes is None:
             files.write_recency(sidecar, time.time_ns())
             os.replace(temporary, path)
+            if not os.path.lexists(sidecar):  # a bounded process has evicted another entry of this key in between
+                files.write_recency(sidecar, time.time_ns())
             return Outcome.STORED
         with self._locked(kind):
             if os.path.lexists(path):

@@ -6,8 +6,9 @@ Entries are removed under the lock, in short batches, each file before its sidec
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -29,6 +30,7 @@ T = TypeVar("T")
 Progress = Callable[[Sequence[T]], Iterable[T]]
 
 _FLUSH_EVERY: Final = 64
+_SETTLED_NS: Final = 60_000_000_000
 
 
 class Upkeep:
@@ -131,11 +133,15 @@ class Upkeep:
 
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
-    def adopt(self, kind: Kind) -> int:
+    def adopt(self, kind: Kind, *, record: bool = True) -> int:
         """Makes the sidecars that are missing, from the files' own times; returns how many.
 
         JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
         over an unbounded cache after this.
+
+        Args:
+            kind: in whose directory.
+            record: whether to read those entries, and record their digests, so that a later change of them is found.
         """
         missing = [entry for entry in self.listing(kind).entries() if not entry.sidecar]
         made: list[Entry] = []
@@ -151,7 +157,22 @@ class Upkeep:
         if missing:
             with files.refusal(f"make sidecars in {self.root.directory(kind)}"):
                 self.in_batches(kind, making())
+        if record:
+            self._record_digests(kind, made)
         return len(made)
+
+    def _record_digests(self, kind: Kind, entries: Sequence[Entry]) -> None:
+        """Records the digests of entries that have none yet, but not of one that may still be being written."""
+        from jcache.serialization import digest
+
+        known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
+        settled_ns = time.time_ns() - _SETTLED_NS
+        for entry in entries:
+            about = known.get(entry.key)
+            if entry.created_ns < settled_ns and (about is None or about.digest is None):
+                with suppress(OSError):
+                    data = files.read(self.path(entry))
+                    self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt"))
 
     def restore(self, quarantine: Quarantine, record: Record) -> None:
         """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.

@@ -50,11 +50,17 @@ def nested(depth: int) -> bytes:
     return entry(inner + text(2, b""))
 
 
-def riegeli_body(codec: int, sizes: bytes, values: bytes, count: int, decoded: int) -> bytes:
-    """An entry whose body is a Riegeli file of one chunk of records, with whatever it declares."""
+def chunk(codec: int, sizes: bytes, values: bytes, count: int, decoded: int) -> bytes:
+    """A chunk of records of a Riegeli file, with whatever it declares."""
     data = bytes([codec]) + varint(len(sizes)) + sizes + values
     header = bytes(8) + len(data).to_bytes(8, "little") + bytes(8) + b"r" + count.to_bytes(7, "little")
-    return entry(RIEGELI_START + header + decoded.to_bytes(8, "little") + data)
+    return header + decoded.to_bytes(8, "little") + data
+
+
+def riegeli(*chunks: bytes) -> bytes:
+    """An entry whose body is a Riegeli file of these chunks, with block headers where they belong."""
+    data = RIEGELI_START[24:] + b"".join(chunks)
+    return entry(b"".join(RIEGELI_START[:24] + data[i : i + 65512] for i in range(0, len(data), 65512)))
 
 
 def envelope(length: int, payload: bytes, **changes: object) -> bytes:
@@ -109,18 +115,24 @@ BOMBS: dict[str, Bomb] = {
         "more fields than",
     ),
     "snappy": (
-        lambda: riegeli_body(0x73, varint(1) + b"\x01\x00\x01", varint(31 * MIB) + varint(31 * MIB) + b"\x00a", 1,
-                             31 * MIB), "inspect", SMALL, "snappy stream",
+        lambda: riegeli(chunk(0x73, varint(1) + b"\x01\x00\x01", varint(31 * MIB) * 2 + b"\x00a", 1, 31 * MIB)),
+        "inspect", SMALL, "snappy stream",
     ),
     "snappy-beyond-the-limit": (
-        lambda: riegeli_body(0x73, b"\x01\x01\x00\x01", varint(1 << 40) + varint(1 << 40) + b"\x00a", 1, 1 << 40),
+        lambda: riegeli(chunk(0x73, b"\x01\x01\x00\x01", varint(1 << 40) * 2 + b"\x00a", 1, 1 << 40)),
         "inspect", SMALL, r"^\(\)$",
     ),
     "riegeli-sizes": (
-        lambda: riegeli_body(0x7A, varint(2000 * MIB) + zstd(ZEROS, 2000), b"\x00", 1 << 40, 0), "inspect", SMALL,
-        "sizes|declare",
+        lambda: riegeli(chunk(0x7A, varint(2000 * MIB) + zstd(ZEROS, 2000), b"\x00", 1 << 40, 0)),
+        "inspect", SMALL, "records|declare",
     ),
-    "riegeli-plain-sizes": (lambda: riegeli_body(0, bytes(60 * MIB), b"", 60 * MIB, 0), "inspect", KEPT, "more than"),
+    "riegeli-records": (
+        lambda: riegeli(*[chunk(0, bytes(MANY), b"", MANY, 0) for _ in range(8)]),
+        "inspect", KEPT, "records",
+    ),
+    "riegeli-plain-sizes": (
+        lambda: riegeli(chunk(0, bytes(60 * MIB), b"", 60 * MIB, 0)), "inspect", KEPT, "more than|records",
+    ),
     "envelope-length": (lambda: envelope(1 << 40, zstd(b"a")), "unseal", SMALL, "claim to hold more"),
     "envelope-length-within": (lambda: envelope(7 << 30, zstd(b"a")), "unseal", SMALL, "payload of 1 bytes"),
     "envelope-yields": (lambda: envelope(9, zstd(ZEROS, 2000)), "unseal", SMALL, "claim to hold more"),
@@ -154,9 +166,11 @@ def main() -> None:
     from jcache.serialization import executable_seconds, unseal
 
     reader, file, limit = sys.argv[1:]
-    read: Callable[[bytes], object] = {
-        "inspect": lambda data: inspect(data).problems, "unseal": unseal, "executable_seconds": executable_seconds,
-    }[reader]  # fmt: skip
+    readers: dict[str, Callable[[bytes], object]] = {
+        "inspect": lambda data: inspect(data).problems,
+        "unseal": unseal,
+        "executable_seconds": executable_seconds,
+    }
     data = Path(file).read_bytes()
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -164,7 +178,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     before = peak()
     try:
-        end = str(read(data))
+        end = str(readers[reader](data))
     except DamagedEntry as error:
         end = str(error)
     print(json.dumps({"end": end[:2000], "peak": peak() - before}))

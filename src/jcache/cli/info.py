@@ -15,6 +15,7 @@ _LABELS = {
     "legacy": "legacy entries (jax ≤ 0.4.30)",
     "orphans": "sidecars without an entry",
     "temporary": "temporary files",
+    "quarantine": "damaged entries in quarantine",
     "unknown": "unknown files",
 }
 _XLA = ("autotune", "kernels")  # whose label says it all

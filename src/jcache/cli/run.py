@@ -84,7 +84,7 @@ def _prepare(store: Store) -> None:
 
 def _adopt(store: Store) -> None:
     try:
-        store.adopt(Kind.EXECUTABLES)
+        store.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
     except JcacheError as error:
         output.warning(str(error))
 
