@@ -30,6 +30,7 @@ from jcache.serialization import MAX_CONTENT, digest, read_header, unpack_execut
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20
+_NO_MEMORY: Final = "There is not enough memory to open it."
 
 
 class Claim(NamedTuple):
@@ -104,7 +105,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         after = os.lstat(path)
     except FileNotFoundError:
         return Checked(claim, gone=True)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         return Checked(claim, finding=_unreadable(path, claim, error))
     stamp = stamp_of(after)
     if stamp != stamp_of(before) or len(data) != stamp.bytes:
@@ -151,10 +152,13 @@ def not_a_file(path: Path, kind: Kind, key: str, mode: int) -> Finding:
     return Finding(damage=Damage.NOT_A_FILE, path=path, evidence=evidence, kind=kind, key=key)
 
 
-def _unreadable(path: Path, claim: Claim, error: OSError) -> Finding:
-    refused = error.errno in (errno.EACCES, errno.EPERM)
-    advice = f"chmod u+r {path}" if refused else "look at the disk's own health before anything else"
-    evidence = f"It cannot be read: {error.strerror or error}."
+def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Finding:
+    if isinstance(error, MemoryError):
+        evidence, advice = _NO_MEMORY, "verify where there is more memory"
+    else:
+        evidence = f"It cannot be read: {error.strerror or error}."
+        refused = error.errno in (errno.EACCES, errno.EPERM)
+        advice = f"chmod u+r {path}" if refused else "look at the disk's own health before anything else"
     return Finding(
         damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice
     )
@@ -177,12 +181,9 @@ def fault_of(data: bytes, kind: Kind, key: str, *, quick: bool = False) -> Fault
     """
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
-    try:
-        if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, quick=quick)
-        return _envelope_fault(data, kind, key, quick=quick)
-    except MemoryError:
-        return Fault(Damage.UNREADABLE, "There is not enough memory to open it.")
+    if kind is Kind.EXECUTABLES:
+        return _executable_fault(data, key, quick=quick)
+    return _envelope_fault(data, kind, key, quick=quick)
 
 
 def _executable_fault(data: bytes, key: str, *, quick: bool) -> Fault | None:
@@ -191,8 +192,10 @@ def _executable_fault(data: bytes, key: str, *, quick: bool) -> Fault | None:
     if quick:
         return None
     try:
-        inspection = inspect(data)
+        inspection = inspect(data, hashes=True)
     except DamagedEntry as error:
+        if isinstance(error.__cause__, MemoryError):
+            return Fault(Damage.UNREADABLE, _NO_MEMORY)
         return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
     if inspection.problems and _should_be_known(inspection, data):
         return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")

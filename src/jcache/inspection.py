@@ -44,6 +44,7 @@ _IFRT_TYPES: Final = _COMMON | {
 _TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
 _USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
+_USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
@@ -75,13 +76,14 @@ class Inspection:
         return self.body_format is not None and not self.problems
 
 
-def inspect(data: bytes, *, limit: int | None = None) -> Inspection:
+def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:
     """What an entry says about itself.
 
     Args:
         data: the stored bytes.
         limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more: executables
             shrink to a quarter; what shrinks to a hundredth was made to fill a memory.
+        hashes: whether to check those of a Riegeli body, at 20 MB/s; zlib has a sum of its own, which covers them.
 
     Raises:
         DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
@@ -96,6 +98,8 @@ def inspect(data: bytes, *, limit: int | None = None) -> Inspection:
     if metadata is not None:
         _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
     _attempt(found, "body", lambda: _read_body(found, body))
+    if hashes and codec is Codec.ZSTD and found.body_format == "riegeli":
+        _attempt(found, "hashes", lambda: riegeli.check_hashes(body))
     return found
 
 
@@ -121,14 +125,25 @@ def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
 
 def _read_metadata(found: Inspection, metadata: Message) -> None:
     found.module_name = metadata.text(7)
-    shapes = [_ifrt_shape(spec) for spec in metadata.messages(5)]
+    shapes = [_ifrt_shape(spec, metadata) for spec in metadata.slices(5)]
     found.output_shapes = _all_known(shapes)
     version = metadata.message(9, 3, 2, 2)
     if version is not None:
         _read_abi(found, version)
 
 
-def _ifrt_shape(spec: Message) -> str | None:
+def _ifrt_shape(data: memoryview, metadata: Message) -> str | None:
+    if len(data) <= _USUAL_SPEC:
+        return _usual_shape(bytes(data))
+    return _spec_shape(Message(data, parent=metadata))
+
+
+@lru_cache(maxsize=256)  # the hundreds of outputs of a training step have a few shapes among them
+def _usual_shape(data: bytes) -> str | None:
+    return _spec_shape(Message(data))
+
+
+def _spec_shape(spec: Message) -> str | None:
     shape = spec.message(6) or spec.message(1)  # the global shape, else that of one shard
     dtype = spec.message(2)
     kind = None if dtype is None else dtype.varint(1)

@@ -96,44 +96,54 @@ class Message:
         self._split()
         self._last = dict(zip(self._tags, self._values, strict=True))
 
-    def _split(self) -> None:
+    def _split(self) -> None:  # noqa: C901  one loop, for speed
         """Find every field; nothing here needs 4- and 8-byte values, they are checked and skipped.
 
-        Varints of one byte, as most are, are read right here, which halves the time of `inspect`.
+        Varints of one or two bytes, as most are, are read right here, and what reaches past the end is seen when the
+        end is: half of the time of `inspect` is spent in this loop.
         """
-        data, tags, values = self._data, self._tags, self._values
-        position, end, allowed = 0, len(data), self._allowance[0]
-        while position < end and allowed:
-            allowed -= 1
-            start = position
-            tag = data[position]
-            position += 1
-            if tag > 0x7F:
-                second = data[position] if position < end else 0x80
-                tag, position = (tag & 0x7F | second << 7, position + 1) if second < 0x80 else read_varint(data, start)
-            kind = tag & 7
-            if not 8 <= tag <= _MAX_TAG:
-                msg = f"field number {tag >> 3} at byte {start}"
-                raise DamagedEntry(msg)
-            if kind in (VARINT, BYTES):
+        data, add_tag, add_value = self._data, self._tags.append, self._values.append
+        position, end, tag, count = 0, len(data), 0, 0
+        try:
+            for count in range(self._allowance[0]):  # noqa: B007
+                if position >= end:
+                    break
                 start = position
-                value = data[position] if position < end else 0x80
+                tag = data[position]
+                position += 1
+                if tag > 0x7F:
+                    tag, position = read_varint(data, start)
+                if not 8 <= tag <= _MAX_TAG:
+                    msg = f"field number {tag >> 3} at byte {start}"
+                    raise DamagedEntry(msg)
+                kind = tag & 7
+                if kind not in (VARINT, BYTES):
+                    position += _fixed_size(kind, position)
+                    continue
+                start = position
+                value = data[position]
                 position += 1
                 if value > 0x7F:
-                    value, position = read_varint(data, start)
-                tags.append(tag)
-                values.append(start if kind else value)
+                    second = data[position]
+                    if second < 0x80:
+                        value, position = value & 0x7F | second << 7, position + 1
+                    else:
+                        value, position = read_varint(data, start)
+                add_tag(tag)
                 if kind:
+                    add_value(start)
                     position += value
-            else:
-                position += _fixed_size(kind, start)
-            if position > end:
-                msg = f"field {tag >> 3} reaches {position - end} bytes past the end of its message"
-                raise DamagedEntry(msg)
+                else:
+                    add_value(value)
+        except IndexError:
+            position = end + 1
+        if position > end:
+            msg = f"field {tag >> 3} reaches past the end of its message"
+            raise DamagedEntry(msg)
         if position < end:
             msg = "more fields than a message may have"
             raise DamagedEntry(msg)
-        self._allowance[0] = allowed
+        self._allowance[0] -= count
 
     def varint(self, number: int) -> int | None:
         """The number in a field, None when there is none."""

@@ -126,7 +126,7 @@ class _Repairer:
             return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, time.time_ns()))
         beside = finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")
         if finding.damage is Damage.ORPHANED_SIDECAR and os.path.lexists(beside):
-            raise LeftAlone("its entry has come meanwhile")
+            raise LeftAlone("whose entry has come meanwhile")
         remove_tree(finding.path)
         return Repaired(finding, Outcome.REMOVED)
 
@@ -134,11 +134,10 @@ class _Repairer:
         """Raises LeftAlone unless the file is the one that was looked at, and old enough."""
         status = os.lstat(finding.path)
         if finding.stamp is not None and stamp_of(status) != finding.stamp:
-            raise LeftAlone("it has changed meanwhile")
+            raise LeftAlone("changed since it was looked at")
         age = time.time_ns() - status.st_mtime_ns
         if 0 <= age < self.grace_ns:
-            grace = format_age(self.grace_ns)
-            raise LeftAlone(f"written {format_age(age)} ago, it may still be in the making: again after {grace}")
+            raise LeftAlone(f"written less than {format_age(self.grace_ns)} ago, perhaps not finished: try again then")
 
     def _make_sidecar(self, finding: Finding) -> None:
         now = time.time_ns()

@@ -29,6 +29,7 @@ from jcache.highwayhash import highwayhash64
 from jcache.protowire import Message, read_varint, read_varints
 
 SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
+_MAX_RECORDS: Final = 100_000  # real files have three
 _BLOCK: Final = 1 << 16
 _BLOCK_HEADER: Final = 24
 _USABLE: Final = _BLOCK - _BLOCK_HEADER
@@ -107,6 +108,9 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
     records: list[memoryview] = []
     for chunk in _chunks(data):
         if chunk.kind == "r":
+            if len(records) + chunk.count > _MAX_RECORDS:
+                msg = f"more than {_MAX_RECORDS} records"
+                raise DamagedEntry(msg)
             limit -= chunk.decoded
             more = _simple_records(chunk.body, chunk.count, chunk.decoded) if limit >= 0 else None
             if more is None:

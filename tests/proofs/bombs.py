@@ -42,6 +42,14 @@ def module(*fields: bytes) -> bytes:
     return entry(text(1, text(1, text(1, name + b"".join(fields))) + number(5, 2)) + text(2, b""))
 
 
+def outputs(count: int) -> bytes:
+    """An entry whose metadata announce so many outputs, each of a thousand thousand dimensions and no two alike."""
+    dimensions = [varint(index) + b"\x01" * (MANY - 1000) for index in range(count)]
+    specs = (text(5, text(6, text(1, packed)) + text(2, number(1, 11))) for packed in dimensions)
+    metadata = text(2, b"pjrt_ifrt") + b"".join(specs)
+    return entry(varint(len(metadata)) + metadata + text(1, b"") + text(2, b""))
+
+
 def nested(depth: int) -> bytes:
     """A message in a message, and so on, each with as many fields as allowed beside it."""
     inner = b""
@@ -85,8 +93,10 @@ def window() -> bytes:
 
 
 MIB, ZEROS = 1 << 20, bytes(1 << 20)
-SMALL, KEPT = 64, 256 + 64  # MiB: of what is refused; of what may be kept, and then turns out to be no executable
-HEADER = 160
+SMALL = 64  # MiB, for what is refused by its container
+KEPT = 256 + 64  # for what may be kept, and then turns out to be no executable
+FIELDS = 192  # for a million fields
+HEADER = 160  # for a header of 4 MiB
 
 # How it is made, what reads it, how many MiB that may take, and what it must end in
 Bomb = tuple[Callable[[], bytes], str, int, str]
@@ -102,18 +112,19 @@ BOMBS: dict[str, Bomb] = {
     "zlib": (lambda: zlib_stream(ZEROS, 2000), "inspect", 128, "claim to hold more"),
     "zlib-kept": (lambda: zlib_stream(ZEROS, 255), "inspect", KEPT, "body: field number 0"),
     "seconds": (lambda: zstd(ZEROS, 2000, declared=False), "executable_seconds", SMALL, "^0$"),
-    "fields": (lambda: entry(number(1, 1) * (8 * MIB)), "inspect", KEPT, "more fields than"),
+    "fields": (lambda: entry(number(1, 1) * (8 * MIB)), "inspect", FIELDS, "more fields than"),
     "fields-of-all-numbers": (
-        lambda: entry(b"".join(number(n, 0) for n in range(1, MANY))), "inspect", KEPT, "no Executable",
+        lambda: entry(b"".join(number(n, 0) for n in range(1, MANY))), "inspect", FIELDS, "no Executable",
     ),
-    "fields-nested": (lambda: nested(4), "inspect", KEPT, "more fields than"),
-    "frames": (lambda: module(text(17, text(4, b"") * MANY)), "inspect", KEPT, r"^\(\)$"),
-    "dimensions": (lambda: module(text(4, text(2, number(2, 11) + text(3, b"\x01" * (200 * MIB))))), "inspect", 448,
+    "fields-nested": (lambda: nested(4), "inspect", FIELDS, "more fields than"),
+    "frames": (lambda: module(text(17, text(4, b"") * MANY)), "inspect", FIELDS, r"^\(\)$"),
+    "dimensions": (lambda: module(text(4, text(2, number(2, 11) + text(3, b"\x01" * (200 * MIB))))), "inspect", KEPT,
                    "more than"),
     "shapes": (
-        lambda: module(text(4, text(2, number(2, 13) + text(4, number(3, 1) * MANY) * 100))), "inspect", 448,
+        lambda: module(text(4, text(2, number(2, 13) + text(4, number(3, 1) * MANY) * 100))), "inspect", KEPT,
         "more fields than",
     ),
+    "outputs": (lambda: outputs(200), "inspect", KEPT, "metadata: more than"),
     "snappy": (
         lambda: riegeli(chunk(0x73, varint(1) + b"\x01\x00\x01", varint(31 * MIB) * 2 + b"\x00a", 1, 31 * MIB)),
         "inspect", SMALL, "snappy stream",

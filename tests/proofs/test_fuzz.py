@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcache.errors import DamagedEntry
+from jcache.errors import DamagedEntry, InvalidValue
+from jcache.filters import parse_filter
+from jcache.inspection import inspect
 from jcache.protowire import Message, read_varints
 from jcache.serialization import Codec, pack_executable, seal, unpack_executable
+from jcache.units import parse_age, parse_size
 from tests.jax_entries import H200, JaxEntries, number, text, varint
 from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 from tests.proofs.bombs import BOMBS
@@ -188,7 +192,7 @@ def test_the_fuzzer_finds_nothing(
         (corpus / str(index)).write_bytes(seed)
     options = {
         "max_total_time": FULL_SECONDS if full else SHORT_SECONDS, "seed": chance.randrange(1, 1 << 31),
-        "rss_limit_mb": FUZZER_MEMORY, "max_len": 64 if target == "texts" else 1 << 16, "timeout": 30,
+        "rss_limit_mb": FUZZER_MEMORY, "max_len": 128 if target == "texts" else 1 << 16, "timeout": 30,
         "print_final_stats": 1, "verbosity": 1, "artifact_prefix": f"{tmp_path}/",
     }  # fmt: skip
     command = [sys.executable, "-m", "tests.proofs.fuzz_target", target, str(corpus)]
@@ -208,7 +212,10 @@ def test_the_fuzzer_finds_nothing(
     assert result.returncode == 0, "\n".join(told[-60:])
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize(
+    "name",
+    BOMBS,
+)
 def test_bombs_are_refused(name: str, tmp_path: Path) -> None:
     """What would fill the memory is refused by what it declares and by what it yields, in the memory that is stated."""
     make, reader, limit, expected = BOMBS[name]
@@ -227,3 +234,29 @@ def test_bombs_are_refused(name: str, tmp_path: Path) -> None:
     print(f"{name}: {path.stat().st_size} bytes, {outcome['peak'] >> 20} of {limit} MiB: {outcome['end'][:90]}")
     assert re.search(expected, outcome["end"])
     assert outcome["peak"] <= limit << 20
+
+
+def test_a_program_of_many_outputs_is_no_bomb() -> None:
+    """Twenty thousand outputs, and as many places in the source, are within what is allowed."""
+    spec = text(5, text(6, text(1, varint(4) + varint(5))) + text(2, number(1, 11)))
+    places = (
+        text(3, number(1, 1) + number(2, 1) + number(3, 7)) * 20_000 + text(4, number(1, 1) + number(2, 1)) * 20_000
+    )
+    index = text(17, text(1, b"a.py") + text(2, b"f") + places)
+    metadata = text(2, b"pjrt_ifrt") + spec * 20_000
+    body = text(1, text(1, text(1, text(1, b"jit_f") + index)) + number(5, 2)) + text(2, b"")
+    found = inspect(compressed(bytes(4) + varint(len(metadata)) + metadata + body, 0))
+    assert found.grammar_ok
+    assert found.output_shapes == ("f32[4,5]",) * 20_000
+    assert found.source_line == 7
+
+
+def test_blanks_cost_no_time() -> None:
+    """A hundred thousand blanks in a size, age or filter are refused at once; backtracking took half a minute."""
+    blanks = " " * 100_000
+    begin = time.process_time()
+    for parse in (parse_size, parse_age, parse_filter):
+        for words in (f"1{blanks}!", f"size=1{blanks}!", f"size>1{blanks}1", f"size{blanks}!"):
+            with pytest.raises(InvalidValue):
+                parse(words)
+    assert time.process_time() - begin < 2

@@ -82,7 +82,7 @@ def render(
     """A table of the findings, a summary and the next command."""
     findings = verification.findings
     if not quiet:
-        _table(findings, repaired, verbose=verbose)
+        _table(store, findings, repaired, verbose=verbose)
     output.data(_summary(verification))
     if quiet:
         return
@@ -92,7 +92,7 @@ def render(
         output.data(line)
 
 
-def _table(findings: list[Finding], repaired: list[Repaired] | None, *, verbose: bool) -> None:
+def _table(store: Store, findings: list[Finding], repaired: list[Repaired] | None, *, verbose: bool) -> None:
     if not findings:
         return
     outcomes = {id(one.finding): one for one in repaired or ()}
@@ -100,14 +100,21 @@ def _table(findings: list[Finding], repaired: list[Repaired] | None, *, verbose:
     rows = []
     for finding in shown:
         one = outcomes.get(id(finding))
-        where = str(finding.path) if finding.key is None else finding.key if verbose else short_key(finding.key)
+        where = _where(store, finding, verbose=verbose)
         done = finding.remedy if one is None else one.outcome
         rows.append((finding.damage.replace("_", " "), where, finding.evidence, done))
     heading = "remedy" if repaired is None else "done"
-    columns = [("damage", "left"), ("where", "left"), ("evidence", "fold"), (heading, "left")]
+    columns = [("damage", "left"), ("where", "left"), ("evidence", "wrap"), (heading, "left")]
     output.rich(output.table(columns, rows))
     if len(shown) < len(findings):
         output.data(f"… and {len(findings) - len(shown):,} more: -v shows all")
+
+
+def _where(store: Store, finding: Finding, *, verbose: bool) -> str:
+    if finding.key is not None:
+        return finding.key if verbose else short_key(finding.key)
+    beneath = finding.path.is_relative_to(store.root.path) and finding.path != store.root.path
+    return str(finding.path.relative_to(store.root.path) if beneath else finding.path)
 
 
 def _summary(verification: Verification) -> str:
@@ -152,11 +159,8 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
             lines.append("Next: `jcache verify --repair` moves what is damaged to quarantine and mends the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
-        lines += [
-            f"Left {one.finding.path.name}: {one.reason}"
-            for one in repaired
-            if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND
-        ]
+        left = [one for one in repaired if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND]
+        lines += [f"Left alone: {number:,} {reason}" for reason, number in Counter(one.reason for one in left).items()]
         lines += [f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is Outcome.FAILED]
         lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
         if any(one.outcome is Outcome.QUARANTINED for one in repaired):
@@ -164,8 +168,8 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
         if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
             lines.append("The damaged ledger was set aside, and with it what was pinned: pin again what must stay")
     if verification.checked < verification.entries and not verification.being_written:
-        left = verification.entries - verification.checked
-        lines.append(f"Not checked: {left:,} entries; the same command again begins with those verified longest ago")
+        rest = verification.entries - verification.checked
+        lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
     if verification.notes:
         lines.append("Legacy entries: `jcache prune --legacy` removes them")
     return lines

@@ -140,7 +140,9 @@ def _with_bar(items: Sequence[T], done: int, doing: str) -> Iterator[T]:
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True) -> Any:  # noqa: ANN401
-    """A plain table; a column is its heading and ``left``, ``right`` or ``fold`` (the one that may be shortened)."""
+    """A plain table; a column is its heading and ``left``, ``right``, ``fold`` (may be shortened) or ``wrap``
+    (may take several lines).
+    """
     from rich.box import Box
     from rich.cells import cell_len
     from rich.table import Table
@@ -158,9 +160,9 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
         result.add_column(
             heading,
             justify="right" if how == "right" else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            width=max(_NARROWEST, min(widths[i], widths[i] + spare)) if how == "fold" else widths[i],
+            no_wrap=how != "wrap",
+            overflow="fold" if how == "wrap" else "ellipsis",
+            width=max(_NARROWEST, min(widths[i], widths[i] + spare)) if how in ("fold", "wrap") else widths[i],
         )
     for row in texts:
         result.add_row(*row)

@@ -101,7 +101,7 @@ def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbo
     else:
         now = time.time_ns()
         columns = [("id", "left"), ("key", "left"), ("bytes", "right"), ("since", "right"), ("damage", "left")]
-        columns.append(("evidence", "fold"))
+        columns += [("evidence", "wrap")] if verbose else []
         rows = [
             (
                 record.id,
@@ -109,7 +109,7 @@ def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbo
                 format_size(record.bytes),
                 format_age(now - record.quarantined_ns),
                 record.damage.replace("_", " "),
-                record.evidence,
+                *([record.evidence] if verbose else []),
             )
             for record in records
         ]
