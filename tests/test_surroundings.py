@@ -80,7 +80,7 @@ def test_a_sidecar_of_the_very_time_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["directory", "link"])
 def test_a_sidecar_that_is_no_file(tmp_path: Path, beyond: Path, what: str) -> None:
     """A directory or link in a sidecar's place is a finding, and not followed."""
-    add(tmp_path, key(1), 10)
+    add(tmp_path, key(1), 10, written_ns=NOW)
     path = tmp_path / f"{key(1)}-atime"
     path.mkdir() if what == "directory" else path.symlink_to(beyond / "precious")
     assert damages(tmp_path) == {path.name: Damage.NOT_A_FILE}

@@ -26,7 +26,7 @@ from jcache.exposure import Exposure
 from jcache.findings import Damage, Finding, Stamp
 from jcache.inspection import Inspection, inspect
 from jcache.layout import ENTRY_SUFFIX, Kind, name_of
-from jcache.serialization import MAX_CONTENT, digest, read_header, unpack_executable, unseal
+from jcache.serialization import MAX_CONTENT, check_seal, digest, sealed_length, unpack_executable, unseal
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20
@@ -115,7 +115,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     if claim.digest is not None and claim.digest != found:
         if not _is_new(path, claim.digest_ns):
             other = f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record."
-            inside = fault_of(data, claim.kind, claim.key, quick=quick)
+            inside = fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
             fault = (
                 Fault(Damage.CHANGED, other) if inside is None else Fault(inside.damage, f"{inside.evidence} {other}")
             )
@@ -123,7 +123,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         checked = checked._replace(anew=True)
     elif claim.digest is not None and claim.passed:
         return checked._replace(passed=True)
-    fault_ = fault_of(data, claim.kind, claim.key, quick=quick)
+    fault_ = fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
     return checked._replace(passed=not quick) if fault_ is None else _damaged(checked, path, fault_)
 
 
@@ -170,23 +170,24 @@ def _is_new(path: Path, digest_ns: int) -> bool:
     return born is not None and directory_born is not None and directory_born <= digest_ns < born
 
 
-def fault_of(data: bytes, kind: Kind, key: str, *, quick: bool = False) -> Fault | None:
+def fault_of(data: bytes, kind: Kind, key: str, *, legacy: bool = False, quick: bool = False) -> Fault | None:
     """What is wrong with the bytes of an entry by themselves, None if nothing is.
 
     Args:
         data: the stored bytes.
         kind: what they should hold.
         key: under which key.
+        legacy: whether some jax <= 0.4.30 wrote it, whose grammar may have been another one.
         quick: whether to do without decompressing them.
     """
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
     if kind is Kind.EXECUTABLES:
-        return _executable_fault(data, key, quick=quick)
+        return _executable_fault(data, key, legacy=legacy, quick=quick)
     return _envelope_fault(data, kind, key, quick=quick)
 
 
-def _executable_fault(data: bytes, key: str, *, quick: bool) -> Fault | None:
+def _executable_fault(data: bytes, key: str, *, legacy: bool, quick: bool) -> Fault | None:
     if codec_of(data) is None:
         return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
     if quick:
@@ -197,6 +198,8 @@ def _executable_fault(data: bytes, key: str, *, quick: bool) -> Fault | None:
         if isinstance(error.__cause__, MemoryError):
             return Fault(Damage.UNREADABLE, _NO_MEMORY)
         return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
+    if legacy:
+        return None
     if inspection.problems and _should_be_known(inspection, data):
         return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
     return _name_fault(inspection, key)
@@ -211,9 +214,10 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
 
 def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault | None:
     try:
-        header = read_header(data) if quick else unseal(data).header
+        header = check_seal(data) if quick else unseal(data).header
     except DamagedEntry as error:
-        return Fault(Damage.SEAL, str(error))
+        length = sealed_length(data)
+        return Fault(Damage.SEAL if length is None or length <= len(data) else Damage.TORN, str(error))
     if (header.kind, header.key) != (kind, key):
         return Fault(Damage.NAME, f"It was sealed as {header.kind} {header.key}.")
     return None

@@ -34,8 +34,8 @@ from jcache.compression import Codec, codec_of, compress, decompress_zlib, decom
 from jcache.errors import DamagedEntry, InvalidValue
 
 __all__ = [
-    "Codec", "Envelope", "EnvelopeHeader", "Executable", "codec_of", "digest", "executable_seconds",
-    "may_be_executable", "pack_executable", "read_header", "seal", "unpack_executable", "unseal",
+    "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "digest", "executable_seconds",
+    "may_be_executable", "pack_executable", "read_header", "seal", "sealed_length", "unpack_executable", "unseal",
 ]  # fmt: skip
 
 HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
@@ -192,6 +192,28 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
     Raises:
         DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
     """
+    header, stored = _sealed(data)
+    if header.payload_length > limit:
+        raise too_large(len(stored), limit)
+    zstd = header.payload_codec is Codec.ZSTD
+    payload = decompress_zstd(stored, limit=header.payload_length) if zstd else bytes(stored)
+    if len(payload) != header.payload_length:
+        msg = f"An envelope with a payload of {len(payload)} bytes where {header.payload_length} were sealed."
+        raise DamagedEntry(msg)
+    return Envelope(header, payload)
+
+
+def check_seal(data: bytes) -> EnvelopeHeader:
+    """What a trace or graph says about itself, every stored bit of it verified and nothing decompressed.
+
+    Raises:
+        DamagedEntry: the bytes are not an envelope, or were changed.
+    """
+    return _sealed(data)[0]
+
+
+def _sealed(data: bytes) -> tuple[EnvelopeHeader, memoryview]:
+    """The header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
         msg = f"An envelope with {len(data) - start} bytes of payload where {stored_length} were written."
@@ -200,14 +222,7 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
     if digest(stored) != header.payload_sha256:
         msg = "An envelope whose payload is not the one it was sealed with."
         raise DamagedEntry(msg)
-    if header.payload_length > limit:
-        raise too_large(stored_length, limit)
-    zstd = header.payload_codec is Codec.ZSTD
-    payload = decompress_zstd(stored, limit=header.payload_length) if zstd else bytes(stored)
-    if len(payload) != header.payload_length:
-        msg = f"An envelope with a payload of {len(payload)} bytes where {header.payload_length} were sealed."
-        raise DamagedEntry(msg)
-    return Envelope(header, payload)
+    return header, stored
 
 
 def read_header(head: bytes) -> EnvelopeHeader:
@@ -217,6 +232,14 @@ def read_header(head: bytes) -> EnvelopeHeader:
         DamagedEntry: the bytes do not start with a whole, unchanged header.
     """
     return _open_header(head)[0]
+
+
+def sealed_length(head: bytes) -> int | None:
+    """How long an envelope says that it is, None if it does not begin like one."""
+    if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
+        return None
+    header_length, stored_length = struct.unpack_from(">IQ", head, 12)
+    return int(_HEADER_START + header_length + stored_length)
 
 
 def _open_header(data: bytes) -> tuple[EnvelopeHeader, int, int]:
