@@ -2,10 +2,13 @@
 
 import errno
 import os
+import shutil
 import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -198,3 +201,58 @@ def test_looking_changes_nothing(beyond: Path) -> None:
     files.read(beyond / "precious")
     files.tree_size(beyond)
     assert tree(beyond) == before
+
+
+@pytest.fixture
+def tells_births(tmp_path: Path) -> None:
+    """Skips the test where the file system does not tell when files were made."""
+    if files.born_ns(tmp_path) is None:
+        pytest.skip("this file system does not tell when files were made")
+
+
+@pytest.mark.usefixtures("tells_births")
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "directory"])
+def test_birth_is_when_a_file_was_made(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """To a tick of the kernel's clock, and whatever is done to the file's times or bytes after that."""
+    path = tmp_path / "größe"
+    before = time.time_ns()
+    make(path)
+    born = files.born_ns(path)
+    assert born is not None and before - 50_000_000 < born <= time.time_ns()
+    os.utime(path, ns=(5, 5))
+    path.chmod(0o700)
+    if path.is_file():
+        path.write_bytes(b"other bytes")
+    moved = path.rename(tmp_path / "moved")
+    assert files.born_ns(moved) == born
+
+
+@pytest.mark.usefixtures("tells_births")
+def test_a_new_file_is_born_anew(tmp_path: Path) -> None:
+    """A copy, and a file written again after removal, are younger than the file before them, whatever its times."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x")
+    born = [files.born_ns(path)]
+    for _ in range(2):
+        time.sleep(0.02)
+        copy = shutil.copy2(path, tmp_path / "copy")
+        path.unlink()
+        os.rename(copy, path)
+        born.append(files.born_ns(path))
+    assert None not in born and born == sorted(set(born), key=lambda ns: ns or 0)
+
+
+@pytest.mark.usefixtures("tells_births")
+def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
+    """It is not followed."""
+    time.sleep(0.02)
+    (tmp_path / "link").symlink_to(beyond)
+    linked, target = files.born_ns(tmp_path / "link"), files.born_ns(beyond)
+    assert linked is not None and target is not None and linked > target
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere lstat tells it, and raises")
+def test_what_is_not_there_was_not_born(tmp_path: Path) -> None:
+    """Neither is what the system does not tell of."""
+    assert files.born_ns(tmp_path / "none") is None
+    assert files.born_ns(Path("/proc/self/status")) is None

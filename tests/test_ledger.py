@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from array import array
 from pathlib import Path
 
@@ -37,7 +38,50 @@ def test_what_is_not_said_stays_known(ledger: Ledger) -> None:
     ledger.record([Known(Kind.GRAPHS, key(1), seconds=2.0, pinned_ns=5, hits=1)])
     ledger.record([Known(Kind.GRAPHS, key(1))])
     expected = Known(Kind.GRAPHS, key(1), digest="a" * 64, seconds=2.0, pinned_ns=5, hits=3)
-    assert ledger.known(Kind.GRAPHS) == {key(1): expected}
+    found = ledger.known(Kind.GRAPHS)
+    assert {k: known._replace(digest_ns=None) for k, known in found.items()} == {key(1): expected}
+
+
+def test_a_digest_has_its_time(ledger: Ledger) -> None:
+    """The one that is said, else the moment of recording; a record without a digest leaves it."""
+    before = time.time_ns()
+    ledger.record([Known(Kind.TRACES, key(1), digest="a" * 64), Known(Kind.TRACES, key(2), "a" * 64, digest_ns=NOW)])
+    ledger.record([Known(Kind.TRACES, key(i), verified_ns=9, hits=1) for i in (1, 2, 3)])
+    known = ledger.known(Kind.TRACES)
+    assert before <= (known[key(1)].digest_ns or 0) <= time.time_ns()
+    assert known[key(2)].digest_ns == NOW and known[key(3)].digest_ns is None
+    ledger.record([Known(Kind.TRACES, key(2), "a" * 64, digest_ns=NOW + 1)])
+    assert ledger.known(Kind.TRACES)[key(2)].digest_ns == NOW + 1
+
+
+@pytest.mark.parametrize(
+    ("digest", "checks", "kept"),
+    [("a" * 64, None, 3), ("a" * 64, 4, 4), (None, None, 3), (None, 4, 4), ("b" * 64, None, None), ("b" * 64, 4, 4)],
+)
+def test_other_bytes_have_passed_no_checks(
+    ledger: Ledger, digest: str | None, checks: int | None, kept: int | None
+) -> None:
+    """What bytes have passed is forgotten with their digest, and only with it."""
+    ledger.record([Known(Kind.TRACES, key(1), "a" * 64, 10, checks=3)])
+    ledger.record([Known(Kind.TRACES, key(1), digest, checks=checks)])
+    assert ledger.known(Kind.TRACES)[key(1)].checks == kept
+
+
+def test_discrediting(ledger: Ledger) -> None:
+    """What is known of the bytes goes; pins, hits, seconds and when it was verified belong to the key and stay."""
+    about = Known(Kind.TRACES, key(1), "d" * 64, 10, 1.5, "put", "run-1", "0.10.2", NOW, NOW, 1, 3, NOW)
+    ledger.record([about, about._replace(key=key(2)), about._replace(kind=Kind.GRAPHS)])
+    ledger.discredit([(Kind.TRACES, key(1)), (Kind.TRACES, key(3))])
+    less = about._replace(digest=None, bytes=None, digest_ns=None, checks=None)
+    assert ledger.known(Kind.TRACES) == {key(1): less, key(2): about._replace(key=key(2))}
+    assert ledger.known(Kind.GRAPHS) == {key(1): about._replace(kind=Kind.GRAPHS)}
+    assert (Kind.TRACES, key(1)) in ledger.pins()
+
+
+def test_discrediting_makes_no_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    """Where nothing is known there is nothing to forget."""
+    ledger.discredit([(Kind.TRACES, key(1))])
+    assert os.listdir(tmp_path) == []
 
 
 def test_pins(ledger: Ledger) -> None:

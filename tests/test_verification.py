@@ -19,7 +19,7 @@ from jcache.serialization import digest, seal
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.verification import Request, Verification
-from tests.entries import DAY, SECOND, add, executable, key, process, tree
+from tests.entries import DAY, add, executable, key, process, tree
 
 EXECUTABLES = Kind.EXECUTABLES
 OLD = time.time_ns() - DAY
@@ -332,7 +332,7 @@ def test_what_passes_by_itself_is_no_finding(plain: Root, monkeypatch: pytest.Mo
 
     def finish() -> None:
         for i in range(3):
-            (plain.path / f"{key(i)}-atime").write_bytes((OLD // SECOND).to_bytes(8, "little"))
+            (plain.path / f"{key(i)}-atime").write_bytes(OLD.to_bytes(8, "little"))
 
     timer = threading.Timer(0.1, finish)
     timer.start()

@@ -69,6 +69,7 @@ class Checked(NamedTuple):
         passed: whether these bytes have passed all checks.
         anew: whether the file is another one than the digest on record was taken of.
         exposure: who can change the file.
+        taken_ns: as of when the digest holds, by the clock that tells when files are born.
     """
 
     claim: Claim
@@ -80,6 +81,7 @@ class Checked(NamedTuple):
     passed: bool = False
     anew: bool = False
     exposure: Exposure | None = None
+    taken_ns: int | None = None
 
 
 class Fault(NamedTuple):
@@ -111,7 +113,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     if stamp != stamp_of(before) or len(data) != stamp.bytes:
         return Checked(claim, stamp, being_written=True)
     found = digest(data)
-    checked = Checked(claim, stamp, found, exposure=Exposure.of(after))
+    checked = Checked(claim, stamp, found, exposure=Exposure.of(after), taken_ns=after.st_ctime_ns)
     if claim.digest is not None and claim.digest != found:
         if not _is_new(path, claim.digest_ns):
             other = f"SHA-256 {found[:16]}… is not {claim.digest[:16]}… as on record."

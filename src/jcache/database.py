@@ -15,11 +15,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from jcache.errors import LedgerUnavailable
+from jcache.layout import TEMPORARY_PREFIX
 
 Error = sqlite3.Error
 _IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a later schema from damage
@@ -68,6 +69,8 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
         schema: the statements that make the tables, separated by ``;``.
     """
     _make_directory(path.parent)
+    if not os.path.lexists(path):
+        _make_aside(path, version, schema)
     database = _open(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
@@ -80,6 +83,23 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
             _remove_empty(path)
         raise
     return database
+
+
+def _make_aside(path: Path, version: int, schema: str) -> None:
+    """Makes a ledger under another name and links it: what a killed process left would look like one that was lost.
+
+    Where there are no hard links, or no room, it is made in its place later, with all that can go wrong there.
+    """
+    aside = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+    try:
+        with closing(_open(aside, "rwc", 0)) as database:
+            database.execute("PRAGMA journal_mode = OFF")  # nobody else sees it yet
+            _create(database, version, schema)
+        os.link(aside, path)
+    except (OSError, sqlite3.Error):
+        pass
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _remove_empty(path: Path) -> None:

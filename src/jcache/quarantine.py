@@ -22,7 +22,7 @@ from typing import Final
 from jcache import files
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import SIDECAR_SUFFIX, Kind, Root, parse_kind
+from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
 from jcache.removal import remove_tree
 
 _SCHEMA_VERSION: Final = 1
@@ -160,12 +160,12 @@ class Quarantine:
         return size
 
     def sweep(self, before_ns: int) -> int:
-        """Removes what crashes left: records and temporary files without an entry, older than a time."""
+        """Removes what crashes left: records without an entry, temporary files, older than a time."""
+        without = [path for path in self._paths("") if not os.path.lexists(path.with_suffix(_ENTRY))]
         removed = 0
-        for path in self._paths(""):
-            beside = path.with_suffix(_ENTRY)
+        for path in (*without, *self._root.state.glob(f"{TEMPORARY_PREFIX}*")):
             with suppress(OSError):
-                if not os.path.lexists(beside) and os.lstat(path).st_mtime_ns < before_ns:
+                if os.lstat(path).st_mtime_ns < before_ns:
                     removed += files.remove(path) is not None
         return removed
 

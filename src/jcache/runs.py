@@ -231,13 +231,22 @@ def _file(directory: Path, key: str) -> Path | None:
 
 def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
     path = _file(root.directory(Kind.EXECUTABLES), key)
+    known = Known(Kind.EXECUTABLES, key, seconds=seconds)
     try:
+        taken_ns = os.stat(path).st_ctime_ns if path else None
         data = files.read(path) if path else b""
     except OSError:
-        data = b""
+        return known
     if not data:  # evicted by the run itself, perhaps
-        return Known(Kind.EXECUTABLES, key, seconds=seconds)
-    return Known(Kind.EXECUTABLES, key, digest(data), len(data), seconds, "run", report.id, report.jaxlib_version)
+        return known
+    return known._replace(
+        digest=digest(data),
+        bytes=len(data),
+        origin="run",
+        run=report.id,
+        jaxlib=report.jaxlib_version,
+        digest_ns=taken_ns,
+    )
 
 
 def summary(report: RunReport) -> str:

@@ -158,6 +158,7 @@ class Store(Upkeep):
                 return Outcome.PRESENT
             directory.mkdir(parents=True, exist_ok=True)
             temporary = self._stage(kind, directory, data)
+            taken_ns = os.stat(temporary).st_ctime_ns  # by the clock that tells when files are born
             try:
                 outcome = self._publish(kind, temporary, path, len(data))
             finally:
@@ -165,7 +166,7 @@ class Store(Upkeep):
         if outcome is Outcome.STORED:
             from jcache.serialization import digest
 
-            self._learn(Known(kind, key, digest(data), len(data), seconds, origin))
+            self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
         return outcome
 
     def _stage(self, kind: Kind, directory: Path, data: bytes) -> Path:

@@ -171,8 +171,9 @@ class Upkeep:
             about = known.get(entry.key)
             if entry.created_ns < settled_ns and (about is None or about.digest is None):
                 with suppress(OSError):
+                    taken_ns = os.stat(self.path(entry)).st_ctime_ns
                     data = files.read(self.path(entry))
-                    self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt"))
+                    self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
 
     def restore(self, quarantine: Quarantine, record: Record) -> None:
         """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.
@@ -181,10 +182,13 @@ class Upkeep:
             JcacheError: there is an entry of that key again.
             OSError: it cannot be moved.
         """
+        self.softly(lambda: self.ledger.discredit([(record.kind, record.key)]))  # before: we may be killed in between
         with self._locked(record.kind):
-            quarantine.restore(record)
+            taken_ns = os.stat(quarantine.restore(record)).st_ctime_ns
         if record.digest is not None:
-            self._learn(Known(record.kind, record.key, record.digest, record.bytes, origin="restored"))
+            self._learn(
+                Known(record.kind, record.key, record.digest, record.bytes, origin="restored", digest_ns=taken_ns)
+            )
 
     def remove_xla(self) -> int:
         """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""

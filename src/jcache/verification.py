@@ -223,7 +223,9 @@ class _Verifier:
         result.sound.append(claim)
         version = CHECKS_VERSION if checked.passed else None
         self._news.append(
-            Known(claim.kind, claim.key, checked.digest, size, digest_ns=now, verified_ns=now, checks=version)
+            Known(
+                claim.kind, claim.key, checked.digest, size, digest_ns=checked.taken_ns, verified_ns=now, checks=version
+            )
         )
 
     # -- what is around them

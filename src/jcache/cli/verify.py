@@ -116,8 +116,6 @@ def _load(store: Store, verification: Verification) -> Loads:
 
 
 def _repair(store: Store, findings: list[Finding], grace_ns: int) -> list[Repaired]:
-    if not findings:
-        return []
     return repair(store, findings, grace_ns=grace_ns, progress=lambda some: output.progress(some, "repairing"))
 
 

@@ -1,0 +1,190 @@
+"""Bit flips: a known entry's are all found; without a ledger, all that the format itself can reveal.
+
+The short form takes bits at random; the full one (--full) takes every bit of each subject. Both print what was found by
+what.
+"""
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import zstandard
+
+from jcache import riegeli
+from jcache.checks import Claim, check, fault_of
+from jcache.errors import DamagedEntry
+from jcache.inspection import inspect
+from jcache.layout import Kind, Root, name_of
+from jcache.serialization import Codec, digest, pack_executable, seal, unpack_executable
+from tests.cli.conftest import Jcache
+from tests.cli.conftest import jcache as jcache
+from tests.entries import DAY, add, digits
+from tests.jax_entries import JaxEntries, h200_entry
+from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+
+H200 = ("jit_stage", "jit_convert_element_type", "jit_bitwise_or")
+RIEGELI = riegeli.SIGNATURE[:8]
+PER_SUBJECT = 150
+
+
+class Subject(NamedTuple):
+    """An entry whose bits are flipped."""
+
+    label: str
+    kind: Kind
+    key: str
+    data: bytes
+
+
+def sealed(kind: Kind, key: str, codec: Codec, payload: bytes) -> bytes:
+    parts = {"jaxlib": "0.10.2", "platform": "cpu"}
+    return seal(
+        payload, kind=kind, name=name_of(key), key=key, build_seconds=1.5, created_ns=1, key_parts=parts, codec=codec
+    )
+
+
+@pytest.fixture
+def subjects(cpu_entries: JaxEntries) -> list[Subject]:
+    """Real executables of a CPU and an H200, in both codecs, and envelopes in theirs."""
+    real = {name: h200_entry(name) for name in H200}
+    entries = {f"H200 {name}": (f"{name}-{digits(1)}", data) for name, data in real.items()}
+    for path in sorted(cpu_entries.directory.glob("*-cache"), key=lambda path: path.stat().st_size)[:2]:
+        entries[f"CPU {path.name[:-71]}"] = path.name.removesuffix("-cache"), path.read_bytes()
+    found = []
+    for label, (key, data) in entries.items():
+        held = unpack_executable(data)
+        for codec in (Codec.ZSTD, Codec.ZLIB):
+            same = data if held.codec is codec else pack_executable(held.payload, held.seconds, codec)
+            found.append(Subject(f"{label}, {codec}", Kind.EXECUTABLES, key, same))
+    payload = unpack_executable(real["jit_stage"]).payload
+    for kind, codec in ((Kind.TRACES, Codec.ZSTD), (Kind.GRAPHS, Codec.NONE)):
+        key = f"jit_step-{digits(2)}"
+        found.append(Subject(f"{kind}, {codec}", kind, key, sealed(kind, key, codec, payload)))
+    return found
+
+
+def flip(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def bits_of(subject: Subject, chance: random.Random, *, full: bool) -> range | list[int]:
+    bits = range(8 * len(subject.data))
+    return bits if full else sorted(chance.sample(bits, PER_SUBJECT))
+
+
+def revealed_by(changed: bytes, subject: Subject) -> str | None:
+    """What in the format reveals a flip, asked of each part of it by itself; None where none does."""
+    if subject.kind is not Kind.EXECUTABLES:
+        return "seal"
+    if subject.data[:1] == b"\x78":
+        return "zlib"
+    try:
+        size = zstandard.frame_content_size(changed)
+        if not 0 <= size <= 32 * len(subject.data):
+            return "size"
+        content = zstandard.ZstdDecompressor().decompress(changed, max_output_size=size, allow_extra_data=False)
+        if len(content) != size:
+            return "size"
+        found = inspect(changed)
+    except (zstandard.ZstdError, DamagedEntry):
+        return "zstd"
+    if found.problems:
+        return "grammar"
+    if found.module_name not in (None, name_of(subject.key)):
+        return "name"
+    whole = unpack_executable(subject.data).payload
+    start = whole.find(RIEGELI)
+    if start >= 0:
+        try:
+            riegeli.check_hashes(memoryview(content)[4 + start :])
+        except DamagedEntry:
+            return "hash"
+    return None
+
+
+def test_flips_of_known_entries_are_all_found(
+    subjects: list[Subject], tmp_path: Path, chance: random.Random, full: bool
+) -> None:
+    """With a digest on record, not one single-bit flip goes unnoticed, whatever it does to the entry."""
+    flips = 0
+    for subject in subjects:
+        path = add(tmp_path, subject.key, subject.data)
+        claim = Claim(subject.kind, subject.key, digest=digest(subject.data), digest_ns=time.time_ns(), passed=True)
+        assert check(tmp_path, claim).passed
+        with path.open("r+b", buffering=0) as file:
+            for bit in bits_of(subject, chance, full=full):
+                place = bit // 8
+                file.seek(place)
+                file.write(bytes([subject.data[place] ^ 1 << bit % 8]))
+                checked = check(tmp_path, claim)
+                assert checked.finding is not None and not checked.passed, (subject.label, bit)
+                file.seek(place)
+                file.write(subject.data[place : place + 1])
+                flips += 1
+        assert check(tmp_path, claim).passed
+        path.unlink()
+    print(f"{flips:,} flips of known entries, all found")
+    assert flips >= (100_000 if full else PER_SUBJECT * len(subjects))
+
+
+def test_what_the_format_reveals_is_found_without_a_ledger(
+    subjects: list[Subject], chance: random.Random, full: bool
+) -> None:
+    """All that decompression, seal, grammar, hashes or name can reveal is found; under zlib and seal, that is all."""
+    missed = Counter[str]()
+    for subject in subjects:
+        assert fault_of(subject.data, subject.kind, subject.key) is None
+        by, found, flips = Counter[str | None](), 0, 0
+        for bit in bits_of(subject, chance, full=full):
+            changed = flip(subject.data, bit)
+            reason = revealed_by(changed, subject)
+            fault = fault_of(changed, subject.kind, subject.key)
+            by[reason] += 1
+            flips += 1
+            found += fault is not None
+            if reason is not None and fault is None:
+                missed[f"{subject.label}: {reason}"] += 1
+        shares = ", ".join(f"{reason or 'nothing'} {number / flips:.1%}" for reason, number in by.most_common())
+        print(f"{subject.label}: {found / flips:.1%} of {flips:,} found; revealed by {shares}")
+        if subject.kind is not Kind.EXECUTABLES or subject.data[:1] == b"\x78":
+            assert found == flips, subject.label
+    assert not missed
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["with a ledger", "without"])
+def test_the_command_finds_them(
+    jcache: Jcache, subjects: list[Subject], plain: Root, chance: random.Random, full: bool, recorded: bool
+) -> None:
+    """`jcache verify` names each of many flipped entries, known ones all, unknown ones as far as they show it."""
+    now = time.time_ns()
+    flipped, revealed = set(), set()
+    copies = 100 if full else 6
+    paths = []
+    for number, subject in enumerate(subjects * copies):
+        sealed_key = subject.kind is not Kind.EXECUTABLES  # an envelope holds its key
+        key = f"{name_of(subject.key)}-{digits(1000 + number)}"
+        data = subject.data
+        if sealed_key:
+            data = sealed(subject.kind, key, Codec.ZSTD, b"payload" * 50)
+        path = add(plain.directory(subject.kind), key, data, written_ns=now - DAY)
+        paths.append((subject._replace(key=key, data=data), path))
+    if recorded:
+        assert jcache("verify", "--root", plain.path).code == 0
+    for subject, path in paths:
+        changed = flip(subject.data, chance.randrange(8 * len(subject.data)))
+        add(path.parent, subject.key, changed, written_ns=now - DAY)
+        flipped.add(subject.key)
+        if revealed_by(changed, subject):
+            revealed.add(subject.key)
+    result = jcache("verify", "--json", "--root", plain.path)
+    found = {finding["key"] for finding in result.json["findings"]}
+    assert result.code == 1 and found == (flipped if recorded else revealed)
+    if recorded:
+        assert jcache("verify", "--repair", "--root", plain.path).code == 0
+        again = jcache("verify", "--json", "--root", plain.path)
+        assert (again.code, again.json["entries"]) == (0, 0)
