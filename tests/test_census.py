@@ -101,6 +101,7 @@ def test_all_of_them_mixed(plain: Root) -> None:
         "orphans": Group(1, 8, (f"{key(20)}-atime",)),
         "temporary": Group(2, 8, tuple(sorted([f"_temp_{digits(3)}", f"_temp_{key(6)}"]))),
         "unknown": Group(3, 6, ("model-cache", "models", "notes.txt")),
+        "quarantine": Group(),
         "state": Group(1, 7),
     }
     assert counted.total_bytes == parts(counted) == bytes_of(plain.path) - 1000

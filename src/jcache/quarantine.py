@@ -161,9 +161,10 @@ class Quarantine:
 
     def sweep(self, before_ns: int) -> int:
         """Removes what crashes left: records without an entry, temporary files, older than a time."""
-        without = [path for path in self._paths("") if not os.path.lexists(path.with_suffix(_ENTRY))]
+        without = [path for path in self._paths(_RECORD) if not os.path.lexists(path.with_suffix(_ENTRY))]
+        temporary = [*self._directory.glob(f"{TEMPORARY_PREFIX}*"), *self._root.state.glob(f"{TEMPORARY_PREFIX}*")]
         removed = 0
-        for path in (*without, *self._root.state.glob(f"{TEMPORARY_PREFIX}*")):
+        for path in (*without, *temporary):
             with suppress(OSError):
                 if os.lstat(path).st_mtime_ns < before_ns:
                     removed += files.remove(path) is not None

@@ -185,6 +185,7 @@ class Upkeep:
         self.softly(lambda: self.ledger.discredit([(record.kind, record.key)]))  # before: we may be killed in between
         with self._locked(record.kind):
             taken_ns = os.stat(quarantine.restore(record)).st_ctime_ns
+        self.adopt(record.kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
         if record.digest is not None:
             self._learn(
                 Known(record.kind, record.key, record.digest, record.bytes, origin="restored", digest_ns=taken_ns)

@@ -49,6 +49,7 @@ def test_a_mixed_directory_is_counted_part_by_part(jcache: Jcache, cache: Path) 
         "orphans": (1, 8),
         "temporary": (1, 50),
         "unknown": (2, 79),
+        "quarantine": (0, 0),
         "state": (0, 0),
     }
     assert info["neighbours"]["unknown"]["names"] == ["notes.txt", "sha256-" + "3" * 64]
