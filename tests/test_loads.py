@@ -32,7 +32,9 @@ def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
     add(plain.path, mine, step.read_bytes())
     add(plain.path, other, h200_entry("jit_stage"))
     content = unpack_executable(step.read_bytes()).payload
-    add(plain.path, key(3), pack_executable(content[: len(content) // 2], 1, unpack_executable(step.read_bytes()).codec))
+    add(
+        plain.path, key(3), pack_executable(content[: len(content) // 2], 1, unpack_executable(step.read_bytes()).codec)
+    )
     seen: list[Path] = []
 
     def watch(paths: object) -> list[Path]:

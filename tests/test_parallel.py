@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,9 +94,10 @@ def test_a_killed_process_is_said(tmp_path: Path) -> None:
                 victim = multiprocessing.active_children()[0].pid
                 assert victim is not None
                 os.kill(victim, signal.SIGKILL)
+                time.sleep(0.3)
             yield batch
 
-    with pytest.raises(JcacheError, match="was killed.*jcache verify"):
+    with pytest.raises(JcacheError, match=r"was killed.*jcache verify"):
         list(check_batches(murderous(), bytes_=LARGE, quick=False, processes=2))
     assert not multiprocessing.active_children()
 

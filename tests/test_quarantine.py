@@ -99,9 +99,7 @@ def test_a_directory_can_be_taken_restored_and_dropped(plain: Root, place: Quara
     assert not path.exists() and place.records() == []
 
 
-def test_what_cannot_be_moved_leaves_no_record(
-    plain: Root, place: Quarantine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_moved_leaves_no_record(plain: Root, place: Quarantine, monkeypatch: pytest.MonkeyPatch) -> None:
     """If renaming fails nothing has changed."""
     found = finding(plain)
 
@@ -175,7 +173,6 @@ def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[
     assert place.records() == three and len(os.listdir(plain.quarantine)) == 6
 
 
-@pytest.mark.xfail(strict=True, reason="whatever has no .entry beside it is swept away, unknown files, too")
 def test_unknown_files_are_not_swept(plain: Root, place: Quarantine) -> None:
     """What somebody else has put there is not ours to remove."""
     plain.quarantine.mkdir(parents=True)
@@ -203,7 +200,6 @@ def test_a_restored_entry_is_right_by_definition(plain: Root) -> None:
         assert verify(store, Request()).findings == []
 
 
-@pytest.mark.xfail(strict=True, reason="restoring takes the lock, which makes .lockfile, but gives it no -atime")
 def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> None:
     """An entry of an unbounded time, put back where a bound is now, must not stop every bounded put."""
     found = finding(plain, used_ns=None)

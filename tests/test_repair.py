@@ -57,7 +57,7 @@ def aged(path: Path) -> Path:
 
 @pytest.mark.parametrize("made", ["native", "plain"])
 def test_everything_is_mended_and_clean_after_that(made: str, native: Root, plain: Root) -> None:
-    """Damaged entries of all kinds go to quarantine, sidecars are made, leftovers go; sound entries stay as they are."""
+    """Damaged entries of all kinds go to quarantine, sidecars are made, leftovers go; sound entries stay."""
     root = native if made == "native" else plain
     directory = root.directory(KIND)
     sound = add(directory, key(1), executable(), used_ns=OLD, written_ns=OLD)
@@ -238,7 +238,6 @@ def test_a_root_that_cannot_be_changed(plain: Root, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", [f"{key(3)}-atime", "_temp_results"])
-@pytest.mark.xfail(strict=True, reason="directories with such names are removed with everything below them")
 def test_directories_of_others_are_not_removed(plain: Root, name: str) -> None:
     """JAX's leftovers are files: what else has such a name is somebody's, and stays."""
     add(plain.path, key(1), executable(), written_ns=OLD)
@@ -259,7 +258,6 @@ def test_what_killed_prunes_left_is_removed_with_everything_below(plain: Root) -
     assert outcomes(plain) == [Outcome.REMOVED] and not path.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="repair's lock leaves .lockfile, by which an unbounded root is a bounded one")
 def test_an_unbounded_root_stays_one(plain: Root) -> None:
     """After a repair, what an unbounded JAX writes without an -atime is no finding."""
     add(plain.path, key(1), TORN, written_ns=OLD)

@@ -74,9 +74,6 @@ def test_a_sidecar_of_the_very_time_of_the_file(tmp_path: Path) -> None:
     assert damages(tmp_path) == {}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="its own file time may be later than the entry's: then its time is 'in the future'"
-)
 @pytest.mark.parametrize("what", ["directory", "link"])
 def test_a_sidecar_that_is_no_file(tmp_path: Path, beyond: Path, what: str) -> None:
     """A directory or link in a sidecar's place is a finding, and not followed."""
@@ -119,7 +116,6 @@ def test_names_that_stop_jax(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["directory", "link", "FIFO"])
-@pytest.mark.xfail(strict=True, reason="what has a key's own name is passed over: it stops JAX, and is no entry")
 def test_what_has_an_entrys_name_and_is_none_is_found(tmp_path: Path, beyond: Path, what: str) -> None:
     """A directory, link or FIFO named like an entry is found like any other name that is none."""
     path = tmp_path / f"{key(1)}-cache"

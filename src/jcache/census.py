@@ -10,8 +10,9 @@ from typing import Final
 
 from jcache.entry import Neighbour
 from jcache.files import RECENCY_BYTES, tree_size
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Member, Root, member
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
+from jcache.roots import is_bounded
 from jcache.store import Store
 
 _NAMES_SHOWN: Final = 20
@@ -75,7 +76,7 @@ class Census:
     def health(self) -> str:
         """One line: what deserves attention first, and the command for it; ``ok`` otherwise."""
         for kind, counted in self.kinds.items():
-            bounded = counted.cap is not None or (self.root.directory(kind) / LOCK_NAME).exists()
+            bounded = counted.cap is not None or is_bounded(self.root, kind)
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "

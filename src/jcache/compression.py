@@ -5,10 +5,15 @@ against what the format can reach at all before anything is allocated, and an un
 it is as small as it should be. What is refused costs no more than a few pieces and a window.
 """
 
+import threading
 from enum import StrEnum
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from jcache.errors import DamagedEntry
+
+if TYPE_CHECKING:
+    import zstandard
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RATIO: Final = (128 << 10) // 4  # a frame's densest block is 4 bytes that stand for 128 KiB
@@ -83,11 +88,24 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
         if size > min(limit, len(data) * _ZSTD_RATIO):  # before anything of that size is allocated
             raise too_large(len(data), limit)
         if size > 0:
-            return zstandard.ZstdDecompressor().decompress(data, max_output_size=size, allow_extra_data=False)
+            return _of_thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
         return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
         msg = f"A zstd frame that cannot be read: {error}."
         raise DamagedEntry(msg) from error
+
+
+class _OfThread(threading.local):
+    """What each thread makes once: a decompressor takes longer to make than a small entry to decompress."""
+
+    @cached_property
+    def decompressor(self) -> "zstandard.ZstdDecompressor":
+        import zstandard
+
+        return zstandard.ZstdDecompressor()
+
+
+_of_thread: Final = _OfThread()
 
 
 def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:

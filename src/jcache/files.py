@@ -84,7 +84,7 @@ def fill(temporary: Path, data: bytes) -> None:
         raise
 
 
-def read(path: Path, limit: int | None = None) -> bytes:
+def read(path: str | Path, limit: int | None = None) -> bytes:
     """The bytes of a regular file, at most ``limit`` of them.
 
     Raises:

@@ -28,7 +28,7 @@ from typing import Final
 
 from jcache import riegeli
 from jcache.errors import DamagedEntry
-from jcache.protowire import Message, read_varint
+from jcache.protowire import Message, read_varint, tags_of
 from jcache.serialization import MAX_CONTENT, Codec, decompress_executable
 
 # The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
@@ -43,6 +43,7 @@ _IFRT_TYPES: Final = _COMMON | {
 }  # fmt: skip
 _TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
+_MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
 _USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
 _USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
@@ -219,7 +220,7 @@ def _read_executable(found: Inspection, data: memoryview) -> None:
     message, fields, _ = opened
     _attempt(found, "platform", lambda: _read_platform(found, message, fields))
     _attempt(found, "target machine", lambda: _read_machine(found, message))
-    module = message.message(1, 1)
+    module = message.message(1, 1, only=_MODULE_FIELDS)
     if module is None:
         msg = "no HLO module"
         raise DamagedEntry(msg)
@@ -279,8 +280,7 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
     """
     files, functions = index.texts(1), index.texts(2)
     places: list[tuple[str, str, int]] = []
-    for location in index.messages(3):
-        file, label, line = (location.varint(number) or 0 for number in (1, 2, 3))
+    for file, label, line in index.rows(3, 1, 2, 3):
         if not (1 <= file <= len(files) and 1 <= label <= len(functions)):
             msg = "a location without file or function"
             raise DamagedEntry(msg)
@@ -289,11 +289,11 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
     inside = [place for place in places if place[1].rpartition(".")[2] == name]
     if inside:
         return min(inside, key=lambda place: place[2])
-    shared = _shared_frame((f.varint(1) or 0, f.varint(2) or 0) for f in index.messages(4))
+    shared = _shared_frame(index.rows(4, 1, 2))
     return places[shared - 1] if 1 <= shared <= len(places) else None
 
 
-def _shared_frame(frames: Iterable[tuple[int, int]]) -> int:
+def _shared_frame(frames: Iterable[tuple[int, ...]]) -> int:
     """The location of the innermost frame that is in every stack, 0 when there is none; frames count from 1."""
     locations = [0]
     only_child: dict[int, int] = {}  # 0 where a frame has several

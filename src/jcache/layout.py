@@ -66,6 +66,7 @@ AUTOTUNE_NAME: Final = "xla_gpu_per_fusion_autotune_cache_dir"
 KERNELS_NAME: Final = "xla_gpu_kernel_cache_file"
 XLA_NAMES: Final = (AUTOTUNE_NAME, KERNELS_NAME)
 TEMPORARY_PREFIX: Final = ".jcache-tmp-"
+ASIDE_PREFIX: Final = f"{TEMPORARY_PREFIX}xla-"  # XLA's sub-caches on their way out
 _JAX_TEMPORARY_PREFIX: Final = "_temp_"  # jax <= 0.4.29 wrote here, then renamed
 NAME_LIMIT: Final = 255
 HASH_LENGTH: Final = 64
@@ -170,6 +171,11 @@ class Root:
     @property
     def runs(self) -> Path:
         return self.state / "runs"
+
+    @property
+    def unbounded_mark(self) -> Path:
+        """Says that the executables' lock file is only jcache's: no JAX has put entries there under a bound."""
+        return self.state / "unbounded"
 
     @property
     def quarantine(self) -> Path:

@@ -119,8 +119,13 @@ class Ledger:
         rows = self._read(lambda database: database.execute(query).fetchall())
         return {(Kind(kind), key) for kind, key in rows or ()}
 
-    def record(self, news: Iterable[Known]) -> None:
-        """Adds what has been learnt; None leaves what was known, hits are added up."""
+    def record(self, news: Iterable[Known], *, anew: bool = True) -> None:
+        """Adds what has been learnt; None leaves what was known, hits are added up.
+
+        Args:
+            news: what has been learnt.
+            anew: whether to begin a damaged ledger anew.
+        """
         updates = ", ".join(f"{c} = coalesce(excluded.{c}, {c})" for c in Known._fields[2:10])
         same = "excluded.digest IS NULL OR excluded.digest IS digest"  # other bytes have passed no checks yet
         statement = (
@@ -131,7 +136,7 @@ class Ledger:
         )
         now = time.time_ns()
         rows = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
-        self._write(lambda database: database.executemany(statement, rows))
+        self._write(lambda database: database.executemany(statement, rows), anew=anew)
 
     def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
         statement, rows = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
@@ -148,7 +153,7 @@ class Ledger:
         bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
         statement, rows = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
         if rows and os.path.exists(self._path):
-            self._write(lambda database: database.executemany(statement, rows))
+            self._write(lambda database: database.executemany(statement, rows), anew=False)
 
     # -- runs
 
@@ -211,7 +216,15 @@ class Ledger:
 
     def begin_anew(self) -> None:
         """Sets a damaged ledger aside for an empty one; one that is whole stays."""
-        self._write(lambda database: database.execute("SELECT count(*) FROM entries WHERE hits >= 0").fetchall())
+        self._write(_check)
+
+    def check(self) -> None:
+        """Reads all of it.
+
+        Raises:
+            LedgerUnavailable: it cannot be read, or is damaged somewhere.
+        """
+        self._read(_check)
 
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
@@ -233,15 +246,15 @@ class Ledger:
             with closing(database.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
                 return action(busy)
 
-    def _write(self, action: "Callable[[sqlite3.Connection], T]") -> T:
-        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged."""
+    def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
+        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
         from jcache import database
 
         with database.failures(self._path, "write", self.close):
             try:
                 return self._transact(action)
             except database.Error as error:
-                if not database.is_damaged(self._path, error):
+                if not (anew and database.is_damaged(self._path, error)):
                     raise
             self.close()
             database.set_aside(self._path)
@@ -257,6 +270,15 @@ class Ledger:
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
             return action(self._database)
+
+
+def _check(connection: "sqlite3.Connection") -> None:
+    """Raises where a page or an index is damaged, even one that no command would meet today."""
+    from jcache.database import NoLedgerError
+
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise NoLedgerError(verdict)
 
 
 def _text(path: str) -> str:

@@ -40,18 +40,20 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     Raises:
         DamagedEntry: the bytes end first, or the number does not fit 64 bits.
     """
-    value = shift = 0
-    start, end = position, len(data)
-    while position < end and shift < 70:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> 64:
-                break
-            return value, position
-        shift += 7
-    msg = f"no 64-bit varint at byte {start}"
+    value, here = 0, position
+    try:
+        for shift in range(0, 70, 7):
+            byte = data[here]
+            here += 1
+            if byte < 0x80:
+                value |= byte << shift
+                if value >> 64:
+                    break
+                return value, here
+            value |= (byte & 0x7F) << shift
+    except IndexError:
+        pass
+    msg = f"no 64-bit varint at byte {position}"
     raise DamagedEntry(msg)
 
 
@@ -72,69 +74,87 @@ def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
     return values
 
 
+def tags_of(*numbers: int) -> frozenset[int]:
+    """The tags under which fields of these numbers are kept, for ``only``."""
+    return frozenset(number << 3 | kind for number in numbers for kind in (VARINT, BYTES))
+
+
 class Message:
-    """The fields of one message, in the order of the wire.
+    """The fields of one message; those of one number are in the order of the wire.
 
     Args:
         data: its bytes.
         max_fields: how many fields it and all messages that are read from it may have together.
         parent: the message it was read from, whose allowance of fields it shares.
+        only: the tags of the fields that will be asked for, None for all; the others are checked all the same.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above, or are too many fields.
     """
 
-    __slots__ = ("_allowance", "_data", "_last", "_tags", "_values")
+    __slots__ = ("_allowance", "_data", "_fields")
 
     def __init__(
-        self, data: memoryview | bytes, max_fields: int = MAX_FIELDS, *, parent: "Message | None" = None
+        self,
+        data: memoryview | bytes,
+        max_fields: int = MAX_FIELDS,
+        *,
+        parent: "Message | None" = None,
+        only: frozenset[int] | None = None,
     ) -> None:
         self._data = memoryview(data)
         self._allowance: list[int] = [max_fields] if parent is None else parent._allowance
-        self._tags: list[int] = []
-        self._values: list[int] = []  # of a varint the number, else the position of its length
-        self._split()
-        self._last = dict(zip(self._tags, self._values, strict=True))
+        self._fields: dict[int, list[int]] = {}  # of a varint the numbers, else the positions of the lengths
+        self._split(only)
 
-    def _split(self) -> None:  # noqa: C901  one loop, for speed
+    def _split(self, only: frozenset[int] | None) -> None:  # noqa: C901, PLR0915  one loop, for speed
         """Find every field; nothing here needs 4- and 8-byte values, they are checked and skipped.
 
-        Varints of one or two bytes, as most are, are read right here, and what reaches past the end is seen when the
-        end is: half of the time of `inspect` is spent in this loop.
+        Varints of one to three bytes, as most are, are read right here, and what reaches past the end is seen when
+        the end is: a third of the time of `inspect` is spent in this loop.
         """
-        data, add_tag, add_value = self._data, self._tags.append, self._values.append
+        data, fields = self._data, self._fields
         position, end, tag, count = 0, len(data), 0, 0
         try:
             for count in range(self._allowance[0]):  # noqa: B007
                 if position >= end:
                     break
-                start = position
+                start = position + 1
                 tag = data[position]
-                position += 1
                 if tag > 0x7F:
-                    tag, position = read_varint(data, start)
+                    second = data[start]
+                    if second < 0x80:
+                        tag += (second << 7) - 0x80
+                        start += 1
+                    else:
+                        tag, start = read_varint(data, position)
                 if not 8 <= tag <= _MAX_TAG:
-                    msg = f"field number {tag >> 3} at byte {start}"
+                    msg = f"field number {tag >> 3} at byte {position}"
                     raise DamagedEntry(msg)
-                kind = tag & 7
-                if kind not in (VARINT, BYTES):
-                    position += _fixed_size(kind, position)
+                if tag & 5:  # neither VARINT nor BYTES
+                    position = start + _fixed_size(tag & 7, start)
                     continue
-                start = position
-                value = data[position]
-                position += 1
+                value = data[start]
+                position = start + 1
                 if value > 0x7F:
                     second = data[position]
                     if second < 0x80:
-                        value, position = value & 0x7F | second << 7, position + 1
+                        value += (second << 7) - 0x80
+                        position += 1
+                    elif (third := data[position + 1]) < 0x80:
+                        value += (second << 7) + (third << 14) - 0x4080
+                        position += 2
                     else:
                         value, position = read_varint(data, start)
-                add_tag(tag)
-                if kind:
-                    add_value(start)
+                if tag & BYTES:
                     position += value
+                    value = start
+                if only is not None and tag not in only:
+                    continue
+                if tag in fields:
+                    fields[tag].append(value)
                 else:
-                    add_value(value)
+                    fields[tag] = [value]
         except IndexError:
             position = end + 1
         if position > end:
@@ -147,16 +167,17 @@ class Message:
 
     def varint(self, number: int) -> int | None:
         """The number in a field, None when there is none."""
-        return self._last.get(number << 3 | VARINT)
+        values = self._fields.get(number << 3 | VARINT)
+        return values[-1] if values else None
 
     def slices(self, number: int) -> list[memoryview]:
         """Every length-delimited value of a field."""
-        return list(map(self._slice_at, self._all(number << 3 | BYTES)))
+        return list(map(self._slice_at, self._fields.get(number << 3 | BYTES, ())))
 
     def slice(self, number: int) -> memoryview | None:
         """The last length-delimited value of a field, None when there is none."""
-        position = self._last.get(number << 3 | BYTES)
-        return None if position is None else self._slice_at(position)
+        positions = self._fields.get(number << 3 | BYTES)
+        return self._slice_at(positions[-1]) if positions else None
 
     def text(self, number: int) -> str | None:
         """The text in a field, None when there is none."""
@@ -167,17 +188,53 @@ class Message:
         """Every text of a field."""
         return [_decode(value) for value in self.slices(number)]
 
-    def message(self, *path: int) -> "Message | None":
-        """The message under a path of fields, None when any of them is missing."""
+    def message(self, *path: int, only: frozenset[int] | None = None) -> "Message | None":
+        """The message under a path of fields, None when any of them is missing; ``only`` is about the last."""
         here: Message | None = self
-        for number in path:
+        for place, number in enumerate(path, start=1):
             value = None if here is None else here.slice(number)
-            here = None if value is None else Message(value, parent=self)
+            here = None if value is None else Message(value, parent=self, only=only if place == len(path) else None)
         return here
 
     def messages(self, number: int) -> Iterator["Message"]:
         """Every message of a repeated field."""
-        return (Message(self._slice_at(position), parent=self) for position in self._all(number << 3 | BYTES))
+        return (Message(value, parent=self) for value in self.slices(number))
+
+    def rows(self, number: int, *columns: int) -> Iterator[tuple[int, ...]]:
+        """The numbers in some fields of every message of a repeated field, 0 for those that are missing."""
+        tags = [column << 3 | VARINT for column in columns]
+        for value in self.slices(number):
+            row = self._small_numbers(value)
+            if row is None:
+                message = Message(value, parent=self)
+                row = {tag: values[-1] for tag, values in message._fields.items()}
+            yield tuple([row.get(tag, 0) for tag in tags])
+
+    def _small_numbers(self, data: memoryview) -> dict[int, int] | None:
+        """The values of a message of nothing but numbers below 2^14, in a third of the time; None for any other.
+
+        All fields count as if they had two bytes, the fewest that they can have.
+        """
+        most = len(data) >> 1
+        if most > self._allowance[0]:
+            return None
+        row: dict[int, int] = {}
+        rest = iter(data)
+        try:
+            for tag in rest:
+                if tag & 0x87 or not tag:
+                    return None
+                value = next(rest)
+                if value > 0x7F:
+                    second = next(rest)
+                    if second > 0x7F:
+                        return None
+                    value += (second << 7) - 0x80
+                row[tag] = value
+        except StopIteration:
+            return None
+        self._allowance[0] -= most
+        return row
 
     def varints(self, number: int) -> list[int]:
         """The numbers of a repeated field, packed or not (a parser must accept both); packed ones count as fields."""
@@ -186,13 +243,12 @@ class Message:
             packed = read_varints(chunk, self._allowance[0])
             self._allowance[0] -= len(packed)
             values += packed
-        return values + list(self._all(number << 3 | VARINT))
-
-    def _all(self, tag: int) -> Iterator[int]:
-        return (value for other, value in zip(self._tags, self._values, strict=True) if other == tag)
+        return values + self._fields.get(number << 3 | VARINT, [])
 
     def _slice_at(self, position: int) -> memoryview:
-        length, start = read_varint(self._data, position)
+        length, start = self._data[position], position + 1
+        if length > 0x7F:
+            length, start = read_varint(self._data, position)
         return self._data[start : start + length]
 
 

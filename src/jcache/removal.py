@@ -15,7 +15,7 @@ from pathlib import Path
 from jcache import files
 from jcache.entry import Entry
 from jcache.eviction import Reason, Verdict
-from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, XLA_NAMES, Kind, Root
+from jcache.layout import ASIDE_PREFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def set_aside_xla(directory: Path) -> Iterator[Path]:
         except FileNotFoundError:
             continue
         if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
-            aside = directory / f"{TEMPORARY_PREFIX}xla-{os.urandom(8).hex()}"
+            aside = directory / f"{ASIDE_PREFIX}{os.urandom(8).hex()}"
             os.rename(path, aside)
             yield aside
 

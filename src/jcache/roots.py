@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jcache.errors import InvalidValue, NoCacheHere
 from jcache.files import publish, read, refusal
-from jcache.layout import DIRECTORY_NAMES, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
+from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 from jcache.listing import is_legacy
 
 
@@ -147,6 +147,15 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
             publish(path / TAG_NAME, TAG_TEXT.encode())
         root.directory(Kind.EXECUTABLES).mkdir(exist_ok=True)
     return root
+
+
+def is_bounded(root: Root, kind: Kind) -> bool:
+    """Whether entries were put here under a bound, by JAX or by jcache, so that each of them needs its sidecar.
+
+    A bounded JAX makes the lock file at once. We make it as well, where an unbounded one never would, and say so.
+    """
+    locked = os.path.lexists(root.directory(kind) / LOCK_NAME)
+    return locked and not (kind is Kind.EXECUTABLES and os.path.lexists(root.unbounded_mark))
 
 
 def _is_vacant(path: Path) -> bool:

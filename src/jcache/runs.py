@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache import files
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
+from jcache.roots import is_bounded
 from jcache.serialization import digest
 from jcache.units import format_seconds, rfc3339
 
@@ -220,7 +221,7 @@ def learn(store: Store, report: RunReport) -> None:
             news.append(_stored(store.root, program.key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
-    if (directory / LOCK_NAME).exists():  # a bounded JAX, or prune, has been here, and wants sidecars
+    if is_bounded(store.root, Kind.EXECUTABLES):  # and wants sidecars
         store.adopt(Kind.EXECUTABLES)
 
 

@@ -8,25 +8,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from jcache.checks import not_a_file
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.files import RECENCY_BYTES, read_recency
 from jcache.findings import Damage, Finding, Stamp
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, member
+from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, member
 from jcache.listing import Listing
 from jcache.units import format_age
 
 FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
 
 
-def check_surroundings(listing: Listing, now_ns: int, grace_ns: int) -> Iterator[Finding]:
+def check_surroundings(
+    listing: Listing, now_ns: int, grace_ns: int, *, bounded: bool | None = None
+) -> Iterator[Finding]:
     """What is wrong in a directory, apart from its entries' bytes.
 
     Args:
         listing: of the directory.
         now_ns: the time.
         grace_ns: temporary files that were written less than this ago may still be in use.
+        bounded: whether each entry needs its sidecar, as under a bound; None for where there is a lock file.
     """
-    yield from _sidecars(listing, now_ns)
+    if bounded is None:
+        bounded = os.path.lexists(listing.directory / LOCK_NAME)
+    yield from _sidecars(listing, now_ns, bounded=bounded)
     for neighbour in listing.neighbours:
         finding = _neighbour(listing, neighbour, now_ns - grace_ns)
         if finding is not None:
@@ -42,14 +48,8 @@ def check_surroundings(listing: Listing, now_ns: int, grace_ns: int) -> Iterator
         )
 
 
-def is_bounded(directory: Path) -> bool:
-    """Whether some JAX, or jcache, has put entries here under a bound, so that each needs its sidecar."""
-    return os.path.lexists(directory / LOCK_NAME)
-
-
-def _sidecars(listing: Listing, now_ns: int) -> Iterator[Finding]:
+def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Finding]:
     columns = listing.columns
-    bounded = is_bounded(listing.directory)
     for key, created, recency, changed in zip(
         columns.keys, columns.created, columns.recency, columns.sidecars, strict=True
     ):
@@ -89,9 +89,13 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
     except OSError:
         return None
     what, key = member(neighbour.name)
-    if neighbour.member is Member.SIDECAR:
+    regular = stat.S_ISREG(status.st_mode)
+    ours = regular or neighbour.name.startswith(ASIDE_PREFIX)
+    if what is Member.ENTRY and not regular:
+        return not_a_file(path, listing.kind, key, status.st_mode)
+    if neighbour.member is Member.SIDECAR and regular:
         damage, evidence = Damage.ORPHANED_SIDECAR, "There is no entry to it."
-    elif neighbour.member is Member.TEMPORARY and status.st_mtime_ns < before_ns:
+    elif neighbour.member is Member.TEMPORARY and ours and status.st_mtime_ns < before_ns:
         damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
     elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY:
         damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."

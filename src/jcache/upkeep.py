@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from jcache import files
 from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable
-from jcache.layout import SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
+from jcache.layout import LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing, read_listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
@@ -42,6 +42,7 @@ class Upkeep:
         waiting: is told, as a sentence, whom we wait for.
 
     Attributes:
+        max_bytes: bound of each kind's entries, None for no bound.
         ledger: what is known of the root's entries.
         notices: what went wrong with the ledger and was gone on without, as sentences.
     """
@@ -50,6 +51,7 @@ class Upkeep:
         self, root: Root, *, lock_timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
     ) -> None:
         self.root = root
+        self.max_bytes: int | None = None
         self.ledger = Ledger(root.ledger)
         self.notices: list[str] = []
         self._lock_timeout = lock_timeout
@@ -78,7 +80,7 @@ class Upkeep:
         """
         directory = self.root.directory(kind)
         if directory != self.root.path and directory.is_symlink():
-            self._notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
+            self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
         with files.refusal(f"read {directory}"):
             return read_listing(kind, directory, self.ledger, follow=directory == self.root.path)
 
@@ -210,18 +212,35 @@ class Upkeep:
         try:
             return action()
         except LedgerUnavailable as error:
-            self._notice(str(error))
+            self.notice(str(error))
             return None
 
-    def _notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
+        """Keeps a sentence for whoever is in charge, once."""
         if text not in self.notices:
             self.notices.append(text)
 
     def _locked(self, kind: Kind) -> AbstractContextManager[None]:
+        self._mark(kind)
         return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)
+
+    def _mark(self, kind: Kind) -> None:
+        """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""
+        if self.max_bytes is not None:
+            self.bounded()
+        elif kind is Kind.EXECUTABLES and not os.path.lexists(self.root.directory(kind) / LOCK_NAME):
+            with suppress(OSError):
+                self.root.state.mkdir(parents=True, exist_ok=True)
+                self.root.unbounded_mark.touch()
+
+    def bounded(self) -> None:
+        """Says that entries are put under a bound from now on."""
+        with suppress(OSError):
+            self.root.unbounded_mark.unlink(missing_ok=True)
 
     def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
         """Runs steps under the lock of a kind's directory, letting it go for others every so often."""
+        self._mark(kind)
         in_batches(self.root.directory(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
 
     def _learn(self, known: Known) -> None:

@@ -11,22 +11,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.checks import CHECKS_VERSION, Checked, Claim, check
 from jcache.errors import LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
-from jcache.layout import Kind
+from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.ledger import Known
+from jcache.listing import Listing, read_listing
 from jcache.parallel import Batch, check_batches
+from jcache.roots import is_bounded
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.surroundings import check_surroundings
 
 GRACE_NS: Final = 60_000_000_000
 _PAUSE_S: Final = 0.5
+_LEGACY_RECORD: Final = "legacy/"
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
@@ -123,11 +125,12 @@ class _Verifier:
         self.result = Verification()
         self._store = store
         self._request = request
-        self._listings = {kind: store.listing(kind) for kind in request.kinds}
         self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
-        self._known: dict[Kind, dict[str, Known]] = {}
         self._news: list[Known] = []
         self._ledger_lost = False
+        self._check_ledger()
+        self._known = {kind: self._ask_ledger(kind) for kind in request.kinds}
+        self._listings = {kind: self._list(kind) for kind in request.kinds}
 
     # -- entries
 
@@ -158,9 +161,10 @@ class _Verifier:
     def _candidates(self) -> list[_Candidate]:
         found: list[_Candidate] = []
         for kind, listing in self._listings.items():
-            known = self._known[kind] = self._ask_ledger(kind)
+            known = self._known[kind]
             for entry in (*listing.entries(), *listing.legacy):
-                about = known.get(entry.key) or Known(kind, entry.key)
+                recorded = _recorded_as(entry.key, legacy=entry.legacy)
+                about = known.get(recorded) or Known(kind, recorded)
                 passed = about.checks == CHECKS_VERSION
                 claim = Claim(kind, entry.key, entry.legacy, about.digest, about.digest_ns or 0, passed)
                 found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
@@ -215,16 +219,17 @@ class _Verifier:
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
         now = time.time_ns()
+        recorded = _recorded_as(claim.key, legacy=claim.legacy)
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, claim.key, verified_ns=now))
+            self._news.append(Known(claim.kind, recorded, verified_ns=now))
             return
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
         version = CHECKS_VERSION if checked.passed else None
         self._news.append(
             Known(
-                claim.kind, claim.key, checked.digest, size, digest_ns=checked.taken_ns, verified_ns=now, checks=version
+                claim.kind, recorded, checked.digest, size, digest_ns=checked.taken_ns, verified_ns=now, checks=version
             )
         )
 
@@ -236,7 +241,7 @@ class _Verifier:
         if any(finding.damage in _PASSING for finding in around):
             time.sleep(_PAUSE_S)
             for kind in self._listings:
-                self._listings[kind] = self._store.listing(kind)
+                self._listings[kind] = self._list(kind)
             still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
             around = [finding for finding in around if (finding.damage, finding.path) in still]
         around += check_directories(self._store.root)
@@ -246,22 +251,41 @@ class _Verifier:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
-        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns)
+        bounded = is_bounded(self._store.root, kind)
+        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns, bounded=bounded)
 
     # -- the ledger, without which all goes on
 
-    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
-        store = self._store
+    def _list(self, kind: Kind) -> Listing:
+        """What lies in a directory; to keep a large one's snapshot would begin a damaged ledger anew."""
+        if not self._ledger_lost:
+            return self._store.listing(kind)
+        directory = self._store.root.directory(kind)
+        return read_listing(kind, directory, follow=directory == self._store.root.path)
+
+    def _check_ledger(self) -> None:
         try:
-            return store.ledger.known(kind)
+            self._store.ledger.check()
         except LedgerUnavailable as error:
-            if not error.lost:
-                return store.softly(lambda: store.ledger.known(kind)) or {}
-            if not self._ledger_lost:
-                finding = Finding(damage=Damage.LEDGER, path=store.root.ledger, evidence=str(error))
-                self.result.findings.append(finding)
-            self._ledger_lost = True
+            self._meet(error)
+
+    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+        if self._ledger_lost:
             return {}
+        try:
+            return self._store.ledger.known(kind)
+        except LedgerUnavailable as error:
+            self._meet(error)
+            return {}
+
+    def _meet(self, error: LedgerUnavailable) -> None:
+        """A damaged ledger is a finding; one that cannot be used now is worth a notice."""
+        if not error.lost:
+            self._store.notice(str(error))
+        elif not self._ledger_lost:
+            self._ledger_lost = True
+            path = self._store.root.ledger
+            self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
 
     def _write_down(self) -> None:
         """Records what was learnt, but does not replace a damaged ledger: that is repairing."""
@@ -274,14 +298,22 @@ class _Verifier:
             for key, about in known.items()
             if about.digest is not None and not self._exists(kind, key)
         ]
-        if gone:
-            self._store.softly(lambda: ledger.discredit(gone))
-        if news:
-            self._store.softly(lambda: ledger.record(news))
+        try:
+            if gone:
+                ledger.discredit(gone)
+            if news:
+                ledger.record(news, anew=False)
+        except LedgerUnavailable as error:
+            self._meet(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
-        directory: Path = self._store.root.directory(kind)
-        return any(os.path.lexists(directory / Claim(kind, key, legacy).file_name) for legacy in (False, True))
+        name = key.removeprefix(_LEGACY_RECORD) if key.startswith(_LEGACY_RECORD) else key + ENTRY_SUFFIX
+        return os.path.lexists(self._store.root.directory(kind) / name)
+
+
+def _recorded_as(key: str, *, legacy: bool) -> str:
+    """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
+    return _LEGACY_RECORD + key if legacy else key
 
 
 def is_young(finding: Finding, now_ns: int, grace_ns: int) -> bool:

@@ -3,12 +3,14 @@
     pytest tests/benchmarks/test_verify.py --benchmark-only -s
 
 The entries are those of a real training step at two depths, and of the small programs around it, copied under other
-keys until there are two gigabytes of them. The peer is one process on one core; ours has all of them.
+keys until there are two gigabytes of them. The peer is one process on one core, ours has all of them: what counts is
+the CPU time that each takes in all its processes. The time on the clock is printed, too.
 """
 
 import hashlib
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,12 +18,13 @@ from typing import Any
 import pytest
 
 from jcache.parallel import cores
-from tests.benchmarks.test_promises import SCRIPT, command
+from tests.benchmarks.test_promises import SCRIPT, children_seconds, command, compare
 from tests.cli.conftest import run_jax
 
 BYTES = 2 << 30
+LAYERS = (12, 24)
 PROGRAM = Path(__file__).parent.parent / "programs" / "transformer.py"
-ROUNDS = 5
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def real_entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which("zstd"):
         pytest.skip("there is no zstd to compare with")
     made = tmp_path_factory.mktemp("made")
-    for layers in (6, 12):
+    for layers in LAYERS:
         result = run_jax(made, program=(str(PROGRAM), str(layers)))
         assert result.code == 0, result.err
     originals = {path: path.read_bytes() for path in made.glob("*-cache")}
@@ -46,28 +49,36 @@ def real_entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def seconds(run: Any) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def timed(run: Callable[[], object], seconds: list[float]) -> Callable[[], object]:
+    """The same, noting how long it takes on the clock."""
+
+    def both() -> None:
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+
+    return both
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first look", "again"])
 def test_verify_against_zstd(benchmark: Any, real_entries: Path, known: bool) -> None:
-    """Verifying two gigabytes of entries is at least 0.8 times as fast as `zstd -t` on each core."""
-    ours = command(SCRIPT, "verify", "--root", real_entries)
-    peer = command("sh", "-c", f"find {real_entries} -name '*-cache' -print0 | xargs -0 zstd -t -q")
-    peers: list[float] = []
+    """For each second of CPU time, verifying gets at least 0.8 times as far as `zstd -t`."""
+    zstd = command("sh", "-c", f"find {real_entries} -name '*-cache' -print0 | xargs -0 zstd -t -q")
+    our_clock: list[float] = []
+    zstd_clock: list[float] = []
 
-    def prepare() -> None:
+    def ours() -> None:
         if not known:
             shutil.rmtree(real_entries / ".jcache", ignore_errors=True)
-        peers.append(seconds(peer))
+        verify()
 
-    ours()
-    benchmark.pedantic(ours, setup=prepare, rounds=ROUNDS)
-    ratio = median(peers) / median(benchmark.stats.stats.data) / cores()
+    verify = timed(command(SCRIPT, "verify", "--root", real_entries), our_clock)
+    ratio = 1 / compare(benchmark, ours, timed(zstd, zstd_clock), children_seconds, ROUNDS)
+    on_the_clock = median(zstd_clock) / median(our_clock[-ROUNDS:]) / cores()
     gigabytes = sum(p.stat().st_size for p in real_entries.glob("*-cache")) / 1e9
-    benchmark.extra_info["ratio"] = ratio
-    print(f"\n{gigabytes / median(peers):.2f} GB/s zstd -t, {ratio:.2f} of it on each of {cores()} cores by verify")
+    benchmark.extra_info["throughput of zstd -t"] = round(ratio, 2)
+    print(
+        f"\n{gigabytes / median(zstd_clock):.2f} GB/s zstd -t; verify has {ratio:.2f} of it for the same CPU time, "
+        f"{on_the_clock:.2f} of it on the clock for each of {cores()} cores"
+    )
     assert ratio >= 0.8

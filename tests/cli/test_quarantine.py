@@ -118,7 +118,6 @@ def test_bad_input(jcache: Jcache, root: Path, arguments: list[str], code: int, 
     assert tree(root) == before
 
 
-@pytest.mark.xfail(strict=True, reason="--all beside names is passed over: `drop --all KEY` drops that one only")
 def test_all_and_names_exclude_each_other(jcache: Jcache, root: Path) -> None:
     """Naming one and asking for all is not understood as the one, or as all, without a word."""
     result = jcache("quarantine", "drop", "--all", key(1), "--root", root)

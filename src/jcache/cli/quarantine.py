@@ -47,6 +47,8 @@ def quarantine(
         raise InvalidValue(f"'{action}' is nothing to do with a quarantine: choose from {', '.join(_ACTIONS)}.")
     if action != "list" and not (which or all_ or older_than):
         raise InvalidValue(f"{action} needs to know what: name ids or keys, or give --all or --older-than.")
+    if which and all_:
+        raise InvalidValue("--all is for everything that is there: name ids or keys, or give --all, not both.")
     with open_store(root) as store:
         place = Quarantine(store.root)
         records = _select(place, which, older_than)

@@ -80,6 +80,7 @@ def _prepare(store: Store) -> None:
     """A bounded JAX <= 0.11.1 stores nothing as long as one entry lacks its sidecar."""
     if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
+        store.bounded()
 
 
 def _adopt(store: Store) -> None:
