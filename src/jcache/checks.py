@@ -29,11 +29,13 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.inspection import Inspection, inspect
 from jcache.layout import ENTRY_SUFFIX, Kind, name_of
 from jcache.riegeli import SIGNATURE
-from jcache.serialization import MAX_CONTENT, check_seal, digest, sealed_length, unpack_executable, unseal
+from jcache.serialization import check_seal, digest, sealed_length, unpack_executable, unseal
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20
-_OF_KNOWN_BODIES: Final = (b"pjrt_ifrt", b"xla::ifrt", b"\x7fELF", SIGNATURE[:8])
+_ENOUGH: Final = 256 << 20
+_OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
+_OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
 _METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
 _NO_MEMORY: Final = "There is not enough memory to open it."
 
@@ -257,7 +259,9 @@ def _should_be_known(inspection: Inspection, data: bytes) -> bool:
     content = unpack_executable(data).payload  # no metadata: of jax < 0.9, or it is the metadata that is damaged
     starts = (content[skip : skip + len(_METADATA_START)] for skip in (1, 2))
     alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
-    return 2 * alike > len(_METADATA_START) or any(sign in content for sign in _OF_KNOWN_BODIES)
+    if 2 * alike > len(_METADATA_START) or any(sign in content[:256] for sign in _OF_METADATA):
+        return True
+    return any(sign in content for sign in _OF_KNOWN_BODIES)
 
 
 def _ends_early(data: bytes) -> bool:
@@ -270,12 +274,12 @@ def _ends_early(data: bytes) -> bool:
     try:
         if codec_of(data) is Codec.ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                while seen < MAX_CONTENT and (piece := reader.read(_PIECE)):
+                while seen < _ENOUGH and (piece := reader.read(_PIECE)):
                     seen += len(piece)
             return len(data) < 18 or 0 <= seen < zstandard.frame_content_size(data)  # 18: the longest frame header
         stream = zlib.decompressobj()
         rest = data
-        while rest and seen < MAX_CONTENT:
+        while rest and seen < _ENOUGH:
             seen += len(stream.decompress(rest, _PIECE))
             rest = stream.unconsumed_tail
         return not stream.eof
