@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jcache.errors import DamagedEntry
-from jcache.protowire import Message, read_varint, read_varints
+from jcache.protowire import Message, read_varint, read_varints, tags_of
 from tests.jax_entries import number, text, varint
 
 
@@ -70,6 +70,42 @@ def test_repeated_numbers_are_read_packed_and_not() -> None:
     assert Message(packed).varints(3) == [128, 10]
     assert Message(number(3, 128) + number(3, 10)).varints(3) == [128, 10]
     assert read_varints(memoryview(b"")) == []
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, (1 << 64) - 1) | st.integers(0, 1 << 15)), max_size=6))
+def test_rows_are_the_numbers_of_messages(fields: list[tuple[int, int]]) -> None:
+    """A row has the last number of each column, 0 without one, however the message is made up."""
+    inner = b"".join(number(column, value) for column, value in fields)
+    for more in (b"", text(2, b"x")):
+        last = dict(fields)
+        row = (last.get(1, 0), last.get(2, 0), last.get(40, 0))
+        assert list(Message(text(3, inner + more) * 2).rows(3, 1, 2, 40)) == [row, row]
+
+
+@pytest.mark.parametrize("inner", [b"\x00\x00", b"\x08", b"\x08\x80", b"\x0b", b"\x08\xff" + b"\xff" * 9 + b"\x01"])
+def test_malformed_rows_are_refused(inner: bytes) -> None:
+    """What no message is, is none as a row either."""
+    with pytest.raises(DamagedEntry):
+        list(Message(text(3, inner)).rows(3, 1))
+
+
+def test_rows_count_as_fields() -> None:
+    """All fields of all rows share the allowance of the message they are in."""
+    rows = text(3, number(1, 1) * 2) * 3
+    assert len(list(Message(rows, max_fields=10).rows(3, 1))) == 3
+    with pytest.raises(DamagedEntry):
+        list(Message(rows, max_fields=8).rows(3, 1))
+
+
+def test_fields_that_are_not_asked_for_are_still_checked() -> None:
+    """Keeping some fields only leaves the grammar, and the count, of all of them."""
+    data = number(1, 5) + text(2, b"x" * 20_000) + text(3, b"y")
+    message = Message(data, only=tags_of(1, 3))
+    assert (message.varint(1), message.text(2), message.text(3)) == (5, None, "y")
+    with pytest.raises(DamagedEntry):
+        Message(data[:-3] + b"\x12\x09", only=tags_of(1))
+    with pytest.raises(DamagedEntry):
+        Message(data, max_fields=2, only=tags_of(1))
 
 
 def test_fixed_size_fields_are_passed_over() -> None:

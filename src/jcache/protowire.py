@@ -172,7 +172,7 @@ class Message:
 
     def slices(self, number: int) -> list[memoryview]:
         """Every length-delimited value of a field."""
-        return list(map(self._slice_at, self._fields.get(number << 3 | BYTES, ())))
+        return list(self._each(number))
 
     def slice(self, number: int) -> memoryview | None:
         """The last length-delimited value of a field, None when there is none."""
@@ -198,12 +198,12 @@ class Message:
 
     def messages(self, number: int) -> Iterator["Message"]:
         """Every message of a repeated field."""
-        return (Message(value, parent=self) for value in self.slices(number))
+        return (Message(value, parent=self) for value in self._each(number))
 
     def rows(self, number: int, *columns: int) -> Iterator[tuple[int, ...]]:
         """The numbers in some fields of every message of a repeated field, 0 for those that are missing."""
         tags = [column << 3 | VARINT for column in columns]
-        for value in self.slices(number):
+        for value in self._each(number):
             row = self._small_numbers(value)
             if row is None:
                 message = Message(value, parent=self)
@@ -244,6 +244,9 @@ class Message:
             self._allowance[0] -= len(packed)
             values += packed
         return values + self._fields.get(number << 3 | VARINT, [])
+
+    def _each(self, number: int) -> Iterator[memoryview]:
+        return map(self._slice_at, self._fields.get(number << 3 | BYTES, ()))
 
     def _slice_at(self, position: int) -> memoryview:
         length, start = self._data[position], position + 1
