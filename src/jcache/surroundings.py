@@ -53,17 +53,17 @@ def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Findi
     for key, created, recency, changed in zip(
         columns.keys, columns.created, columns.recency, columns.sidecars, strict=True
     ):
-        path = listing.directory / (key + SIDECAR_SUFFIX)
+        fault = None
         if changed == NO_SIDECAR:
-            fault = (Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1.") if bounded else None
+            if bounded:
+                fault = Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1."
         elif recency > now_ns + FUTURE_NS:
             ahead = format_age(recency - now_ns)
             fault = (Damage.SIDECAR_FUTURE, f"Last used {ahead} from now, so it would never be evicted.")
-        elif recency == created and read_recency(path) is None:
-            fault = _sidecar_shape(path)
-        else:
-            fault = None
+        elif recency == created:  # as it is for a sidecar that cannot be read
+            fault = _sidecar_shape(listing.directory / (key + SIDECAR_SUFFIX))
         if fault is not None:
+            path = listing.directory / (key + SIDECAR_SUFFIX)
             yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key)
 
 
