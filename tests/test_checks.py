@@ -253,17 +253,37 @@ def test_other_bytes_than_those_on_record(tmp_path: Path, born: dict[Path, int |
 
 
 @pytest.mark.parametrize(
-    ("directory_ns", "file_ns", "anew"),
-    [(10, 40, True), (10, 30, False), (10, 20, False), (40, 41, False), (None, 40, False), (10, None, False)],
-    ids=["born after", "born then", "born before", "copied root", "no birth of the directory", "no birth of the file"],
-)
+    ("file_ns", "written_ns", "copied_ns", "anew"),
+    [
+        (40, 40, None, True),
+        (30, 30, None, False),
+        (20, 40, None, False),
+        (None, 40, None, False),
+        (40, 40, 35, False),
+        (40, 20, 35, False),
+        (35 + 3 * SECOND, 36 + 3 * SECOND, 35, True),
+        (35 + 3 * SECOND, 35 + 30 * SECOND, 35, False),
+        (35 + 3 * SECOND, 20, 35, False),
+        (40, 40, 25, True),
+    ],
+    ids=[
+        "born after", "born then", "changed in place", "no birth of the file", "copied with the ledger",
+        "copied with its time", "written after the copy", "changed in the copy", "copied late with its time",
+        "recorded after the copy",
+    ],
+)  # fmt: skip
 def test_a_file_written_anew_is_another_one(
-    tmp_path: Path, born: dict[Path, int | None], directory_ns: int | None, file_ns: int | None, anew: bool
+    tmp_path: Path,
+    born: dict[Path, int | None],
+    file_ns: int | None,
+    written_ns: int,
+    copied_ns: int | None,
+    anew: bool,
 ) -> None:
-    """Only a file born after the digest in an older directory is new; in a copied root all are, and digests count."""
-    path = add(tmp_path, key(1), executable(4))
-    born |= {tmp_path: directory_ns, path: file_ns}
-    checked = check(tmp_path, claim(ZSTD, digest_ns=30, passed=True))
+    """Only a file born after the digest is new; in a copied root one that was born later still, and written at once."""
+    path = add(tmp_path, key(1), executable(4), written_ns=written_ns)
+    born[path] = file_ns
+    checked = check(tmp_path, claim(ZSTD, digest_ns=30, copied_ns=copied_ns, passed=True))
     assert checked.anew is anew and checked.passed is anew
     assert damage_of(checked) is (None if anew else Damage.CHANGED)
 
@@ -275,7 +295,7 @@ def test_what_is_written_anew_is_checked_in_full(tmp_path: Path, born: dict[Path
 
 
 def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> None:
-    """On this file system: rewritten after removal is new, changed in place is not, and in a copy nothing is."""
+    """On this file system: rewritten after removal is new, changed in place is not, nor in a copy."""
     directory = tmp_path / "d"
     path = add(directory, key(1), ZSTD)
     if files.born_ns(path) is None:
@@ -291,4 +311,4 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     add(directory, key(1), executable(4))
     assert check(directory, known).anew
     (copy / path.name).write_bytes(executable(4))
-    assert damage_of(check(copy, known)) is Damage.CHANGED
+    assert damage_of(check(copy, known._replace(copied_ns=files.born_ns(copy)))) is Damage.CHANGED

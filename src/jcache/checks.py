@@ -8,14 +8,15 @@ In order, and the first that fails says what the damage is:
    and the module's name in the key; envelopes: the seal, the payload, kind and key.
 
 The digest on record is that of a *file*. If it was removed and JAX wrote the entry anew, other bytes are no damage:
-compilation is not deterministic. A file that was born after the digest was taken, in a directory that was there by
-then, is such a new one; in a copied root all files are, and so is the directory, and the digests count.
+compilation is not deterministic. A file that was born after the digest was taken is such a new one. In a copied root
+all files were born late, and the digests count; there a new file is one that was born later still, and written at once.
 """
 
 import errno
 import operator
 import os
 import re
+import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ _ENOUGH: Final = 256 << 20
 _OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
 _OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
 _METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
+_WRITING_NS: Final = 10_000_000_000  # what is changed in place was born longer before
+_COPYING_NS: Final = 2_000_000_000  # files beside the ledger were copied shortly before or after it
 _NO_MEMORY: Final = "There is not enough memory to open it."
 
 
@@ -47,7 +50,8 @@ class Claim(NamedTuple):
         kind, key: which entry.
         legacy: whether its file has no suffix.
         digest: SHA-256 on record, None where there is none.
-        digest_ns: when that was taken.
+        digest_ns: as of when that holds.
+        copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
         passed: whether bytes of that digest have passed all checks of this version.
     """
 
@@ -56,6 +60,7 @@ class Claim(NamedTuple):
     legacy: bool = False
     digest: str | None = None
     digest_ns: int = 0
+    copied_ns: int | None = None
     passed: bool = False
 
     @property
@@ -122,7 +127,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     found = digest(data)
     is_other = claim.digest is not None and claim.digest != found
     is_known = claim.digest is not None and claim.passed and not is_other
-    anew = is_other and _is_new(Path(name), claim.digest_ns)
+    anew = is_other and _is_new(Path(name), claim)
     fault = None if is_known else fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
     checked = Checked(
         claim,
@@ -171,16 +176,21 @@ def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Findi
     else:
         evidence = f"It cannot be read: {error.strerror or error}."
         refused = error.errno in (errno.EACCES, errno.EPERM)
-        advice = f"chmod u+r {path}" if refused else "look at the disk's own health before anything else"
+        advice = f"chmod u+r {shlex.quote(str(path))}" if refused else "look at the disk's own health first"
     return Finding(
         damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice
     )
 
 
-def _is_new(path: Path, digest_ns: int) -> bool:
-    """Whether the file is younger than a digest, and its directory is not."""
-    born, directory_born = files.born_ns(path), files.born_ns(path.parent)
-    return born is not None and directory_born is not None and directory_born <= digest_ns < born
+def _is_new(path: Path, claim: Claim) -> bool:
+    """Whether the file is another one than the digest on record was taken of."""
+    born = files.born_ns(path)
+    if born is None:
+        return False
+    if claim.copied_ns is None or claim.digest_ns > claim.copied_ns:
+        return claim.digest_ns < born
+    in_one_go = 0 <= os.lstat(path).st_mtime_ns - born < _WRITING_NS
+    return in_one_go and born > claim.copied_ns + _COPYING_NS
 
 
 def fault_of(data: bytes, kind: Kind, key: str, *, legacy: bool = False, quick: bool = False) -> Fault | None:
@@ -215,6 +225,8 @@ def _executable_fault(data: bytes, key: str, *, legacy: bool, quick: bool) -> Fa
         return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
     if legacy:
         return None
+    if inspection.raw_bytes == 0:
+        return Fault(Damage.GRAMMAR, "It holds no executable.")
     if inspection.problems and _should_be_known(inspection, data):
         return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
     return _name_fault(inspection, key)

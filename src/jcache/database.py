@@ -187,6 +187,8 @@ def _has_locks(directory: Path) -> bool:
 
 
 def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: bool = True) -> sqlite3.Connection:
+    if os.path.lexists(path) and not os.path.isfile(path):  # SQLite would wait for a FIFO for ever
+        raise NoLedgerError(f"{path} is no file")
     uri, first = f"{path.as_uri()}?mode={mode}{more}", timeout if wait else 0
     database = sqlite3.connect(uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False)
     try:

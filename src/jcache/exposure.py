@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -47,7 +48,7 @@ def check_directories(root: Root) -> Iterator[Finding]:
                 damage=Damage.WRITABLE,
                 path=directory,
                 evidence=f"{exposure.writers} can replace the native code in it, mode {stat.S_IMODE(exposure.mode):o}.",
-                advice=f"chmod go-w {directory}",
+                advice=f"chmod go-w {shlex.quote(str(directory))}",
             )
         if os.geteuid() != 0 and exposure.owner not in (0, os.geteuid()):
             yield Finding(
@@ -77,7 +78,7 @@ def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]
             path=directory,
             evidence=f"{writable:,} of its entries can be changed by others than their owner.",
             kind=kind,
-            advice=f"chmod go-w {directory}/*-cache",
+            advice=f"chmod go-w {shlex.quote(str(directory))}/*-cache",
         )
     foreign: Counter[int] = Counter()
     for exposure, count in exposures.items():
@@ -89,7 +90,7 @@ def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]
             path=directory,
             evidence=f"{count:,} of its entries belong to {_user(uid)}, the directory to {_user(owner)}.",
             kind=kind,
-            advice=f"find {directory} -user {_user(uid)} -name '*-cache'",
+            advice=f"find {shlex.quote(str(directory))} -user {_user(uid)} -name '*-cache' -ls: chown or remove them",
         )
 
 

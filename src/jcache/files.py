@@ -111,6 +111,10 @@ def write_recency(path: Path, time_ns: int) -> None:
     try:
         os.pwrite(descriptor, min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little"), 0)
         os.ftruncate(descriptor, RECENCY_BYTES)
+    except OSError:
+        if os.fstat(descriptor).st_size == 0:  # of a full disk: none is better than half a one
+            os.unlink(path)
+        raise
     finally:
         os.close(descriptor)
 

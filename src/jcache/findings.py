@@ -81,6 +81,7 @@ class Finding:
         stamp: of the file when it was looked at.
         digest: SHA-256 of its bytes, where they were read.
         expected: SHA-256 on record, where it is another one.
+        is_note: whether it is worth telling and yet no damage.
     """
 
     damage: Damage
@@ -92,13 +93,9 @@ class Finding:
     stamp: Stamp | None = None
     digest: str | None = None
     expected: str | None = None
+    is_note: bool = False
 
     @property
     def remedy(self) -> Remedy:
         """What `--repair` does about it."""
         return _REMEDIES.get(self.damage, Remedy.QUARANTINE)
-
-    @property
-    def is_note(self) -> bool:
-        """Whether it is worth telling and yet no damage."""
-        return self.damage is Damage.LEGACY

@@ -12,8 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from jcache import files
 from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
+from jcache.files import LATEST_NS
 from jcache.layout import Kind
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ CREATE TABLE entries (
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 CREATE INDEX pinned ON entries (pinned_ns) WHERE pinned_ns IS NOT NULL;
+CREATE TABLE home (one INTEGER PRIMARY KEY, inode INTEGER NOT NULL, born_ns INTEGER);
 CREATE TABLE runs (id TEXT PRIMARY KEY, started_ns INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE snapshots (
     directory TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL,
@@ -98,6 +101,21 @@ class Ledger:
             self._database.close()
         self._database = None
         self._writable = False
+
+    def copied_ns(self) -> int | None:
+        """When the root was copied, with the ledger in it; None if it is where the ledger was made, or was moved whole.
+
+        Copied is a root whose directory is another one than the ledger remembers; the ledger was born by copying then.
+        """
+        row = self._read(lambda database: database.execute("SELECT inode, born_ns FROM home").fetchone())
+        if row is None or tuple(row) == self._place():
+            return None
+        return files.born_ns(self._path) or LATEST_NS
+
+    def _place(self) -> tuple[int, int | None]:
+        """By what the root's directory is known."""
+        directory = self._path.parent.parent
+        return os.stat(directory).st_ino, files.born_ns(directory)
 
     # -- entries
 
@@ -267,6 +285,7 @@ class Ledger:
             self.close()
             self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, _SCHEMA)
             self._writable = True
+            self._database.execute("INSERT OR IGNORE INTO home VALUES (1, ?, ?)", self._place())
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
             return action(self._database)

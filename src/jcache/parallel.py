@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -59,12 +61,13 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
     from itertools import islice
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"))
     running: dict[Future[list[Checked]], Batch] = {}
     try:
         while True:
             for batch in islice(batches, _AHEAD * processes - len(running)):
-                running[pool.submit(check_all, batch.directory, batch.claims, quick=quick)] = batch
+                with _uninterrupted():
+                    running[pool.submit(check_all, batch.directory, batch.claims, quick=quick)] = batch
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -78,6 +81,14 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
         pool.shutdown(cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C is for the process that was started by hand; it ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes that are started here pass over Ctrl-C: it is for the one that was started by hand, which ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from jcache import files
 from jcache.checks import stamp_of
+from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.quarantine import Quarantine, Record
@@ -88,9 +89,10 @@ def repair(
         if ours:
             with files.refusal(f"repair {store.root.directory(kind)}"):
                 store.in_batches(kind, repairer.steps(progress(ours)))
-            store.adopt(
-                kind
-            )  # a directory with a lock file is taken for a bounded one, where each entry needs its sidecar
+            try:  # there is a lock file now, as in a bounded directory, where each entry needs its sidecar
+                store.adopt(kind)
+            except CannotWrite as error:
+                store.notice(str(error))
     repairer.quarantine.sweep(time.time_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
     store.softly(lambda: store.ledger.discredit(quarantined))

@@ -135,6 +135,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
         NoCacheHere: the path holds something else; a cache is not mixed with other people's files.
         CannotWrite: it cannot be made.
     """
+    path = Path(os.path.abspath(path))  # Path.resolve would follow links
     try:
         return _tagged(open_root(path))
     except NoCacheHere:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,17 +46,19 @@ def check_surroundings(
             kind=listing.kind,
             key=entry.key,
             advice="jcache prune --legacy",
+            is_note=True,
         )
 
 
 def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Finding]:
     columns = listing.columns
+    locked = os.path.lexists(listing.directory / LOCK_NAME)  # by jcache alone, perhaps: then it is worth a note
     for key, created, recency, changed in zip(
         columns.keys, columns.created, columns.recency, columns.sidecars, strict=True
     ):
         fault = None
         if changed == NO_SIDECAR:
-            if bounded:
+            if bounded or locked:
                 fault = Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1."
         elif recency > now_ns + FUTURE_NS:
             ahead = format_age(recency - now_ns)
@@ -64,7 +67,8 @@ def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Findi
             fault = _sidecar_shape(listing.directory / (key + SIDECAR_SUFFIX))
         if fault is not None:
             path = listing.directory / (key + SIDECAR_SUFFIX)
-            yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key)
+            note = fault[0] is Damage.MISSING_SIDECAR and not bounded
+            yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key, is_note=note)
 
 
 def _sidecar_shape(path: Path) -> tuple[Damage, str] | None:
@@ -101,7 +105,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
         damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
     else:
         return None
-    advice = f"move {path} away" if damage is Damage.BLOCKING else None
+    advice = f"mv {shlex.quote(str(path))} to another place" if damage is Damage.BLOCKING else None
     stamp = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
     return Finding(
         damage=damage, path=path, evidence=evidence, kind=listing.kind, key=key or None, advice=advice, stamp=stamp

@@ -128,7 +128,7 @@ class _Verifier:
         self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
         self._news: list[Known] = []
         self._ledger_lost = False
-        self._check_ledger()
+        self._copied_ns = self._check_ledger()
         self._known = {kind: self._ask_ledger(kind) for kind in request.kinds}
         self._listings = {kind: self._list(kind) for kind in request.kinds}
 
@@ -166,7 +166,8 @@ class _Verifier:
                 recorded = _recorded_as(entry.key, legacy=entry.legacy)
                 about = known.get(recorded) or Known(kind, recorded)
                 passed = about.checks == CHECKS_VERSION
-                claim = Claim(kind, entry.key, entry.legacy, about.digest, about.digest_ns or 0, passed)
+                taken_ns = about.digest_ns or 0
+                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed)
                 found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
         self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
         found.sort()
@@ -227,10 +228,11 @@ class _Verifier:
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
         version = CHECKS_VERSION if checked.passed else None
+        taken_ns = checked.taken_ns
+        if taken_ns is not None and self._copied_ns is not None:
+            taken_ns = max(taken_ns, self._copied_ns + 1)  # it is of this copy's file from now on
         self._news.append(
-            Known(
-                claim.kind, recorded, checked.digest, size, digest_ns=checked.taken_ns, verified_ns=now, checks=version
-            )
+            Known(claim.kind, recorded, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
         )
 
     # -- what is around them
@@ -263,11 +265,14 @@ class _Verifier:
         directory = self._store.root.directory(kind)
         return read_listing(kind, directory, follow=directory == self._store.root.path)
 
-    def _check_ledger(self) -> None:
+    def _check_ledger(self) -> int | None:
+        """When the root was copied, if it was."""
         try:
             self._store.ledger.check()
+            return self._store.ledger.copied_ns()
         except LedgerUnavailable as error:
             self._meet(error)
+            return None
 
     def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
         if self._ledger_lost:

@@ -57,7 +57,7 @@ def test_findings_are_a_table_and_the_next_command(jcache: Jcache, root: Path) -
     head, _, row, *_ = result.out.splitlines()
     assert head.split() == ["damage", "where", "evidence", "remedy"]
     assert row.startswith("torn") and bad[:-56] in row and row.rstrip().endswith("quarantine")
-    assert "1 finding" in result.out and "`jcache verify --repair`" in result.out
+    assert "1 finding" in result.out and f"`jcache verify --repair --root {root}`" in result.out
 
 
 def test_how_much_is_printed(jcache: Jcache, root: Path) -> None:

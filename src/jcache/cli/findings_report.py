@@ -1,11 +1,13 @@
 """Showing what `jcache verify` found, for people and for programs."""
 
+import shlex
 from collections import Counter
 from typing import Any
 
 from jcache.cli import output
 from jcache.cli.ls import short_key
-from jcache.findings import Finding, Remedy
+from jcache.findings import Damage, Finding, Remedy
+from jcache.layout import Kind
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.repair import Outcome, Repaired
@@ -14,6 +16,7 @@ from jcache.units import format_seconds, format_size
 from jcache.verification import Verification
 
 _ROWS = 40
+_WIDEST = 32  # of what a finding is about
 _REPAIRABLE = (Remedy.QUARANTINE, Remedy.MAKE_SIDECAR, Remedy.REMOVE, Remedy.BEGIN_ANEW)
 
 
@@ -24,7 +27,7 @@ def as_json(
     outcomes = {id(one.finding): one for one in repaired or ()}
     return {
         "root": str(store.root.path),
-        "clean": not verification.findings,
+        "clean": all(one.mended for one in repaired) if repaired is not None else not verification.findings,
         "entries": verification.entries,
         "bytes": verification.bytes,
         "checked_entries": verification.checked,
@@ -111,10 +114,16 @@ def _table(store: Store, findings: list[Finding], repaired: list[Repaired] | Non
 
 
 def _where(store: Store, finding: Finding, *, verbose: bool) -> str:
+    """What a finding is about, in a few words unless more are asked for."""
     if finding.key is not None:
-        return finding.key if verbose else short_key(finding.key)
-    beneath = finding.path.is_relative_to(store.root.path) and finding.path != store.root.path
-    return str(finding.path.relative_to(store.root.path) if beneath else finding.path)
+        kind = "" if finding.kind in (None, Kind.EXECUTABLES) else f"{finding.kind}/"
+        text = kind + (finding.key if verbose else short_key(finding.key))
+    else:
+        beneath = finding.path.is_relative_to(store.root.path) and finding.path != store.root.path
+        text = str(finding.path.relative_to(store.root.path) if beneath else finding.path)
+    if verbose or len(text) <= _WIDEST:
+        return text
+    return f"{text[: _WIDEST - 16]}…{text[-15:]}"
 
 
 def _summary(verification: Verification) -> str:
@@ -127,8 +136,11 @@ def _summary(verification: Verification) -> str:
         parts.append(f"{verification.anew:,} written anew since they were recorded")
     if verification.being_written:
         parts.append(f"{verification.being_written:,} being written just now")
-    if verification.notes:
-        parts.append(f"{len(verification.notes):,} legacy, which no JAX after 0.4.30 reads")
+    missing = sum(note.damage is Damage.MISSING_SIDECAR for note in verification.notes)
+    if missing:
+        parts.append(f"{missing:,} without an -atime file, which only a bounded JAX needs (--repair makes them)")
+    if len(verification.notes) > missing:
+        parts.append(f"{len(verification.notes) - missing:,} legacy, which no JAX after 0.4.30 reads")
     return "; ".join(parts)
 
 
@@ -152,11 +164,12 @@ def _render_loads(loads: Loads, *, verbose: bool) -> None:
 
 
 def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
-    """What to do next, a line each."""
+    """What to do next, a line each, with commands that can be run as they are."""
     lines = []
+    root = f"--root {shlex.quote(str(store.root.path))}"
     if repaired is None:
         if any(finding.remedy in _REPAIRABLE for finding in verification.findings):
-            lines.append("Next: `jcache verify --repair` moves what is damaged to quarantine and mends the rest")
+            lines.append(f"Next: `jcache verify --repair {root}` moves damaged entries to quarantine, mends the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
         left = [one for one in repaired if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND]
@@ -164,15 +177,15 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
         lines += [f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is Outcome.FAILED]
         lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
         if any(one.outcome is Outcome.QUARANTINED for one in repaired):
-            lines.append("Next: `jcache quarantine list` shows what was taken out; JAX writes it anew when needed")
+            lines.append(f"Next: `jcache quarantine list {root}` shows what was taken out; it is made anew when needed")
         if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
             lines.append("The damaged ledger was set aside, and with it what was pinned: pin again what must stay")
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
-    if verification.notes:
-        lines.append("Legacy entries: `jcache prune --legacy` removes them")
-    return lines
+    if any(note.damage is Damage.LEGACY for note in verification.notes):
+        lines.append(f"Legacy entries: `jcache prune --legacy {root}` removes them")
+    return [line.replace("\n", "\\n") for line in lines]
 
 
 def _advice(findings: list[Finding]) -> list[str]:

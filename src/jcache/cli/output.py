@@ -105,7 +105,7 @@ class Bar:
             text, size = TextColumn("{task.description}"), DownloadColumn(binary_units=True)
             columns = text, BarColumn(), size, TimeRemainingColumn()
             self._bar = Progress(*columns, console=_console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._doing)
+            self._task = self._bar.add_task(self._doing, total=total)
             self._bar.start()
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)

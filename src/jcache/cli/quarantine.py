@@ -1,5 +1,6 @@
 """`jcache quarantine`: what `jcache verify --repair` took out of the way."""
 
+import os
 import time
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOptio
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.quarantine import Quarantine, Record
+from jcache.roots import choose_path, open_root
 from jcache.store import Store
 from jcache.units import format_age, format_size, parse_age, rfc3339
 
@@ -23,12 +25,22 @@ def complete_actions(incomplete: str) -> list[str]:
     return [action for action in _ACTIONS if action.startswith(incomplete)]
 
 
+def complete_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Ids in the quarantine of the chosen root that begin like this."""
+    try:
+        root = open_root(choose_path(ctx.params.get("root"), os.environ))
+        return [record.id for record in Quarantine(root).records() if record.id.startswith(incomplete)]
+    except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
+        return []
+
+
 def quarantine(
     action: Annotated[
         str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=complete_actions)
     ] = "list",
     which: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID|KEY]...", help="Which entries; beginnings will do.")
+        list[str] | None,
+        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or their beginnings.", autocompletion=complete_ids),
     ] = None,
     root: RootOption = None,
     all_: Annotated[bool, typer.Option("--all", help="Restore or drop everything.")] = False,
@@ -56,7 +68,8 @@ def quarantine(
             _list(store, records, json=json, quiet=quiet, verbose=verbose)
             return 0
         failures: list[str] = []
-        done = [record for record in records if _carry_out(store, place, action, record, failures)]
+        doing = output.progress(records, "restoring" if action == "restore" else "dropping")
+        done = [record for record in doing if _carry_out(store, place, action, record, failures)]
         verb = "restored" if action == "restore" else "dropped"
         if json:
             done_json = [_as_json(record) for record in done]

@@ -16,7 +16,7 @@ from jcache.cli.options import (
     open_store,
 )
 from jcache.errors import InvalidValue
-from jcache.findings import Damage, Finding
+from jcache.findings import Damage, Finding, Remedy
 from jcache.loads import Loads, load_sound
 from jcache.repair import Repaired, repair
 from jcache.store import Store
@@ -92,7 +92,7 @@ def verify(
             verification = verify_root(store, request, bar.show)
         loads = _load(store, verification) if load else None
         verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
-        repaired = _repair(store, verification.findings, request.grace_ns) if mend else None
+        repaired = _repair(store, verification, request.grace_ns) if mend else None
         if json or ndjson:
             _print_json(store, verification, repaired, loads, lines=ndjson)
         else:
@@ -115,7 +115,11 @@ def _load(store: Store, verification: Verification) -> Loads:
     return loads
 
 
-def _repair(store: Store, findings: list[Finding], grace_ns: int) -> list[Repaired]:
+def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Repaired]:
+    """Mends the findings, and among the notes the sidecars that are missing; what is left of the notes is none."""
+    missing = [note for note in verification.notes if note.remedy is Remedy.MAKE_SIDECAR]
+    verification.notes = [note for note in verification.notes if note.remedy is not Remedy.MAKE_SIDECAR]
+    findings: list[Finding] = [*verification.findings, *missing]
     return repair(store, findings, grace_ns=grace_ns, progress=lambda some: output.progress(some, "repairing"))
 
 

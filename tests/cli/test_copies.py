@@ -1,0 +1,78 @@
+"""Roots that are copied, mirrored or moved, and used again: what was changed is found, what JAX wrote anew is not."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from jcache import files
+from tests.cli.conftest import Jcache, keys, run_jax
+
+pytestmark = pytest.mark.jax
+
+
+@pytest.fixture
+def known(jcache: Jcache, cache: Path) -> Path:
+    """A JAX directory whose digests are on record."""
+    if files.born_ns(cache) is None:
+        pytest.skip("this file system does not tell when files were born")
+    assert jcache("verify", "--root", cache).code == 0
+    return cache
+
+
+def flip(cache: Path) -> str:
+    path = sorted(cache.glob("*-cache"))[2]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    return path.name.removesuffix("-cache")
+
+
+@pytest.mark.parametrize("times", [True, False], ids=["cp -a", "cp -r"])
+@pytest.mark.parametrize("there", [False, True], ids=["a new directory", "one that was there"])
+def test_a_flip_in_a_copy_is_found(jcache: Jcache, known: Path, tmp_path: Path, times: bool, there: bool) -> None:
+    """Digests count in a copy, whether its directory is younger or older than they are."""
+    copy = tmp_path / "copy"
+    if there:
+        copy.mkdir()
+    copied = shutil.copy2 if times else shutil.copyfile
+    shutil.copytree(known, copy, copy_function=copied, dirs_exist_ok=True)
+    key = flip(copy)
+    (finding,) = jcache("verify", "--json", "--root", copy).json["findings"]
+    assert finding["key"] == key
+    assert jcache("verify", "--root", known).code == 0
+
+
+@pytest.mark.parametrize("verified", [True, False], ids=["verified there", "not verified there"])
+def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tmp_path: Path, verified: bool) -> None:
+    """A real JAX removes nothing and rewrites what is gone, in other bytes: no finding, in a copy or not."""
+    copy = Path(shutil.copytree(known, tmp_path / "copy"))
+    if verified:
+        assert jcache("verify", "--root", copy).code == 0
+    time.sleep(2.1)
+    for root in (copy, known):
+        everything = keys(root)
+        for path in root.glob("*-cache"):
+            path.unlink()
+        result = run_jax(root)
+        assert (result.code, result.err) == (0, "") and keys(root) == everything
+        report = jcache("verify", "--json", "--root", root)
+        assert report.code == 0 and report.json["findings"] == [] and report.json["rewritten_entries"] > 0
+
+
+def test_a_bounded_jax_after_an_unbounded_one(jcache: Jcache, known: Path) -> None:
+    """What a repair's own lock file makes of an unbounded root is a note; --repair makes the sidecars all the same."""
+    leftover = known / ".jcache-tmp-old"
+    leftover.write_bytes(b"x")
+    assert jcache("verify", "--repair", "--grace", "0s", "--root", known).code == 0
+    next(known.glob("jit_train-*-cache")).unlink()
+    next(known.glob("jit_train-*-atime")).unlink()
+    assert run_jax(known).err == ""
+    noted = jcache("verify", "--json", "--root", known)
+    assert noted.code == 0 and [note["damage"] for note in noted.json["notes"]] == ["missing_sidecar"]
+    assert jcache("verify", "--repair", "--root", known).code == 0
+    next(known.glob("jit_train-*-cache")).unlink()
+    bounded = run_jax(known, bounded=10**9)
+    assert (bounded.code, bounded.err) == (0, "")
+    assert jcache("verify", "--root", known).code == 0
