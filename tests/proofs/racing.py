@@ -6,6 +6,7 @@ It says "ready", begins when it is told to by a line, and in the end prints as J
 and any exception ends it with a traceback.
 """
 
+import atexit
 import json
 import os
 import random
@@ -113,6 +114,7 @@ class Racer:
     def jcache(self) -> Callable[[], None]:
         """jcache's runtime."""
         store = Store(self.root, max_bytes=self.bound)
+        atexit.register(store.close)
 
         def work() -> None:
             for kind in (EXECUTABLES, TRACES):
