@@ -29,6 +29,7 @@ from jcache.exposure import Exposure
 from jcache.findings import Damage, Finding, Stamp
 from jcache.inspection import Inspection, inspect
 from jcache.layout import ENTRY_SUFFIX, Kind, name_of
+from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
 from jcache.serialization import check_seal, digest, sealed_length, unpack_executable, unseal
 
@@ -234,7 +235,10 @@ def _executable_fault(data: bytes, key: str, *, legacy: bool, quick: bool) -> Fa
 
 def _name_fault(inspection: Inspection, key: str) -> Fault | None:
     module, name = inspection.module_name, name_of(key)
-    if not name or module is None or _as_xla(module) == _as_xla(name):
+    if not name or module is None:
+        return None
+    cut = kept_of(key)
+    if _as_xla(module).startswith(_as_xla(cut)) if cut is not None else _as_xla(module) == _as_xla(name):
         return None
     return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
 

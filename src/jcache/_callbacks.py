@@ -1,0 +1,163 @@
+"""Programs with host callbacks, which JAX up to 0.10.2 compiles anew in every process.
+
+From jax 0.6 on, the n-th callback of a program is lowered to a call with the number n, and which functions the numbers
+stand for is an argument of compiling, and of loading. So an executable holds nothing of the process that compiled it,
+equal keys mean equal numbers at equal places, and whoever loads it binds functions of its own. But:
+
+- before jax 0.6, the program and its key hold the address of the function;
+- before jaxlib 0.8.1, such an executable can be loaded only without functions;
+- from jax 0.11 on, JAX stores and loads these programs itself;
+- JAX from 0.6 to 0.10.2 loads whatever it finds under its key without functions, and the process dies (SIGSEGV) when
+  one is called. So these programs get keys of their own, under which JAX alone never looks.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from jcache._jax import Patch, version, versions
+
+_NUMBERED: Final = (0, 6, 0)
+_REBINDING: Final = (0, 8, 1)
+_BY_JAX: Final = (0, 11, 0)
+_PROVEN: Final = frozenset({"cpu"})  # platforms
+_IN_KEYS: Final = "jcache: host callbacks are bound on loading"
+_WRITE: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
+
+_patches: list[Patch] = []
+
+
+class _Bound(threading.local):
+    """The callbacks of the program that this thread is having compiled, or read from the cache."""
+
+    callbacks: Sequence[Any] = ()
+    apart: bool = False  # whether its key is one of its own; not so when the program has set a custom hook after us
+
+    def sound(self) -> bool:
+        return bool(self.callbacks) and self.apart
+
+
+_bound = _Bound()
+
+
+class _Loader:
+    """JAX's client, except that it binds this process's callbacks to what it loads."""
+
+    def __init__(self, client: Any, callbacks: Sequence[Any]) -> None:
+        self._client = client
+        self._callbacks = list(callbacks)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def deserialize_executable(self, *args: Any) -> Any:
+        return self._client.deserialize_executable(*args, self._callbacks)
+
+
+def cache_callbacks(*, on: bool) -> str | None:
+    """Let JAX's cache keep programs with host callbacks too, where that is proven: jax 0.8.1 to 0.10.2, on the CPU.
+
+    On other platforms these versions go on compiling such programs anew.
+
+    Returns:
+        Why this JAX does not, and will not, keep them; None if it does, or if `on` is false.
+    """
+    while _patches:
+        _patches.pop().undo()
+    if not on or version() >= _BY_JAX:
+        return None
+    if reason := _impossible():
+        return reason
+    from jax._src import cache_key, compilation_cache, compiler
+
+    _patches.append(Patch(cache_key, "custom_hook", _with_key_of_their_own))
+    _patches.append(Patch(compilation_cache, "get_executable_and_time", _with_callbacks_bound))
+    _patches.append(Patch(compiler, "_cache_write", _with_callbacks_allowed))
+    _patches.append(Patch(compiler, "compile_or_get_cached", _with_callbacks_known))
+    return None
+
+
+def _impossible() -> str | None:
+    """Why the callbacks of this JAX cannot be bound on loading."""
+    if version() < _NUMBERED:
+        return (
+            f"jax {versions()[0]} compiles the addresses of host callbacks into the program; jax 0.8.1 and later do not"
+        )
+    from jax._src import cache_key, compilation_cache, compiler, lib
+
+    loading = getattr(vars(lib)["xla_client"].Client, "deserialize_executable", None)
+    if version() < _REBINDING or "host_callbacks: collections.abc.Sequence[collections.abc.Callable]" not in str(
+        getattr(loading, "__doc__", "")
+    ):
+        return (
+            f"jaxlib {versions()[1]} cannot give host callbacks to a program that it loads; jaxlib 0.8.1 and later can"
+        )
+    for module, name, parameters in (
+        (compiler, "compile_or_get_cached", ("backend", "computation", "devices", "compile_options", "host_callbacks")),
+        (compiler, "_cache_write", _WRITE),
+        (compilation_cache, "get_executable_and_time", ("cache_key", "compile_options", "backend")),
+        (cache_key, "custom_hook", ()),
+    ):
+        if not _begins_with(getattr(module, name, None), parameters):
+            return f"jax {versions()[0]} compiles in a way that jcache does not know ({name})"
+    return None
+
+
+def _begins_with(function: Any, parameters: tuple[str, ...]) -> bool:
+    return function is not None and tuple(inspect.signature(function).parameters)[: len(parameters)] == parameters
+
+
+@contextmanager
+def _binding(callbacks: Sequence[Any]) -> Iterator[None]:
+    before = _bound.callbacks, _bound.apart
+    _bound.callbacks, _bound.apart = callbacks, False
+    try:
+        yield
+    finally:
+        _bound.callbacks, _bound.apart = before
+
+
+def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_or_get_cached(
+        backend: Any,
+        computation: Any,
+        devices: Any,
+        compile_options: Any,
+        host_callbacks: Sequence[Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        sound = backend.platform in _PROVEN and all(callable(callback) for callback in host_callbacks)
+        with _binding(host_callbacks if sound else ()):
+            return original(backend, computation, devices, compile_options, host_callbacks, *args, **kwargs)
+
+    return compile_or_get_cached
+
+
+def _with_key_of_their_own(original: Callable[..., Any]) -> Callable[..., Any]:
+    def custom_hook() -> str:
+        _bound.apart = True
+        return str(original()) + (_IN_KEYS if _bound.callbacks else "")
+
+    return custom_hook
+
+
+def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_executable_and_time(cache_key: str, compile_options: Any, backend: Any, *args: Any) -> Any:
+        client = _Loader(backend, _bound.callbacks) if _bound.sound() else backend
+        return original(cache_key, compile_options, client, *args)
+
+    return get_executable_and_time
+
+
+def _with_callbacks_allowed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def cache_write(
+        cache_key: str, seconds: float, module_name: str, backend: Any, executable: Any, host_callbacks: Sequence[Any]
+    ) -> None:
+        original(cache_key, seconds, module_name, backend, executable, () if _bound.sound() else host_callbacks)
+
+    return cache_write

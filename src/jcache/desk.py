@@ -1,0 +1,262 @@
+"""The store of a program: used by several threads, inherited by forked children, and never waiting long.
+
+SQLite's connections belong to the thread that made them and must not cross a fork. So each thread of each process has
+its own; the one that made the ledger keeps its connection, the others close theirs after each use.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from jcache import files
+from jcache.checks import stamp_of
+from jcache.findings import Finding
+from jcache.layout import SIDECAR_SUFFIX, Kind, Root
+from jcache.ledger import Known, Ledger
+from jcache.locking import locked
+from jcache.quarantine import Quarantine
+from jcache.store import Outcome, Store
+
+if TYPE_CHECKING:
+    import sqlite3
+
+T = TypeVar("T")
+
+EXECUTABLES: Final = Kind.EXECUTABLES
+_BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
+_QUARANTINE_TIMEOUT: Final = 1.0
+_FLUSH_EVERY: Final = 64
+_FLUSH_AFTER: Final = 30.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What a `Ledger` keeps, of one thread."""
+
+    database: sqlite3.Connection | None = None
+    writable: bool = False
+
+
+class ThreadsLedger(Ledger):
+    """A ledger that several threads may use at once, and a forked child as well."""
+
+    def __init__(self, path: Path, *, busy_timeout: float = _BUSY_TIMEOUT) -> None:
+        self._slots: dict[tuple[int, int], _Slot] = {}
+        self._home = threading.get_ident()
+        super().__init__(path, busy_timeout=busy_timeout)
+
+    @property
+    def _slot(self) -> _Slot:
+        return self._slots.setdefault((os.getpid(), threading.get_ident()), _Slot())
+
+    @property
+    def _database(self) -> sqlite3.Connection | None:
+        return self._slot.database
+
+    @_database.setter
+    def _database(self, database: sqlite3.Connection | None) -> None:
+        self._slot.database = database
+
+    @property
+    def _writable(self) -> bool:
+        return self._slot.writable
+
+    @_writable.setter
+    def _writable(self, writable: bool) -> None:
+        self._slot.writable = writable
+
+    def _read(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
+        try:
+            return super()._read(action)
+        finally:
+            self._leave()
+
+    def _write(self, action: Callable[[sqlite3.Connection], T], *, anew: bool = True) -> T:
+        try:
+            return super()._write(action, anew=anew)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if threading.get_ident() != self._home:
+            self.close()
+            self._slots.pop((os.getpid(), threading.get_ident()), None)
+
+
+class ProgramStore(Store):
+    """The store of a program.
+
+    Args:
+        root: which root.
+        max_bytes: bound of the entries together; None for no bound.
+        lock_timeout: seconds to wait for the directory's lock.
+        always_recency: whether entries get sidecars without a bound, too.
+    """
+
+    def __init__(self, root: Root, *, max_bytes: int | None, lock_timeout: float, always_recency: bool = True) -> None:
+        super().__init__(root, max_bytes=max_bytes, lock_timeout=lock_timeout)
+        self.threads_ledger = ThreadsLedger(root.ledger)
+        self.ledger: Ledger = self.threads_ledger
+        self._quick = ThreadsLedger(root.ledger, busy_timeout=_BUSY_TIMEOUT_UNDER_LOCK)
+        self.learnt: deque[Known] = deque(maxlen=1)
+        self.recency = always_recency or max_bytes is not None
+
+    def flush(self) -> None:
+        """Writes to the ledger what has been learnt, unless the root itself is gone."""
+        if os.path.isdir(self.root.path):
+            self._flush()
+        else:
+            self._news, self._evicted = [], set()
+
+    def learn(self, known: Known) -> None:
+        self._learn(known)
+
+    def close(self) -> None:
+        self.flush()
+        self.ledger.close()
+        self._quick.close()
+
+    def quarantine(self, finding: Finding, now_ns: int) -> bool:
+        """Takes a damaged entry out of JAX's way, if it is still the one that was looked at.
+
+        Raises:
+            OSError, JcacheError: it cannot be moved, or the lock not be had soon.
+        """
+        directory = self.root.directory(EXECUTABLES)
+        self._mark(EXECUTABLES)
+        with locked(directory, timeout=min(self._lock_timeout, _QUARANTINE_TIMEOUT)):
+            try:
+                if finding.stamp is not None and stamp_of(os.lstat(finding.path)) != finding.stamp:
+                    return False
+                Quarantine(self.root).take(finding, now_ns)
+            except FileNotFoundError:
+                return False
+        key = str(finding.key)
+        self._news = [known for known in self._news if known.key != key]
+        self.softly(lambda: self.ledger.discredit([(EXECUTABLES, key)]))
+        return True
+
+    def _learn(self, known: Known) -> None:
+        self.learnt.append(known)
+        super()._learn(known)
+
+    def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
+        if self.recency:
+            return super()._publish(kind, temporary, path, size)
+        os.replace(temporary, path)
+        return Outcome.STORED
+
+
+class Desk:
+    """Where the threads of a program hand in what is to be stored, one after the other.
+
+    Args:
+        make: makes the store, once for each process.
+    """
+
+    def __init__(self, make: Callable[[], ProgramStore]) -> None:
+        self._make = make
+        self._mutex = threading.Lock()
+        self._used: dict[str, int] = {}  # since the last put, what was served again
+        self._touched: set[str] = set()
+        self._seen: deque[Known] = deque()
+        self._flushed = time.monotonic()
+        self._inherited: list[ProgramStore] = []  # never closed: a connection of our parent is not ours to close
+        self.store = make()
+        _DESKS.add(self)
+
+    def put(self, key: str, data: bytes, *, seconds: float | None, origin: str) -> tuple[Outcome, Known | None]:
+        """Stores an entry, and tells what has been learnt of it.
+
+        Raises:
+            OSError, JcacheError: it could not be stored.
+        """
+        with self._mutex:
+            if self.store.max_bytes is not None:
+                self._write_recency()
+            self.store.learnt.clear()
+            outcome = self.store.put(EXECUTABLES, key, data, seconds=seconds, origin=origin)
+            return outcome, self.store.learnt[0] if self.store.learnt else None
+
+    def quarantine(self, finding: Finding) -> bool:
+        """Takes a damaged entry out of the way; raises as `ProgramStore.quarantine`."""
+        with self._mutex:
+            return self.store.quarantine(finding, time.time_ns())
+
+    def clear(self) -> None:
+        """Removes all executables; raises as `Store.remove`."""
+        with self._mutex:
+            self.store.remove(self.store.entries([EXECUTABLES]))
+
+    def used(self, key: str) -> None:
+        """Marks an entry as used: the first time in its sidecar, later only before the next bounded put."""
+        if not self.store.recency:
+            return
+        now = time.time_ns()
+        if key in self._touched:
+            self._used[key] = now
+            return
+        self._touched.add(key)
+        self._write(key, now)
+
+    def learn(self, known: Known) -> None:
+        """Keeps what has been learnt from reading, for the next flush, and never waits."""
+        self._seen.append(known)
+        if len(self._seen) >= _FLUSH_EVERY or time.monotonic() - self._flushed > _FLUSH_AFTER:
+            self.flush(wait=False)
+
+    def flush(self, *, wait: bool = True) -> None:
+        """Writes what has been learnt to the ledger, softly; without ``wait`` not while a put is being done."""
+        if not self._mutex.acquire(blocking=wait):
+            return
+        try:
+            self._hand_over()
+            self.store.flush()
+        finally:
+            self._mutex.release()
+
+    def close(self) -> None:
+        with self._mutex:
+            self._hand_over()
+            self.store.close()
+
+    def after_fork(self) -> None:
+        """Begins anew in a forked child: its parent flushes what it has learnt, and keeps its connections."""
+        self._mutex = threading.Lock()
+        self._seen.clear()
+        self._inherited.append(self.store)
+        self.store = self._make()
+
+    def _hand_over(self) -> None:
+        self._flushed = time.monotonic()
+        while self._seen:
+            self.store.learn(self._seen.popleft())
+
+    def _write_recency(self) -> None:
+        while self._used:
+            self._write(*self._used.popitem())
+
+    def _write(self, key: str, now: int) -> None:
+        directory = self.store.root.directory(EXECUTABLES)
+        with suppress(OSError):  # a root that cannot be written serves hits as well
+            files.write_recency(directory / (key + SIDECAR_SUFFIX), now)
+
+
+_DESKS: Final[weakref.WeakSet[Desk]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for desk in list(_DESKS):
+        desk.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,285 @@
+"""The cache that JAX is given: ``get``, ``put``, ``clear`` and ``_path``, over the same store as the command line's.
+
+    get    the first root, then the read-only ones in order; no lock; not a byte passes that is damaged (`jcache.gate`);
+           what is damaged goes to quarantine, and JAX compiles it anew and puts it in the same call
+    put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store`)
+
+The cache may fail, the program may not: whatever cannot be read is a miss, whatever cannot be written is let be, and
+one warning says so for each reason. JAX itself is not imported here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from jcache.counts import Counts, Event, Refusal, Tally, What
+from jcache.desk import EXECUTABLES, Desk, ProgramStore, ThreadsLedger
+from jcache.errors import CannotWrite, InvalidValue, JcacheError, Locked
+from jcache.findings import Finding
+from jcache.gate import Gate, Sound, build_seconds
+from jcache.layout import Root
+from jcache.locking import DEFAULT_TIMEOUT
+from jcache.names import storable
+from jcache.store import Outcome
+
+_REFUSALS: Final = {
+    errno.EROFS: Refusal.READ_ONLY,
+    errno.EACCES: Refusal.READ_ONLY,
+    errno.EPERM: Refusal.READ_ONLY,
+    errno.ENOSPC: Refusal.FULL,
+    errno.EDQUOT: Refusal.FULL,
+}
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
+
+
+class ExecutableCache:
+    """JAX's persistent compilation cache over a jcache root.
+
+    Args:
+        root: is read and written.
+        max_size: bound of its executables' bytes together, as ``jax_compilation_cache_max_size``: -1 for none, 0 to
+            store nothing.
+        read_only: are read in this order where the root has no entry, and never written.
+        copy_on_hit: whether what a read-only root serves is stored in the root.
+        may_write: whether this process stores anything; asked at each put.
+        warn: is told, as a sentence, what went wrong and the program goes on without.
+        on_event: is told of each hit, miss, put and damage, in the thread where it happens.
+        lock_timeout: seconds that a put waits for the directory's lock.
+        always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
+
+    Raises:
+        InvalidValue: ``max_size`` is below -1.
+    """
+
+    _store: ClassVar[type[ProgramStore]] = ProgramStore
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        max_size: int = -1,
+        read_only: Sequence[Root] = (),
+        copy_on_hit: bool = False,
+        may_write: Callable[[], bool] | bool = True,
+        warn: Callable[[str], None] = _warn,
+        on_event: Callable[[Event], None] | None = None,
+        lock_timeout: float = DEFAULT_TIMEOUT,
+        always_recency: bool = True,
+    ) -> None:
+        if max_size < -1:
+            raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
+        self.root = root
+        self.path = self._path = root.directory(EXECUTABLES)
+        self.max_size = max_size
+        self.eviction_enabled = max_size != -1
+        self._copy_on_hit = copy_on_hit
+        self._may_write = may_write
+        self._warn = warn
+        self._on_event = on_event
+        self._tally = Tally()
+        self._warned: set[tuple[str, str]] = set()
+        bound = max_size if self.eviction_enabled else None
+        make = partial(  # holds on to nothing of ours, so that the end of the last reference to us is the end
+            self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency
+        )
+        self._desk = desk = Desk(make)
+        self._gate = Gate(root, desk.store.threads_ledger, desk.learn)
+        ledgers = [ThreadsLedger(other.ledger) for other in read_only]
+        self._shared = [(other, Gate(other, ledger, None)) for other, ledger in zip(read_only, ledgers, strict=True)]
+        self._close = partial(_close, desk, ledgers)
+        weakref.finalize(self, self._close)
+        _CACHES.add(self)
+
+    @classmethod
+    def for_directory(
+        cls, path: str, *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
+    ) -> ExecutableCache:
+        """The cache of a plain JAX directory, with what JAX's own ``LRUCache`` means by these parameters."""
+        from jcache.plain_directory import PlainDirectoryCache
+
+        return PlainDirectoryCache(path, max_size=max_size, lock_timeout_secs=lock_timeout_secs)
+
+    # -- what JAX calls
+
+    def get(self, key: str) -> bytes | None:
+        """The stored bytes of an executable, None if there is none that may be served.
+
+        Raises:
+            ValueError: the key is empty.
+        """
+        if not key:
+            raise ValueError("key cannot be empty")
+        name = self._name(key)
+        found = self._look(self._gate, self.root, key, name)
+        if isinstance(found, Sound):
+            if self._writes():
+                self._desk.used(name)
+            return self._hit(key, found, shared=False)
+        if isinstance(found, Finding):
+            self._remove_damaged(key, name, found)
+        for other, gate in self._shared:
+            found = self._look(gate, other, key, name)
+            if isinstance(found, Sound):
+                if self._copy_on_hit and self._writes():
+                    self._put(key, name, found.data, found.seconds, "copy")
+                return self._hit(key, found, shared=True)
+            if isinstance(found, Finding):
+                self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
+                self._warn_once("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
+        self._tell(Event(What.MISS, key))
+        return None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Stores an executable unless there is one of its key.
+
+        Raises:
+            ValueError: the key is empty.
+        """
+        if not key:
+            raise ValueError("key cannot be empty")
+        if not self._writes():
+            self._refuse(key, Refusal.NOT_ALLOWED)
+            return
+        self._put(key, self._name(key), value, build_seconds(value), "program")
+
+    def clear(self) -> None:
+        """Removes all executables of the root, softly."""
+        self._gate.forget_all()
+        try:
+            self._desk.clear()
+        except (OSError, JcacheError) as error:
+            self._warn_once("clear", self.root, f"jcache cannot clear {self.path}: {error}")
+
+    def __len__(self) -> int:
+        """How many executables the root has."""
+        try:
+            return len(self._desk.store.listing(EXECUTABLES))
+        except JcacheError:
+            return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- what programs ask
+
+    def counts(self) -> Counts:
+        """What this cache has done so far."""
+        return self._tally.snapshot()
+
+    def flush(self) -> None:
+        """Writes what has been learnt to the ledger, softly, as happens every so often and at exit."""
+        self._desk.flush()
+
+    def close(self) -> None:
+        """Flushes, and closes what this thread has open; the cache can be used on."""
+        self._close()
+
+    # -- inside
+
+    def _name(self, key: str) -> str:
+        return storable(key)
+
+    def _writes(self) -> bool:
+        return self._may_write() if callable(self._may_write) else self._may_write
+
+    def _look(self, gate: Gate, root: Root, key: str, name: str) -> Sound | Finding | None:
+        try:
+            return gate.get(name)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._warn_once("read", root, f"jcache cannot read {name} in {root.directory(EXECUTABLES)}: {reason}.")
+            return None
+
+    def _hit(self, key: str, found: Sound, *, shared: bool) -> bytes:
+        self._tell(Event(What.HIT, key, len(found.data), found.seconds, shared=shared))
+        return found.data
+
+    def _remove_damaged(self, key: str, name: str, finding: Finding) -> None:
+        self._tell(Event(What.DAMAGED, key, detail=finding.damage))
+        about = f"{name} in {self.path} was damaged ({finding.evidence.rstrip('.')})"
+        try:
+            if not self._writes():
+                raise CannotWrite("this process only reads.")
+            if self._desk.quarantine(finding):
+                self._gate.forget(name)
+                self._warn_once("damaged", self.root, f"{about}: it is in quarantine now, and is compiled anew.")
+        except (OSError, JcacheError) as error:
+            self._warn_once("quarantine", self.root, f"{about}, and stays there: {error}")
+
+    def _put(self, key: str, name: str, value: bytes, seconds: float | None, origin: str) -> None:
+        try:
+            outcome, known = self._desk.put(name, value, seconds=seconds, origin=origin)
+        except (OSError, JcacheError) as error:
+            refusal = _refusal_of(error)
+            self._refuse(key, refusal)
+            self._warn_once(refusal, self.root, f"jcache cannot store {key}: {error}")
+            return
+        if known is not None:
+            self._gate.remember(known)
+        if outcome is Outcome.TOO_LARGE:
+            self._too_large(key, len(value))
+        else:
+            self._tell(Event(What.STORED if outcome is Outcome.STORED else What.PRESENT, key, len(value)))
+
+    def _too_large(self, key: str, size: int) -> None:
+        if size > self.max_size:
+            self._refuse(key, Refusal.TOO_LARGE)
+            self._warn(  # in JAX's words, and for each entry as in JAX
+                f"Cache value for key {key!r} of size {size} bytes exceeds the maximum cache size of {self.max_size} "
+                "bytes"
+            )
+            return
+        self._refuse(key, Refusal.PINNED)
+        pinned = f"What is pinned in {self.path} leaves no room for {key} under a bound of {self.max_size} bytes"
+        self._warn_once(Refusal.PINNED, self.root, f"{pinned}: raise the bound, or unpin something.")
+
+    def _refuse(self, key: str, refusal: Refusal) -> None:
+        self._tell(Event(What.REFUSED, key, detail=refusal))
+
+    def _tell(self, event: Event) -> None:
+        self._tally.add(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _warn_once(self, reason: str, root: Root, text: str) -> None:
+        if (reason, str(root.path)) not in self._warned:
+            self._warned.add((reason, str(root.path)))
+            self._warn(f"{text} (The program goes on; this is said once.)")
+
+    def _after_fork(self) -> None:
+        self._tally.renew_lock()
+        self._gate.change_ledger(self._desk.store.threads_ledger)
+
+
+_CACHES: Final[weakref.WeakSet[ExecutableCache]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_CACHES):
+        cache._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _close(desk: Desk, ledgers: Sequence[ThreadsLedger]) -> None:
+    desk.close()
+    for ledger in ledgers:
+        ledger.close()
+
+
+def _refusal_of(error: OSError | JcacheError) -> Refusal:
+    if isinstance(error, Locked):
+        return Refusal.LOCKED
+    cause = error if isinstance(error, OSError) else error.__cause__
+    number = cause.errno if isinstance(cause, OSError) else None
+    return _REFUSALS.get(number or 0, Refusal.FAILED)
