@@ -122,8 +122,8 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         return Checked(claim, gone=True)
     except (OSError, MemoryError) as error:
         return Checked(claim, finding=_unreadable(Path(name), claim, error))
-    stamp = stamp_of(after)
-    if stamp != stamp_of(before) or len(data) != stamp.bytes:
+    stamp = Stamp.of(after)
+    if stamp != Stamp.of(before) or len(data) != stamp.bytes:
         return Checked(claim, stamp, being_written=True)
     found = digest(data)
     is_other = claim.digest is not None and claim.digest != found
@@ -144,10 +144,6 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         changed = Fault(Damage.CHANGED, other) if fault is None else Fault(fault.damage, f"{fault.evidence} {other}")
         return _damaged(checked._replace(passed=False), Path(name), changed, expected=claim.digest)
     return checked if fault is None else _damaged(checked, Path(name), fault)
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _damaged(checked: Checked, path: Path, fault: Fault, expected: str | None = None) -> Checked:

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import files
-from jcache.checks import stamp_of
-from jcache.findings import Finding
+from jcache.findings import Finding, Stamp
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.locking import locked
 from jcache.quarantine import Quarantine
 from jcache.store import Outcome, Store
 
@@ -131,11 +129,9 @@ class ProgramStore(Store):
         Raises:
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
         """
-        directory = self.root.directory(EXECUTABLES)
-        self._mark(EXECUTABLES)
-        with locked(directory, timeout=min(self._lock_timeout, _QUARANTINE_TIMEOUT)):
+        with self._locked(EXECUTABLES, at_most=_QUARANTINE_TIMEOUT):
             try:
-                if finding.stamp is not None and stamp_of(os.lstat(finding.path)) != finding.stamp:
+                if finding.stamp is not None and Stamp.of(os.lstat(finding.path)) != finding.stamp:
                     return False
                 Quarantine(self.root).take(finding, now_ns)
             except FileNotFoundError:

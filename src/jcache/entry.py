@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, name_of
 
 SETTLED_NS: Final = 2_000_000_000
+GRACE_NS: Final = 60_000_000_000  # JAX writes in place, and large entries slowly
 NO_SIDECAR: Final = -1
+
+
+def is_young(written_ns: int, now_ns: int, grace_ns: int = GRACE_NS) -> bool:
+    """Whether what was written then may still be in the making; what is from the future is not."""
+    return 0 <= now_ns - written_ns < grace_ns
 
 
 class Entry(NamedTuple):

@@ -1,5 +1,6 @@
 """What `jcache verify` finds, as values: the kind of damage, where, the evidence, and what mends it."""
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -65,6 +66,10 @@ class Stamp(NamedTuple):
     bytes: int
     written_ns: int
     inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Stamp":
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

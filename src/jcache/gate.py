@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from jcache import files
 from jcache.checks import Claim, check
 from jcache.desk import EXECUTABLES, ThreadsLedger
+from jcache.entry import is_young
 from jcache.errors import DamagedEntry, LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, Root, is_key
@@ -26,7 +27,6 @@ from jcache.names import kept_of
 from jcache.serialization import HEAD_BYTES, MAX_CONTENT, decompress_executable, digest, executable_seconds
 
 _PREFETCH: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,000 entries
-_GRACE_NS: Final = 60_000_000_000
 
 
 class OnRecord(NamedTuple):
@@ -165,7 +165,7 @@ class Gate:
     def _in_the_making(self, finding: Finding, path: str) -> bool:
         if finding.expected is not None and files.born_ns(finding.path) is not None:
             return False  # it is the file that was whole once
-        return 0 <= time.time_ns() - os.lstat(path).st_mtime_ns < _GRACE_NS
+        return is_young(os.lstat(path).st_mtime_ns, time.time_ns())
 
     def _admit(self, key: str, data: bytes, found: str, taken_ns: int) -> Sound:
         seconds = _seconds(data, None)

@@ -35,7 +35,7 @@ CREATE TABLE entries (
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 CREATE INDEX pinned ON entries (pinned_ns) WHERE pinned_ns IS NOT NULL;
-CREATE TABLE home (one INTEGER PRIMARY KEY, inode INTEGER NOT NULL, born_ns INTEGER);
+CREATE TABLE home (inode INTEGER NOT NULL, born_ns INTEGER);
 CREATE TABLE runs (id TEXT PRIMARY KEY, started_ns INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE snapshots (
     directory TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL,
@@ -115,7 +115,7 @@ class Ledger:
     def _place(self) -> tuple[int, int | None]:
         """By what the root's directory is known."""
         directory = self._path.parent.parent
-        return os.stat(directory).st_ino, files.born_ns(directory)
+        return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
 
     # -- entries
 
@@ -283,9 +283,11 @@ class Ledger:
 
         if self._database is None or not self._writable:
             self.close()
-            self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, _SCHEMA)
+            inode, born_ns = self._place()
+            home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
+            schema = _SCHEMA + home
+            self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
             self._writable = True
-            self._database.execute("INSERT OR IGNORE INTO home VALUES (1, ?, ?)", self._place())
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
             return action(self._database)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jcache.checks import Claim, stamp_of
+from jcache.checks import Claim
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import Kind
 from jcache.loading import Loaded, Loading, load
@@ -74,6 +74,6 @@ def _finding(loaded: Loaded, key: str, stamp: Stamp) -> Finding:
 
 def _stamp(path: Path) -> Stamp | None:
     try:
-        return stamp_of(os.lstat(path))
+        return Stamp.of(os.lstat(path))
     except OSError:
         return None

@@ -18,12 +18,9 @@ from jcache import files
 from jcache.desk import ProgramStore
 from jcache.executables import ExecutableCache
 from jcache.layout import ENTRY_SUFFIX, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
-from jcache.ledger import Known
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
 from jcache.occupancy import Occupancy
-from jcache.serialization import digest
-from jcache.store import Outcome
 
 
 class _AnyKeyOccupancy(Occupancy):
@@ -53,26 +50,8 @@ class _AnyKeyOccupancy(Occupancy):
 class _AnyKeyStore(ProgramStore):
     """A store whose keys are any text that is a file name."""
 
-    def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> Outcome:
-        if is_key(key):
-            return super().put(kind, key, data, seconds=seconds, origin=origin)
-        directory = self.root.directory(kind)
-        path = directory / (key + ENTRY_SUFFIX)
-        if self.max_bytes is not None and len(data) > self.max_bytes:
-            return Outcome.TOO_LARGE
-        with files.refusal(f"store {key} in {directory}"):
-            if os.path.lexists(path):
-                return Outcome.PRESENT
-            directory.mkdir(parents=True, exist_ok=True)
-            temporary = self._stage(kind, directory, data)
-            taken_ns = os.stat(temporary).st_ctime_ns
-            try:
-                outcome = self._publish(kind, temporary, path, len(data))
-            finally:
-                temporary.unlink(missing_ok=True)
-        if outcome is Outcome.STORED:
-            self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
-        return outcome
+    def _checked(self, key: str) -> str:
+        return key
 
     def _occupancy_of(self, kind: Kind) -> Occupancy:
         if kind not in self._occupancy:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jcache import files
-from jcache.checks import stamp_of
+from jcache.entry import is_young
 from jcache.errors import CannotWrite
-from jcache.findings import Damage, Finding, Remedy
+from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.quarantine import Quarantine, Record
 from jcache.removal import remove_tree
@@ -135,10 +135,9 @@ class _Repairer:
     def _check(self, finding: Finding) -> None:
         """Raises LeftAlone unless the file is the one that was looked at, and old enough."""
         status = os.lstat(finding.path)
-        if finding.stamp is not None and stamp_of(status) != finding.stamp:
+        if finding.stamp is not None and Stamp.of(status) != finding.stamp:
             raise LeftAlone("changed since it was looked at")
-        age = time.time_ns() - status.st_mtime_ns
-        if 0 <= age < self.grace_ns:
+        if is_young(status.st_mtime_ns, time.time_ns(), self.grace_ns):
             raise LeftAlone(f"written less than {format_age(self.grace_ns)} ago, perhaps not finished: try again then")
 
     def _make_sidecar(self, finding: Finding) -> None:

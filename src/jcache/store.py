@@ -150,7 +150,7 @@ class Store(Upkeep):
             Locked: the lock could not be had in time.
         """
         directory = self.root.directory(kind)
-        path = directory / (check_key(key) + ENTRY_SUFFIX)
+        path = directory / (self._checked(key) + ENTRY_SUFFIX)
         if self.max_bytes is not None and len(data) > self.max_bytes:
             return Outcome.TOO_LARGE
         with files.refusal(f"store {key} in {directory}"):
@@ -168,6 +168,14 @@ class Store(Upkeep):
 
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
         return outcome
+
+    def _checked(self, key: str) -> str:
+        """A key under which an entry may be put.
+
+        Raises:
+            InvalidValue: not a key.
+        """
+        return check_key(key)
 
     def _stage(self, kind: Kind, directory: Path, data: bytes) -> Path:
         """Writes the data to a temporary file; that this changes the directory must not make us read it again."""

@@ -20,20 +20,16 @@ from jcache.units import format_age
 FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
 
 
-def check_surroundings(
-    listing: Listing, now_ns: int, grace_ns: int, *, bounded: bool | None = None
-) -> Iterator[Finding]:
+def check_surroundings(listing: Listing, now_ns: int, grace_ns: int, *, unbounded: bool = False) -> Iterator[Finding]:
     """What is wrong in a directory, apart from its entries' bytes.
 
     Args:
         listing: of the directory.
         now_ns: the time.
         grace_ns: temporary files that were written less than this ago may still be in use.
-        bounded: whether each entry needs its sidecar, as under a bound; None for where there is a lock file.
+        unbounded: whether a lock file is only jcache's: then an entry without a sidecar is worth a note and no more.
     """
-    if bounded is None:
-        bounded = os.path.lexists(listing.directory / LOCK_NAME)
-    yield from _sidecars(listing, now_ns, bounded=bounded)
+    yield from _sidecars(listing, now_ns, unbounded=unbounded)
     for neighbour in listing.neighbours:
         finding = _neighbour(listing, neighbour, now_ns - grace_ns)
         if finding is not None:
@@ -50,15 +46,15 @@ def check_surroundings(
         )
 
 
-def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Finding]:
+def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool) -> Iterator[Finding]:
     columns = listing.columns
-    locked = os.path.lexists(listing.directory / LOCK_NAME)  # by jcache alone, perhaps: then it is worth a note
+    locked = os.path.lexists(listing.directory / LOCK_NAME)
     for key, created, recency, changed in zip(
         columns.keys, columns.created, columns.recency, columns.sidecars, strict=True
     ):
         fault = None
         if changed == NO_SIDECAR:
-            if bounded or locked:
+            if locked:
                 fault = Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1."
         elif recency > now_ns + FUTURE_NS:
             ahead = format_age(recency - now_ns)
@@ -67,7 +63,7 @@ def _sidecars(listing: Listing, now_ns: int, *, bounded: bool) -> Iterator[Findi
             fault = _sidecar_shape(listing.directory / (key + SIDECAR_SUFFIX))
         if fault is not None:
             path = listing.directory / (key + SIDECAR_SUFFIX)
-            note = fault[0] is Damage.MISSING_SIDECAR and not bounded
+            note = fault[0] is Damage.MISSING_SIDECAR and unbounded
             yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key, is_note=note)
 
 
@@ -106,7 +102,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
     else:
         return None
     advice = f"mv {shlex.quote(str(path))} to another place" if damage is Damage.BLOCKING else None
-    stamp = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+    stamp = Stamp.of(status)
     return Finding(
         damage=damage, path=path, evidence=evidence, kind=listing.kind, key=key or None, advice=advice, stamp=stamp
     )

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from jcache import files
-from jcache.entry import Entry
+from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
 from jcache.layout import LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 from jcache.ledger import Known, Ledger
@@ -30,7 +30,6 @@ T = TypeVar("T")
 Progress = Callable[[Sequence[T]], Iterable[T]]
 
 _FLUSH_EVERY: Final = 64
-_SETTLED_NS: Final = 60_000_000_000
 
 
 class Upkeep:
@@ -72,8 +71,12 @@ class Upkeep:
         self._flush()
         self.ledger.close()
 
-    def listing(self, kind: Kind) -> Listing:
+    def listing(self, kind: Kind, *, remember: bool = True) -> Listing:
         """What lies in a kind's directory.
+
+        Args:
+            kind: which.
+            remember: whether the ledger may keep a large one's snapshot.
 
         Raises:
             CannotWrite: the directory cannot be read.
@@ -82,7 +85,7 @@ class Upkeep:
         if directory != self.root.path and directory.is_symlink():
             self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
         with files.refusal(f"read {directory}"):
-            return read_listing(kind, directory, self.ledger, follow=directory == self.root.path)
+            return read_listing(kind, directory, self.ledger if remember else None, follow=directory == self.root.path)
 
     def path(self, entry: Entry) -> Path:
         return self.root.directory(entry.kind) / entry.file_name
@@ -168,7 +171,7 @@ class Upkeep:
         from jcache.serialization import digest
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
-        settled_ns = time.time_ns() - _SETTLED_NS
+        settled_ns = time.time_ns() - GRACE_NS
         for entry in entries:
             about = known.get(entry.key)
             if entry.created_ns < settled_ns and (about is None or about.digest is None):
@@ -220,9 +223,10 @@ class Upkeep:
         if text not in self.notices:
             self.notices.append(text)
 
-    def _locked(self, kind: Kind) -> AbstractContextManager[None]:
+    def _locked(self, kind: Kind, *, at_most: float | None = None) -> AbstractContextManager[None]:
         self._mark(kind)
-        return locked(self.root.directory(kind), timeout=self._lock_timeout, waiting=self._waiting)
+        timeout = self._lock_timeout if at_most is None else min(self._lock_timeout, at_most)
+        return locked(self.root.directory(kind), timeout=timeout, waiting=self._waiting)
 
     def _mark(self, kind: Kind) -> None:
         """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from jcache.checks import CHECKS_VERSION, Checked, Claim, check
+from jcache.entry import GRACE_NS, is_young
 from jcache.errors import LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.ledger import Known
-from jcache.listing import Listing, read_listing
+from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
 from jcache.roots import is_bounded
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.surroundings import check_surroundings
 
-GRACE_NS: Final = 60_000_000_000
 _PAUSE_S: Final = 0.5
 _LEGACY_RECORD: Final = "legacy/"
 _BATCH_BYTES: Final = 8 << 20
@@ -196,7 +196,9 @@ class _Verifier:
     def _is_unsure(self, checked: Checked) -> bool:
         if checked.being_written:
             return True
-        return checked.finding is not None and is_young(checked.finding, time.time_ns(), self._request.grace_ns)
+        if checked.finding is None or checked.finding.stamp is None:
+            return False
+        return is_young(checked.finding.stamp.written_ns, time.time_ns(), self._request.grace_ns)
 
     def _look_again(self, unsure: list[Checked]) -> None:
         if unsure:
@@ -253,17 +255,14 @@ class _Verifier:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
-        bounded = is_bounded(self._store.root, kind)
-        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns, bounded=bounded)
+        unbounded = not is_bounded(self._store.root, kind)
+        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns, unbounded=unbounded)
 
     # -- the ledger, without which all goes on
 
     def _list(self, kind: Kind) -> Listing:
         """What lies in a directory; to keep a large one's snapshot would begin a damaged ledger anew."""
-        if not self._ledger_lost:
-            return self._store.listing(kind)
-        directory = self._store.root.directory(kind)
-        return read_listing(kind, directory, follow=directory == self._store.root.path)
+        return self._store.listing(kind, remember=not self._ledger_lost)
 
     def _check_ledger(self) -> int | None:
         """When the root was copied, if it was."""
@@ -319,8 +318,3 @@ class _Verifier:
 def _recorded_as(key: str, *, legacy: bool) -> str:
     """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
     return _LEGACY_RECORD + key if legacy else key
-
-
-def is_young(finding: Finding, now_ns: int, grace_ns: int) -> bool:
-    """Whether what was found was written so shortly ago that it may still be in the making."""
-    return finding.stamp is not None and 0 <= now_ns - finding.stamp.written_ns < grace_ns

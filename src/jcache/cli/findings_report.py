@@ -17,7 +17,6 @@ from jcache.verification import Verification
 
 _ROWS = 40
 _WIDEST = 32  # of what a finding is about
-_REPAIRABLE = (Remedy.QUARANTINE, Remedy.MAKE_SIDECAR, Remedy.REMOVE, Remedy.BEGIN_ANEW)
 
 
 def as_json(
@@ -168,7 +167,7 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
     lines = []
     root = f"--root {shlex.quote(str(store.root.path))}"
     if repaired is None:
-        if any(finding.remedy in _REPAIRABLE for finding in verification.findings):
+        if any(finding.remedy is not Remedy.BY_HAND for finding in verification.findings):
             lines.append(f"Next: `jcache verify --repair {root}` moves damaged entries to quarantine, mends the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
