@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jcache.entry import Entry
 from jcache.layout import Kind
 from jcache.serialization import Codec, pack_executable
@@ -93,3 +95,16 @@ with filelock.FileLock(sys.argv[1] + "/.lockfile"):
     print("held", flush=True)
     sys.stdin.readline()
 """
+
+
+@contextmanager
+def mounted_read_only(place: Path) -> Iterator[None]:
+    """A directory on a file system that is mounted read-only meanwhile, which hinders root as well."""
+    bind = ["mount", "--bind", str(place), str(place)]
+    if os.geteuid() != 0 or subprocess.run(bind, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(place)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)

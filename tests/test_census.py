@@ -1,14 +1,17 @@
 """A root in numbers."""
 
+import errno
 import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 
 from jcache.census import Census, Group, KindCensus, take_census
+from jcache.errors import CannotWrite
 from jcache.layout import Kind, Root
 from jcache.roots import open_root
 from jcache.serialization import Codec
@@ -192,6 +195,36 @@ def test_what_vanishes_meanwhile(native: Root, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "scandir", Vanishing)
     assert census(native).neighbours["unknown"] == Group()
+
+
+def test_a_census_is_frozen(plain: Root) -> None:
+    """Neither its numbers nor its tables can be changed."""
+    counted = census(plain)
+    for table in (counted.kinds, counted.neighbours):
+        assert not hasattr(table, "__setitem__") and not hasattr(table, "clear")
+    with pytest.raises(FrozenInstanceError):
+        counted.total_bytes = 0  # type: ignore[misc]
+
+
+def test_what_was_gone_on_without(plain: Root, tmp_path: Path) -> None:
+    """A directory of entries that is a link is not counted, and a sentence says so."""
+    add(tmp_path / "elsewhere", key(1))
+    plain.directory(Kind.GRAPHS).symlink_to(tmp_path / "elsewhere")
+    counted = census(plain)
+    assert counted.kinds[Kind.GRAPHS].entries == 0
+    (notice,) = counted.notices
+    assert "graphs-v1 is a symbolic link, which is not followed" in notice
+
+
+def test_a_disk_that_does_not_answer(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be asked is `CannotWrite`, with the directory and the reason."""
+
+    def stale(_path: Path) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(shutil, "disk_usage", stale)
+    with pytest.raises(CannotWrite, match=rf"Cannot read {plain.path}: Stale file handle"):
+        census(plain)
 
 
 def test_counting_changes_nothing(plain: Root) -> None:

@@ -15,7 +15,7 @@ from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.ledger import Known, Ledger
-from tests.entries import key, process, tree
+from tests.entries import key, mounted_read_only, process, tree
 
 PINS = {(Kind.EXECUTABLES, key(1))}
 HOLD = """
@@ -276,17 +276,8 @@ def test_a_directory_with_invalid_utf_8(tmp_path: Path) -> None:
 @pytest.fixture
 def read_only(path: Path) -> Iterator[Path]:
     """The ledger on a file system that is mounted read-only, which hinders root as well."""
-    place = path.parent
-    if (
-        os.geteuid() != 0
-        or subprocess.run(["mount", "--bind", place, place], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("mounting is not allowed here")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+    with mounted_read_only(path.parent):
         yield path
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 def test_a_read_only_ledger_is_read(read_only: Path) -> None:

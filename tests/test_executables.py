@@ -3,6 +3,8 @@
 import errno
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -216,6 +218,43 @@ def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> No
         assert cache.get(key(1)) is None
     assert len(caches.said) == 1 and "stays there" in caches.said[0]
     assert cache.get(key(1)) is None and not entry_of(native, key(1)).exists()
+
+
+def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
+    """Nothing can be there, and nothing be stored, which costs one warning."""
+    (native.path / "file").touch()
+    cache = caches(Root(native.path / "file" / "below", plain=True))
+    assert cache.get(key(1)) is None and len(cache) == 0
+    cache.put(key(1), DATA)
+    cache.put(key(2), DATA)
+    cache.clear()
+    assert cache.counts().refused == {Refusal.FAILED: 2} and cache.counts().misses == 1
+    assert len([text for text in caches.said if "cannot store" in text]) == 1
+
+
+WARM_START = """
+import sys
+from pathlib import Path
+from jcache.executables import ExecutableCache
+from jcache.layout import Root
+
+cache = ExecutableCache(Root(Path(sys.argv[1]), plain=True))
+for key in sys.argv[2:]:
+    assert cache.get(key) is not None
+print(*sys.modules)
+"""
+
+
+def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
+    """What looks at damage, evicts or lists is imported when there is something to look at, to evict or to list."""
+    cache = caches(plain)
+    cache.put(key(1), DATA)
+    cache.close()
+    command = [sys.executable, "-c", WARM_START, str(plain.path), key(1)]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "sqlite3" in loaded
+    assert not {f"jcache.{name}" for name in ("checks", "eviction", "findings", "inspection", "occupancy")} & loaded
+    assert not {"jcache.quarantine", "json"} & loaded
 
 
 # -- several roots, and those that cannot be written

@@ -2,13 +2,18 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from jcache._patching import Patch
 
 pytestmark = pytest.mark.jax
 
@@ -33,6 +38,11 @@ class Folder:
         return self.at(key).read_bytes() if self.at(key).exists() else None
     def put(self, key, value):
         self.at(key).write_bytes(value)
+    def clear(self):
+        for path in self.path.iterdir():
+            path.unlink()
+    def __len__(self):
+        return len(list(self.path.iterdir()))
 def use(path):
     jax.config.update("jax_compilation_cache_dir", None if path is None else str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
@@ -109,6 +119,23 @@ print(json.dumps([len(entries(base / "ours")), len(entries(base / "theirs")), ty
     assert said(program, tmp_path) == [1, 3, "LRUCache"]
 
 
+def test_a_directory_can_be_left_to_jax(tmp_path: Path) -> None:
+    """Where we make no cache, JAX's own is used, and ours again for the next directory."""
+    program = """
+def make_cache(path):
+    return Folder(path) if path.endswith("ours") else None
+use(base / "theirs")
+_jax.install(make_cache)
+compute(2)
+told = [type(caches._cache).__name__, str(_jax.in_use())]
+use(base / "ours")
+_jax.reset()
+compute(3)
+print(json.dumps([*told, str(_jax.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
+"""
+    assert said(program, tmp_path) == ["LRUCache", str(tmp_path / "theirs"), str(tmp_path / "ours"), 1, 1]
+
+
 def test_jax_can_reset_and_check_our_cache(tmp_path: Path) -> None:
     """JAX's reset comes back to ours, and its own check of the contents stays around it."""
     program = """
@@ -169,6 +196,183 @@ print(json.dumps(entries(base / path)))
     assert said(program, tmp_path, "g", "default", "yes", XLA_FLAGS=flags) == own != alone
 
 
+RANKS = """
+from jax._src import compiler, distributed
+_, port, rank, on = sys.argv[1:]
+assert _jax.all_ranks_write(on=on == "yes") is None
+jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(rank))
+use(base)
+rank = int(rank)
+def stored(run):
+    before = len(list(base.glob("*-cache")))
+    run()
+    return len(list(base.glob("*-cache"))) > before
+"""
+
+
+def said_by_ranks(program: str, directories: list[Path], on: str) -> list[Any]:
+    """What the two processes of one program say."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    with ThreadPoolExecutor() as pool:
+        said_by = [
+            pool.submit(said, RANKS + program, directory, port, rank, on) for rank, directory in enumerate(directories)
+        ]
+        return [future.result() for future in said_by]
+
+
+@pytest.mark.parametrize("on", ["yes", "no"])
+@pytest.mark.parametrize("common", [True, False])
+def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, common: bool) -> None:
+    """In a program of two processes the second one's executables are stored too, in a directory of its own or not."""
+    program = "print(json.dumps([compute(rank + 2), _jax.process_index(), jax.process_count()]))"
+    directories = [tmp_path / "all"] * 2 if common else [tmp_path / "first", tmp_path / "second"]
+    assert said_by_ranks(program, directories, on) == [[4, 0, 2], [6, 1, 2]]
+    stored = [len(list(directory.glob("jit__lambda*-cache"))) for directory in directories]
+    assert stored == ([1 + (on == "yes")] * 2 if common else [1, int(on == "yes")])
+
+
+def test_writing_by_all_changes_nothing_else_and_goes_with_callbacks_in_any_order(tmp_path: Path) -> None:
+    """Each can be turned on and off without the other, and what JAX else does by rank stays as it was."""
+    program = """
+callback = lambda x: np.asarray(x)
+def calls(number):
+    call = lambda x: jax.pure_callback(callback, jax.ShapeDtypeStruct((2,), np.float32), x) * number
+    return jax.jit(call)(np.ones(2, np.float32)).sum().item()
+def autotuning():
+    options = compiler.get_compile_options(1, 1).executable_build_options.debug_options
+    return str(getattr(options, "xla_gpu_experimental_autotune_cache_mode", None))
+def turn(all_ranks=None, callbacks=None):
+    if all_ranks is not None:
+        assert _jax.all_ranks_write(on=all_ranks) is None
+    if callbacks is not None:
+        _callbacks.cache_callbacks(on=callbacks)
+    told.append([stored(lambda: compute(len(told))), stored(lambda: calls(len(told)))])
+told, original, mode = [], compiler._cache_write, autotuning()
+turn()
+turn(all_ranks=True)
+assert compiler.distributed.global_state is distributed.global_state and autotuning() == mode
+turn(callbacks=True)
+turn(all_ranks=False)
+turn(all_ranks=True)
+turn(callbacks=False)
+turn(callbacks=True, all_ranks=False)
+turn(callbacks=False)
+assert compiler._cache_write is original and compiler.distributed is distributed
+print(json.dumps([told, mode]))
+"""
+    all_ranks = [False, True, True, False, True, True, False, False]
+    callbacks = [False, False, True, True, True, False, True, False]
+    if JAX >= (0, 11):
+        callbacks = [True] * 8
+    if not CACHES_CALLBACKS:
+        callbacks = [False] * 8
+    first, second = said_by_ranks(program, [tmp_path / "first", tmp_path / "second"], "no")
+    assert first[0] == [[True, called] for called in callbacks]
+    assert second[0] == [[on, on and called] for on, called in zip(all_ranks, callbacks, strict=True)]
+    assert first[1] != second[1] or JAX < (0, 4, 36)
+
+
+def test_a_jax_that_chooses_its_writer_otherwise_is_left_alone(tmp_path: Path) -> None:
+    """The reason is given, and nothing is touched."""
+    program = """
+from jax._src import compiler
+compiler._cache_write = lambda *args: None
+before = dict(vars(compiler))
+reason = _jax.all_ranks_write(on=True)
+assert dict(vars(compiler)) == before and _jax.all_ranks_write(on=False) is None
+print(json.dumps(reason))
+"""
+    assert "chooses the process that writes" in said(program, tmp_path)
+
+
+def test_patches_are_undone_in_any_order_and_leave_nothing_behind() -> None:
+    """However often two of them come and go, no layer stays; below somebody else's they do nothing."""
+    module = SimpleNamespace(function=lambda: "original")
+    original = module.function
+
+    def patch(name: str) -> Patch:
+        return Patch(module, "function", lambda below: lambda: f"{name} {below()}")
+
+    first = patch("first")
+    for number in range(2000):
+        second = patch(f"second {number}")
+        first.undo()
+        first = patch("first")
+        second.undo()
+    assert module.function() == "first original"
+    assert module.function.__wrapped__ is original
+    second, ours = patch("second"), module.function
+    module.function = lambda: f"theirs {ours()}"
+    third = patch("third")
+    first.undo()
+    assert module.function() == "third theirs second original"
+    second.undo()
+    second.undo()
+    third.undo()
+    assert module.function() == "theirs original"
+
+
+CONFIGURE = """
+first, second = "jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_dir"
+flag, nobodys = "jax_disable_most_optimizations", "jax_option_of_a_later_version"
+def now():
+    return [_jax.option(name) for name in (first, second, flag)]
+"""
+
+
+def test_options_are_set_and_put_back(tmp_path: Path) -> None:
+    """What JAX does not have, or refuses, is told; putting back twice does what once does."""
+    program = (
+        CONFIGURE
+        + """
+before = now()
+values = {first: 7.0, nobodys: 1, second: "/somewhere", flag: True, "jax_default_matmul_precision": "nonsense"}
+configured = _jax.configure(values)
+after = now()
+assert str(_jax.directory()) == "/somewhere" and _jax.option(nobodys) is None
+configured.restore()
+assert now() == before and _jax.directory() is None
+jax.config.update(first, 7.0)
+configured.restore()
+print(json.dumps([after, configured.unknown, _jax.option(first)]))
+"""
+    )
+    unknown = ["jax_option_of_a_later_version", "jax_default_matmul_precision"]
+    assert said(program, tmp_path) == [[7.0, "/somewhere", True], unknown, 7.0]
+
+
+def test_what_the_program_has_set_since_stays(tmp_path: Path) -> None:
+    """Only options that are still as they were set are put back."""
+    program = (
+        CONFIGURE
+        + """
+jax.config.update(second, "/before")
+configured = _jax.configure({first: 7, second: "/ours", flag: True})
+jax.config.update(second, "/theirs")
+configured.restore()
+print(json.dumps(now()))
+"""
+    )
+    assert said(program, tmp_path) == [1.0, "/theirs", False]
+
+
+def test_what_a_context_manager_says_in_one_thread_is_neither_remembered_nor_compared(tmp_path: Path) -> None:
+    """The option of the whole program is put back, whichever thread is within which context."""
+    program = """
+from jax._src import config
+time, name = config.persistent_cache_min_compile_time_secs, "jax_persistent_cache_min_compile_time_secs"
+with time(33.0):
+    configured = _jax.configure({name: 7.0})
+    assert (time.value, _jax.option(name)) == (33.0, 7.0)
+with time(44.0):
+    configured.restore()
+print(json.dumps([time.value, _jax.option(name)]))
+"""
+    assert said(program, tmp_path) == [1.0, 1.0]
+
+
 def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
     """A listener hears what JAX records, with seconds and details, and nothing after it stopped; it can stop twice."""
     program = """
@@ -189,13 +393,31 @@ print(json.dumps({event.rpartition("/")[2]: seconds is not None for event, secon
     assert heard["backend_compile_duration"] is True
 
 
-def test_the_rank_is_known_without_starting_a_backend(tmp_path: Path) -> None:
-    """Asking for it, and for the versions, leaves JAX as it was."""
+def test_nothing_starts_a_backend_or_reads_its_flags(tmp_path: Path) -> None:
+    """Turning everything on leaves JAX unstarted, so that the program can still set its platform's flags."""
     program = """
-from jax._src import xla_bridge
-print(json.dumps([_jax.process_index(), *_jax.versions(), list(_jax.version()), len(xla_bridge._backends)]))
+_jax.install(Folder)
+_jax.portable_keys(on=True)
+_jax.all_ranks_write(on=True)
+_jax.configure({"jax_persistent_cache_min_compile_time_secs": 0.5})
+_callbacks.cache_callbacks(on=True)
+told = [_jax.process_index(), *_jax.versions(), list(_jax.version()), _jax.backends_ready()]
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+print(json.dumps([*told, len(jax.devices()), _jax.backends_ready()]))
 """
-    assert said(program, tmp_path) == [0, version("jax"), version("jaxlib"), list(JAX), 0]
+    assert said(program, tmp_path) == [0, version("jax"), version("jaxlib"), list(JAX), False, 3, True]
+
+
+def test_a_jax_that_is_newer_than_any_tested_is_told(tmp_path: Path) -> None:
+    """There is one sentence about it, and none about those that were tested."""
+    program = """
+told = [_jax.beyond_proven()]
+jax.__version_info__, jax.__version__ = (0, 13, 0), "0.13.0"
+print(json.dumps([*told, _jax.beyond_proven()]))
+"""
+    newer = "jax 0.13.0 is newer than the newest that jcache was tested with (0.12)"
+    assert said(program, tmp_path) == [None, newer]
 
 
 CALLBACKS = """
@@ -287,6 +509,32 @@ def test_another_process_loads_the_program_and_calls_its_own_callbacks(name: str
     counts, *fresh = said(program, tmp_path / "fresh", "other", **flags)
     assert [called, results] == fresh
     assert counts["cache_misses"] > 0
+
+
+@needs_callbacks
+def test_callbacks_and_our_cache_outlive_what_jax_clears(tmp_path: Path) -> None:
+    """After clearing JAX's caches, resetting its cache and installing ours again, every program is found in it."""
+    program = """
+def again(*clear):
+    [function() for function in (jax.clear_caches, *clear)]
+    before, found = heard.count("cache_hits"), len(Folder.gets)
+    compute(2)
+    jax.jit(lambda x: pure("inner", x))(ones)
+    return [heard.count("cache_hits") - before, len(Folder.gets) - found]
+class Folder(Folder):
+    gets = []
+    def get(self, key):
+        self.gets.append(key)
+        return super().get(key)
+_jax.install(Folder)
+again()
+told = [again(), again(caches.reset_cache), again(lambda: _jax.install(Folder)), again(_jax.reset, jax.clear_caches)]
+report(told)
+"""
+    _, called, [told] = said(CALLBACKS + program, tmp_path, "one")
+    assert [hits for hits, gets in told] == [gets for hits, gets in told]
+    assert min(hits for hits, gets in told) >= 2
+    assert called == [["one", "inner", [1, 1, 1]]] * 5
 
 
 @needs_callbacks

@@ -12,7 +12,7 @@ import pytest
 
 from jcache.errors import CannotWrite, Locked
 from jcache.layout import Root
-from jcache.locking import in_batches, locked
+from jcache.locking import in_batches, locked, timeout_in
 from tests.entries import HOLD_LOCK, process
 
 TAKE_TURNS = """
@@ -165,3 +165,9 @@ def test_no_steps_take_the_lock_once(plain: Root) -> None:
     """Nothing to do is done at once."""
     in_batches(plain.path, iter(()))
     assert free(plain.path)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, 10.0), ("30s", 30.0), ("1.5", 1.5), ("2min", 120.0)])
+def test_the_time_to_wait_for_a_lock(text: str | None, seconds: float) -> None:
+    """It is 10 s, or what `$JCACHE_LOCK_TIMEOUT` says: an age, or a number of seconds."""
+    assert timeout_in({} if text is None else {"JCACHE_LOCK_TIMEOUT": text}) == seconds

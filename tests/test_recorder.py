@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -34,10 +35,10 @@ ONE = "import jax, numpy as np; jax.jit(lambda x: x * 3)(np.ones(5, np.float32))
 
 
 def run(
-    program: str, env: dict[str, str], *, code: int = 0, cwd: Path | None = None
+    program: str, env: dict[str, str], *, code: int = 0, cwd: Path | None = None, arguments: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *arguments], env=env, cwd=cwd, capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stderr
     return done

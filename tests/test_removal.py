@@ -7,9 +7,9 @@ import pytest
 
 from jcache import files
 from jcache.entry import Entry
-from jcache.eviction import Reason, Verdict
+from jcache.eviction import Plan, Reason, Verdict
 from jcache.layout import Kind, Root
-from jcache.removal import Removal, remove_tree, removing, set_aside_xla, unlink
+from jcache.removal import Removal, foresee, remove_tree, removing, set_aside_xla, unlink, xla_size
 from tests.entries import NOW, add, digits, key
 
 
@@ -110,6 +110,25 @@ def test_what_cannot_be_removed_is_told(plain: Root, monkeypatch: pytest.MonkeyP
     assert [(f.entry.key, f.reason) for f in removal.failures] == [(key(1), "Operation not permitted")]
     assert [e.key for e in removal.removed] == [key(2)]
     assert sorted(p.name for p in plain.path.iterdir()) == [f"{key(1)}-atime", f"{key(1)}-cache"]
+
+
+def test_what_is_foreseen_is_what_is_removed(plain: Root) -> None:
+    """The same entries and the same bytes, sidecars included, and nothing is touched."""
+    add(plain.path, key(1), used_ns=NOW)
+    add(plain.path, key(2))
+    victims = tuple(Verdict(listed(i, sidecar=i == 1), Reason.CLEARED) for i in (1, 2))
+    foreseen = foresee(Plan(victims))
+    assert len(list(plain.path.iterdir())) == 3
+    assert foreseen == run(plain, *victims) and foreseen.bytes == 208
+
+
+def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Path) -> None:
+    """Both of them, directories with all below; a link is neither counted nor removed."""
+    assert xla_size(plain) == 0
+    (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a").mkdir(parents=True)
+    (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a" / "x.pb").write_bytes(b"12345")
+    (plain.path / "xla_gpu_kernel_cache_file").symlink_to(beyond / "precious")
+    assert xla_size(plain) == 5 == sum(map(remove_tree, set_aside_xla(plain.path)))
 
 
 def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:

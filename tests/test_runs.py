@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from jcache.runs import RECORDER, RunReport, collect, environment, summary
+from jcache.runs import RECORDER, RunReport, collect, environment, new_id, summary
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
 START = {"e": "start", "t": 0.0, "pid": 1, "jax": "0.10.2", "jaxlib": "0.10.1", "cache": ""}
 HIT = "Persistent compilation cache hit for '%s' with key %r"
 MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
 TOOK = "'%s' took at least %.2f seconds to compile (%.2fs)"
+NOT_STORED = "jcache did not store %r: %s"
+DAMAGED = "jcache found %r damaged: %s"
 WRITING = "Writing %s to persistent compilation cache with key %r"
 
 
@@ -110,6 +112,14 @@ def test_saved_seconds_are_never_negative(tmp_path: Path) -> None:
     assert found.retrieve_seconds == pytest.approx(1.25)
 
 
+def test_any_number_of_nested_spans(tmp_path: Path) -> None:
+    """A trace counts once, however many traces are in it."""
+    trace = COMPILE + "jaxpr_trace_duration"
+    inside = [spent(1 + n / 1000, trace, 0.0005) for n in range(50_000)]
+    found = report(tmp_path, spent(0.5, trace, 0.25), *inside, spent(60, trace, 59.25), spent(61, trace, 0.5))
+    assert found.trace_seconds == pytest.approx(0.25 + 59.25 + 0.5)
+
+
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
@@ -119,6 +129,8 @@ def test_saved_seconds_are_never_negative(tmp_path: Path) -> None:
          "only process 0 writes"),
         ([*stored(1, "f-1", 1)[:5], log(2, "Cache value for key 'f-1' of size 9 bytes exceeds the maximum cache size")],
          "larger than the cache may grow"),
+        ([*stored(1, "f-1", 1)[:5], log(2, NOT_STORED, "f-1", "full")], "full"),
+        ([*stored(1, "f-1", 1)[:2], log(2, NOT_STORED, "f-1", "full")], "full"),
         (stored(1, "f-1", 1)[:2], "its compilation failed, or JAX gave no reason"),
     ],
 )  # fmt: skip
@@ -127,6 +139,23 @@ def test_reasons(tmp_path: Path, lines: list[dict[str, Any]], reason: str) -> No
     found = report(tmp_path, *lines, end(3, 2))
     assert counts(found) == (0, 0, 1, 0)
     assert found.reasons == {"not_stored": {reason: 1}}
+
+
+def test_copy_that_is_not_stored(tmp_path: Path) -> None:
+    """A hit stays one if jcache's cache could not copy the entry from another root."""
+    lines = hit(1, "f-1", 3, 0.5)
+    found = report(tmp_path, lines[0], log(1, NOT_STORED, "f-1", "full"), *lines[1:])
+    assert counts(found) == (1, 0, 0, 0)
+    assert found.reasons == {}
+
+
+def test_damaged_entry_that_is_replaced(tmp_path: Path) -> None:
+    """What was stored in the place of a damaged entry says so; a hit of another root's copy needs no reason."""
+    first, second = stored(1, "f-1", 1), hit(5, "g-1", 3, 0.5)
+    damage = log(1, DAMAGED, "f-1", "digest"), log(5, DAMAGED, "g-1", "digest")
+    found = report(tmp_path, first[0], damage[0], *first[1:], second[0], damage[1], *second[1:])
+    assert counts(found) == (1, 1, 0, 0)
+    assert found.reasons == {"stored": {"the entry was damaged: digest": 1}}
 
 
 @pytest.mark.parametrize("announced", [False, True], ids=["jax 0.10", "jax 0.4.31"])
@@ -155,6 +184,23 @@ def test_report_as_json(tmp_path: Path) -> None:
     assert (data["jax_version"], data["jaxlib_version"], data["platforms"]) == ("0.10.2", "0.10.1", ["cpu"])
     assert data["programs"][0]["key"] == "f-1"
     assert data["command"] == ["a", "b"]
+    assert data["notices"] == []
+
+
+def test_report_cannot_be_changed(tmp_path: Path) -> None:
+    """A report is frozen to the last reason, and counts as misses what was looked up and compiled."""
+    found = report(tmp_path, *stored(1, "f-1", 1), *stored(3, "g-1", 1)[:2], end(9, 1))
+    assert (found.misses, found.requests) == (2, 2)
+    with pytest.raises(TypeError):
+        found.reasons["hit"] = {}  # type: ignore[index]
+    with pytest.raises(TypeError):
+        found.reasons["not_stored"]["none"] = 1  # type: ignore[index]
+
+
+def test_identities_tell_when_runs_began() -> None:
+    """Identities sort by their beginning, and no two are the same."""
+    assert new_id(0)[:16] == "19700101T000000Z"
+    assert new_id(10**18) > new_id(0) != new_id(0)
 
 
 def test_summary(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from jcache._jax import Patch, version, versions
+from jcache._jax import version, versions
+from jcache._patching import Patch, View
 
 _NUMBERED: Final = (0, 6, 0)
 _REBINDING: Final = (0, 8, 1)
@@ -42,20 +43,6 @@ class _Bound(threading.local):
 
 
 _bound = _Bound()
-
-
-class _Loader:
-    """JAX's client, except that it binds this process's callbacks to what it loads."""
-
-    def __init__(self, client: Any, callbacks: Sequence[Any]) -> None:
-        self._client = client
-        self._callbacks = list(callbacks)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def deserialize_executable(self, *args: Any) -> Any:
-        return self._client.deserialize_executable(*args, self._callbacks)
 
 
 def cache_callbacks(*, on: bool) -> str | None:
@@ -148,10 +135,15 @@ def _with_key_of_their_own(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_executable_and_time(cache_key: str, compile_options: Any, backend: Any, *args: Any) -> Any:
-        client = _Loader(backend, _bound.callbacks) if _bound.sound() else backend
+        client = _binding_client(backend, list(_bound.callbacks)) if _bound.sound() else backend
         return original(cache_key, compile_options, client, *args)
 
     return get_executable_and_time
+
+
+def _binding_client(client: Any, callbacks: list[Any]) -> Any:
+    """JAX's client, except that it binds this process's callbacks to what it loads."""
+    return View(client, deserialize_executable=lambda *args: client.deserialize_executable(*args, callbacks))
 
 
 def _with_callbacks_allowed(original: Callable[..., Any]) -> Callable[..., Any]:

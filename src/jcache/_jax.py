@@ -1,4 +1,4 @@
-"""The fence: where jcache touches what JAX keeps private, with jcache._callbacks beside it and nothing else.
+"""The fence: where jcache touches what JAX keeps private, with jcache._callbacks beside it and _patching below.
 
 Every function looks first whether the JAX at hand is as expected (0.4.31 to 0.12 are). Where it is not, it says why,
 changes nothing, and JAX goes on with what its own configuration says. All of it can be repeated and undone. JAX is
@@ -7,13 +7,15 @@ imported by the functions, so that importing this module costs nothing.
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
-import copy
-import functools
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+from jcache._patching import AllRanks, Patch, WithDefaults
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
@@ -21,55 +23,58 @@ _SET_WITH_THEM: Final = (
     "xla_gpu_enable_llvm_module_compilation_parallelism",
     "xla_gpu_experimental_autotune_cache_mode",
 )
+_PROVEN: Final = (0, 12)  # the newest JAX that this was tested with
 _PATHS_IN_KEYS: Final = ((0, 4, 36), (0, 11, 0))  # the first version that has them, and the first that no longer has
 
 Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its seconds if it has any, its details
 
 
 class CompilationCache(Protocol):
-    """What JAX asks of a cache: the bytes of an entry by its key."""
+    """What JAX asks of a cache: the bytes of an entry by its key; and what JAX's own cache has besides."""
 
     def get(self, key: str) -> bytes | None: ...
 
     def put(self, key: str, value: bytes) -> None: ...
 
+    def clear(self) -> None: ...
 
-class Patch:
-    """A function in a module of JAX's, replaced until `undo`."""
+    def __len__(self) -> int: ...
 
-    def __init__(self, module: Any, name: str, replace: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Put what `replace` makes of the function in its place."""
-        self._module = module
-        self._name = name
-        self._original = getattr(module, name)
-        self._on = True
-        ours = replace(self._original)
 
-        @functools.wraps(self._original)
-        def patched(*args: Any, **kwargs: Any) -> Any:
-            return (ours if self._on else self._original)(*args, **kwargs)
+MakeCache = Callable[[str], CompilationCache | None]
 
-        self._patched = patched
-        setattr(module, name, patched)
 
-    def undo(self) -> None:
-        """Put the function back; where somebody else has replaced ours since, ours stays below, and does nothing."""
-        self._on = False
-        if getattr(self._module, self._name) is self._patched:
-            setattr(self._module, self._name, self._original)
+@dataclass(frozen=True)
+class Configured:
+    """Options of JAX's configuration that have been set, until `restore`."""
+
+    unknown: tuple[str, ...]
+    """Those that the JAX at hand does not have, or not with such a value."""
+    _set: dict[str, tuple[object, object]]  # what each was, and what it became
+
+    def restore(self) -> None:
+        """Put back what was there, except where the program has set something else since."""
+        while self._set:
+            name, (before, ours) = self._set.popitem()
+            if option(name) == ours:
+                _config().update(name, before)
 
 
 class Installed:
     """JAX's compilation cache, replaced until `uninstall`."""
 
-    def __init__(self, caches: Any, make_cache: Callable[[str], CompilationCache]) -> None:
+    def __init__(self, caches: Any, make_cache: MakeCache) -> None:
         """Replace it, also if JAX already uses another one."""
 
-        def get_file_cache(path: str) -> tuple[Any, str]:
-            return _as_jax_wants_it(caches, make_cache(path), path), path
+        def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+            def get_file_cache(path: str) -> Any:
+                cache = make_cache(path)
+                return original(path) if cache is None else (_as_jax_wants_it(caches, cache, path), path)
+
+            return get_file_cache
 
         self._caches = caches
-        self._patch: Patch | None = Patch(caches, "get_file_cache", lambda original: get_file_cache)
+        self._patch: Patch | None = Patch(caches, "get_file_cache", replace)
         self._before = _exchange(caches, {"_cache": None} | dict.fromkeys(_STATE[1:], False))
 
     def uninstall(self) -> None:
@@ -93,9 +98,19 @@ class _Adapter:
     def put(self, key: str, value: bytes) -> None:
         self._cache.put(key, value)
 
+    def clear(self) -> None:
+        self._cache.clear()
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def __bool__(self) -> bool:
+        return True
+
 
 _installed: Installed | None = None
 _portable: Patch | None = None
+_all_ranks: AllRanks | None = None
 
 
 def version() -> tuple[int, ...]:
@@ -113,6 +128,22 @@ def versions() -> tuple[str, str]:
     return jax.__version__, version_str
 
 
+def beyond_proven() -> str | None:
+    """A sentence, if the JAX at hand is newer than any that this was tested with; nothing depends on it."""
+    if version()[:2] <= _PROVEN:
+        return None
+    newest = ".".join(map(str, _PROVEN))
+    return f"jax {versions()[0]} is newer than the newest that jcache was tested with ({newest})"
+
+
+def backends_ready() -> bool:
+    """Whether JAX has started a backend already; starts none."""
+    from jax._src import xla_bridge
+
+    initialized = getattr(xla_bridge, "backends_are_initialized", None)
+    return initialized is not None and bool(initialized())
+
+
 def process_index() -> int:
     """The number of this process among those of the program, 0 if it is alone; starts no backend."""
     from jax._src import distributed
@@ -120,14 +151,47 @@ def process_index() -> int:
     return int(distributed.global_state.process_id or 0)
 
 
-def install(make_cache: Callable[[str], CompilationCache]) -> Installed | str:
+def option(name: str) -> Any:
+    """What an option of JAX's configuration is for all threads, whatever a context manager says in this one.
+
+    It is None where the JAX at hand has no such option.
+    """
+    holder = getattr(_config(), "_value_holders", {}).get(name)
+    if holder is None:
+        return _config().values.get(name)
+    of_all_threads = getattr(holder, "get_global", None)
+    return getattr(holder, "_value", holder.value) if of_all_threads is None else of_all_threads()
+
+
+def directory() -> Path | None:
+    """The directory that JAX's cache is configured with."""
+    path = option("jax_compilation_cache_dir")
+    return Path(path) if path else None
+
+
+def configure(values: Mapping[str, object]) -> Configured:
+    """Set options of JAX's configuration, as the program itself would with `jax.config.update`."""
+    unknown = []
+    became = {}
+    for name, value in values.items():
+        try:
+            before = option(name)
+            _config().update(name, value)
+        except (AttributeError, TypeError, ValueError):
+            unknown.append(name)
+        else:
+            became[name] = before, option(name)
+    return Configured(tuple(unknown), became)
+
+
+def install(make_cache: MakeCache) -> Installed | str:
     """Make JAX use a cache of ours for the directory that it is configured with.
 
     It takes effect at once, also if computations have already used another directory, or none. JAX's own check of the
     contents (`jax_compilation_cache_check_contents`) stays around ours.
 
     Args:
-        make_cache: makes the cache for a directory, when JAX first needs it.
+        make_cache: makes the cache for a directory, when JAX first needs it; None leaves that directory to JAX.
 
     Returns:
         What can be uninstalled again, or why this JAX must be left alone.
@@ -141,6 +205,13 @@ def install(make_cache: Callable[[str], CompilationCache]) -> Installed | str:
         _installed.uninstall()
     _installed = Installed(caches, make_cache)
     return _installed
+
+
+def reset() -> None:
+    """Make JAX forget the cache that it uses; it comes to use the one that it is configured with then."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    compilation_cache.reset_cache()
 
 
 def in_use() -> Path | None:
@@ -176,26 +247,47 @@ def portable_keys(*, on: bool) -> str | None:
         return None
     from jax._src import cache_key, lib
 
-    new_options: Any = vars(lib)["xla_client"].CompileOptions
-    options = new_options()
+    compile_options: Any = vars(lib)["xla_client"].CompileOptions
+    # an instance would read XLA_FLAGS, once and for all, before the program may have set them
+    debug_options = getattr(sys.modules[compile_options.__module__], "DebugOptions", None)
     function = getattr(cache_key, "_hash_serialized_compile_options", None)
-    if function is None or not all(hasattr(_debug_options(options), name) for name in _PATHS):
+    if function is None or not all(hasattr(debug_options, name) for name in _PATHS):
         return f"jax {versions()[0]} computes its keys in a way that jcache does not know"
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def hash_without_paths(hash_obj: Any, compile_options_obj: Any, *args: Any, **kwargs: Any) -> Any:
-            hashed = copy.deepcopy(compile_options_obj)
-            found = new_options()  # with what XLA_FLAGS say, as they are where JAX sets none of these
-            for name in _PATHS + _SET_WITH_THEM:
-                usual = getattr(_debug_options(found), name, None)
-                # a value once set is serialized, even if it is the usual one
-                if usual is not None and getattr(_debug_options(hashed), name) != usual:
-                    setattr(_debug_options(hashed), name, usual)
-            return original(hash_obj, hashed, *args, **kwargs)
+            return original(hash_obj, WithDefaults(compile_options_obj, _PATHS + _SET_WITH_THEM), *args, **kwargs)
 
         return hash_without_paths
 
     _portable = Patch(cache_key, function.__name__, replace)
+    return None
+
+
+def all_ranks_write(*, on: bool) -> str | None:
+    """Let every process of a multi-process program write to the cache, where JAX leaves that to the first one.
+
+    Nothing else that depends on the rank is changed.
+
+    Returns:
+        Why it cannot be done, or None.
+    """
+    global _all_ranks
+    if _all_ranks is not None:
+        _all_ranks.undo()
+        _all_ranks = None
+    if not on:
+        return None
+    from jax._src import compiler, distributed
+
+    write = inspect.unwrap(getattr(compiler, "_cache_write", lambda: None))
+    if getattr(compiler, "distributed", None) is not distributed or not {
+        "distributed",
+        "global_state",
+        "process_id",
+    } <= set(write.__code__.co_names):
+        return f"jax {versions()[0]} chooses the process that writes to the cache in a way that jcache does not know"
+    _all_ranks = AllRanks(compiler)
     return None
 
 
@@ -267,6 +359,7 @@ def _as_jax_wants_it(caches: Any, cache: CompilationCache, path: str) -> Any:
     return caches.VerificationCache(adapter) if check is not None and check.value else adapter
 
 
-def _debug_options(compile_options: Any) -> Any:
-    """A view into the options, which must outlive it."""
-    return compile_options.executable_build_options.debug_options
+def _config() -> Any:
+    import jax
+
+    return jax.config

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from jcache.entry import Neighbour
-from jcache.files import RECENCY_BYTES, tree_size
+from jcache.files import RECENCY_BYTES, refusal, tree_size
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
 from jcache.store import Store
 
+CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
 _NAMES_SHOWN: Final = 20
 
 
@@ -63,14 +65,16 @@ class Census:
         total_bytes: of all kinds and neighbours; unknown directories are not entered and count nothing.
         disk_bytes: size of the file system, as far as it is used or free for the user.
         disk_free_bytes: what is free on it.
+        notices: what was gone on without, such as a ledger that cannot be read; sentences.
     """
 
     root: Root
-    kinds: dict[Kind, KindCensus]
-    neighbours: dict[str, Group]
+    kinds: Mapping[Kind, KindCensus]
+    neighbours: Mapping[str, Group]
     total_bytes: int
     disk_bytes: int
     disk_free_bytes: int
+    notices: tuple[str, ...] = ()
 
     @property
     def health(self) -> str:
@@ -106,10 +110,18 @@ def take_census(store: Store, environment: Mapping[str, str]) -> Census:
     pins = store.softly(store.ledger.pins) or set()
     pinned = Counter(kind for kind, _ in pins)
     kinds = {kind: _count(listing, pinned[kind], _cap(environment)) for kind, listing in listings.items()}
-    neighbours = _group(listings.values(), store.root)
-    disk = shutil.disk_usage(store.root.path)
-    total = sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values())
-    return Census(store.root, kinds, neighbours, total, disk.used + disk.free, disk.free)
+    with refusal(f"read {store.root.path}"):
+        neighbours = _group(listings.values(), store.root)
+        disk = shutil.disk_usage(store.root.path)
+    return Census(
+        root=store.root,
+        kinds=MappingProxyType(kinds),
+        neighbours=MappingProxyType(neighbours),
+        total_bytes=sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values()),
+        disk_bytes=disk.used + disk.free,
+        disk_free_bytes=disk.free,
+        notices=tuple(store.notices),
+    )
 
 
 def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
@@ -126,7 +138,7 @@ def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
 
 
 def _cap(environment: Mapping[str, str]) -> int | None:
-    text = environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "")
+    text = environment.get(CAP, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
 from types import MappingProxyType
@@ -10,15 +9,15 @@ from typing import NamedTuple
 
 
 class Refusal(StrEnum):
-    """Why an executable was not stored."""
+    """Why an executable was not stored, in words."""
 
-    TOO_LARGE = "too large"  # for the bound
-    PINNED = "pinned"  # what is pinned leaves no room for it
-    NOT_ALLOWED = "not allowed"  # this process only reads
-    READ_ONLY = "read-only"  # the directory cannot be written
-    FULL = "full"  # the disk, or the quota
-    LOCKED = "locked"  # another process held the lock for too long
-    FAILED = "failed"  # whatever else the system said
+    TOO_LARGE = "larger than the cache may grow"
+    PINNED = "what is pinned leaves no room for it"
+    NOT_ALLOWED = "only process 0 writes"
+    READ_ONLY = "the cache cannot be written"
+    FULL = "the disk, or the quota, is full"
+    LOCKED = "another process held the lock for too long"
+    FAILED = "the write failed"
 
 
 class What(StrEnum):
@@ -52,8 +51,7 @@ class Event(NamedTuple):
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(NamedTuple):
     """What a cache did since it was made.
 
     Attributes:
@@ -74,7 +72,7 @@ class Counts:
     misses: int = 0
     stored: int = 0
     present: int = 0
-    refused: Mapping[Refusal, int] = field(default_factory=lambda: MappingProxyType({}))
+    refused: Mapping[Refusal, int] = MappingProxyType({})
     damaged: int = 0
     bytes_read: int = 0
     bytes_written: int = 0

@@ -13,19 +13,18 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import files
-from jcache.findings import Finding, Stamp
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.quarantine import Quarantine
 from jcache.store import Outcome, Store
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from jcache.findings import Finding
 
 T = TypeVar("T")
 
@@ -33,15 +32,17 @@ EXECUTABLES: Final = Kind.EXECUTABLES
 _BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
 _QUARANTINE_TIMEOUT: Final = 1.0
 _FLUSH_EVERY: Final = 64
-_FLUSH_AFTER: Final = 30.0
+_FLUSH_AFTER_NS: Final = 30_000_000_000
 
 
-@dataclass(slots=True)
 class _Slot:
     """What a `Ledger` keeps, of one thread."""
 
-    database: sqlite3.Connection | None = None
-    writable: bool = False
+    __slots__ = ("database", "writable")
+
+    def __init__(self) -> None:
+        self.database: sqlite3.Connection | None = None
+        self.writable = False
 
 
 class ThreadsLedger(Ledger):
@@ -118,6 +119,10 @@ class ProgramStore(Store):
     def learn(self, known: Known) -> None:
         self._learn(known)
 
+    def count(self) -> int:
+        """How many executables there are."""
+        return len(self.listing(EXECUTABLES))
+
     def close(self) -> None:
         self.flush()
         self.ledger.close()
@@ -129,6 +134,9 @@ class ProgramStore(Store):
         Raises:
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
         """
+        from jcache.findings import Stamp
+        from jcache.quarantine import Quarantine
+
         with self._locked(EXECUTABLES, at_most=_QUARANTINE_TIMEOUT):
             try:
                 if finding.stamp is not None and Stamp.of(os.lstat(finding.path)) != finding.stamp:
@@ -165,7 +173,7 @@ class Desk:
         self._used: dict[str, int] = {}  # since the last put, what was served again
         self._touched: set[str] = set()
         self._seen: deque[Known] = deque()
-        self._flushed = time.monotonic()
+        self._flushed_ns = time.monotonic_ns()
         self._inherited: list[ProgramStore] = []  # never closed: a connection of our parent is not ours to close
         self.store = make()
         _DESKS.add(self)
@@ -207,7 +215,7 @@ class Desk:
     def learn(self, known: Known) -> None:
         """Keeps what has been learnt from reading, for the next flush, and never waits."""
         self._seen.append(known)
-        if len(self._seen) >= _FLUSH_EVERY or time.monotonic() - self._flushed > _FLUSH_AFTER:
+        if len(self._seen) >= _FLUSH_EVERY or time.monotonic_ns() - self._flushed_ns > _FLUSH_AFTER_NS:
             self.flush(wait=False)
 
     def flush(self, *, wait: bool = True) -> None:
@@ -233,7 +241,7 @@ class Desk:
         self.store = self._make()
 
     def _hand_over(self) -> None:
-        self._flushed = time.monotonic()
+        self._flushed_ns = time.monotonic_ns()
         while self._seen:
             self.store.learn(self._seen.popleft())
 

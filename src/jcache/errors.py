@@ -7,6 +7,7 @@ JcacheError                 1   something failed; the message says what, why and
 ├── UnknownKey              1   no entry, or more than one, has this key or prefix
 ├── DamagedEntry            1   bytes that do not follow the grammar of an entry
 ├── LedgerUnavailable       1   the ledger cannot be read or written
+├── NotInEffect             1   `jcache.enable(strict=True)` could not do all that it was asked for
 └── CannotWrite             1   a root that is read-only, full or otherwise refuses a change
 
 Every message is one sentence that names the thing, the reason and, where there is one, the next command.
@@ -62,3 +63,7 @@ class LedgerUnavailable(JcacheError):
 
 class CannotWrite(JcacheError):
     """A root refuses a change: read-only, full, or not ours."""
+
+
+class NotInEffect(JcacheError):
+    """Something that `jcache.enable` was asked for does not take effect."""

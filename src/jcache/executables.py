@@ -5,7 +5,8 @@
     put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store`)
 
 The cache may fail, the program may not: whatever cannot be read is a miss, whatever cannot be written is let be, and
-one warning says so for each reason. JAX itself is not imported here.
+one warning says so for each reason. ``jax_raise_persistent_cache_errors`` raises what fails in JAX and XLA around the
+cache, and nothing of ours. JAX itself is not imported here.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from jcache.counts import Counts, Event, Refusal, Tally, What
 from jcache.desk import EXECUTABLES, Desk, ProgramStore, ThreadsLedger
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, Locked
-from jcache.findings import Finding
 from jcache.gate import Gate, Sound, build_seconds
 from jcache.layout import Root
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
 from jcache.store import Outcome
+
+if TYPE_CHECKING:
+    from jcache.findings import Finding
 
 _REFUSALS: Final = {
     errno.EROFS: Refusal.READ_ONLY,
@@ -61,6 +64,7 @@ class ExecutableCache:
     """
 
     _store: ClassVar[type[ProgramStore]] = ProgramStore
+    _least_bound: ClassVar[int | None] = -1
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class ExecutableCache:
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
     ) -> None:
-        if max_size < -1:
+        if self._least_bound is not None and max_size < self._least_bound:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
         self.root = root
         self.path = self._path = root.directory(EXECUTABLES)
@@ -101,7 +105,7 @@ class ExecutableCache:
 
     @classmethod
     def for_directory(
-        cls, path: str, *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
+        cls, path: str | os.PathLike[str], *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
     ) -> ExecutableCache:
         """The cache of a plain JAX directory, with what JAX's own ``LRUCache`` means by these parameters."""
         from jcache.plain_directory import PlainDirectoryCache
@@ -124,7 +128,7 @@ class ExecutableCache:
             if self._writes():
                 self._desk.used(name)
             return self._hit(key, found, shared=False)
-        if isinstance(found, Finding):
+        if found is not None:
             self._remove_damaged(key, name, found)
         for other, gate in self._shared:
             found = self._look(gate, other, key, name)
@@ -132,7 +136,7 @@ class ExecutableCache:
                 if self._copy_on_hit and self._writes():
                     self._put(key, name, found.data, found.seconds, "copy")
                 return self._hit(key, found, shared=True)
-            if isinstance(found, Finding):
+            if found is not None:
                 self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
                 self._warn_once("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
         self._tell(Event(What.MISS, key))
@@ -162,8 +166,8 @@ class ExecutableCache:
     def __len__(self) -> int:
         """How many executables the root has."""
         try:
-            return len(self._desk.store.listing(EXECUTABLES))
-        except JcacheError:
+            return self._desk.store.count()
+        except (OSError, JcacheError):
             return 0
 
     def __bool__(self) -> bool:

@@ -13,18 +13,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import files
-from jcache.checks import Claim, check
 from jcache.desk import EXECUTABLES, ThreadsLedger
 from jcache.entry import is_young
 from jcache.errors import DamagedEntry, LedgerUnavailable
-from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, Root, is_key
 from jcache.ledger import Known
-from jcache.names import kept_of
 from jcache.serialization import HEAD_BYTES, MAX_CONTENT, decompress_executable, digest, executable_seconds
+
+if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
+    from jcache.findings import Finding
 
 _PREFETCH: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,000 entries
 
@@ -78,7 +78,7 @@ class Gate:
             if digest(data) == record.digest:
                 return Sound(data, _seconds(data, record))
             return self._suspect(key, path, data, record)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def remember(self, known: Known) -> None:
@@ -148,6 +148,10 @@ class Gate:
 
     def _examine(self, key: str, path: str, record: OnRecord | None) -> Sound | Finding | None:
         """Looks at an entry as `jcache verify` does."""
+        from jcache.checks import Claim, check
+        from jcache.findings import Damage
+        from jcache.names import kept_of
+
         known = (record.digest, record.digest_ns) if record else (None, 0)
         checked = check(self._directory, Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1]))
         finding = checked.finding

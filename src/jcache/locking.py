@@ -9,20 +9,37 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache.errors import CannotWrite, Locked
+from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.files import refusal
 from jcache.layout import LOCK_NAME
+from jcache.units import NANOSECONDS, parse_age
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 DEFAULT_TIMEOUT: Final = 10.0
+VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
+
+
+def timeout_in(environment: Mapping[str, str]) -> float:
+    """Seconds to wait for a lock: ``$JCACHEVARIABLE``, an age or a number of seconds, else 10.
+
+    Raises:
+        InvalidValue: it cannot be read.
+    """
+    text = environment.get(VARIABLE)
+    if text is None:
+        return DEFAULT_TIMEOUT
+    try:
+        return parse_age(text if not text.replace(".", "", 1).isdigit() else text + "s") / NANOSECONDS
+    except InvalidValue as error:
+        raise InvalidValue(f"${VARIABLE}: {error}") from None
 
 
 @contextmanager

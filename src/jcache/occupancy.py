@@ -12,7 +12,7 @@ and the victims are exactly the least recently used ones.
 import heapq
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from jcache.entry import NO_SIDECAR, SETTLED_NS, Entry
 from jcache.eviction import Excess, make_room
 from jcache.files import read_recency, write_recency
 from jcache.layout import SIDECAR_SUFFIX, Kind
-from jcache.listing import Listing, Snapshots, read_listing
+from jcache.listing import Snapshots, read_listing
 
 REREAD_AFTER_NS: Final = 60_000_000_000
 
@@ -33,13 +33,22 @@ class Occupancy:
         kind: what its entries hold.
         directory: where they lie.
         snapshots: the ledger, for large directories.
+        others: tells of the entries whose names are no keys, where they count as well.
     """
 
-    def __init__(self, kind: Kind, directory: Path, snapshots: Snapshots | None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        directory: Path,
+        snapshots: Snapshots | None,
+        *,
+        others: Callable[[], Iterable[Entry]] = tuple,
+    ) -> None:
         self.bytes = 0
         self._kind = kind
         self._directory = directory
         self._snapshots = snapshots
+        self._others = others
         self._heap: list[tuple[int, str]] = []
         self._sizes: dict[str, tuple[int, int]] = {}  # key → bytes, created_ns
         self._changed_ns: int | None = None
@@ -61,20 +70,23 @@ class Occupancy:
         listing = read_listing(self._kind, self._directory, self._snapshots)
         self._changed_ns = listing.changed_ns
         self._read_ns = time.monotonic_ns()
-        keys, sizes, created, recency, _ = listing.columns
+        keys, sizes, created, recency, sidecars = listing.columns
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))
         heapq.heapify(self._heap)
         self.bytes = sum(sizes)
-        self._adopt(listing)
+        missing = [(keys[i], recency[i]) for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]
+        for entry in self._others():
+            self.added(entry.key, entry.bytes, entry.recency_ns)
+            if not entry.sidecar:
+                missing.append((entry.key, entry.recency_ns))
+        self._adopt(missing)
 
-    def _adopt(self, listing: Listing) -> None:
-        keys, _, _, recency, sidecars = listing.columns
-        missing = [i for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]
+    def _adopt(self, missing: list[tuple[str, int]]) -> None:
         undisturbed = self.undisturbed
-        for i in missing:
+        for key, recency_ns in missing:
             with suppress(OSError):  # something else has the name; JAX may stumble over it, we need not
-                write_recency(self._path(keys[i], SIDECAR_SUFFIX), recency[i])
+                write_recency(self._path(key, SIDECAR_SUFFIX), recency_ns)
         if missing and undisturbed:
             self.left_by_us()
 

@@ -2,60 +2,75 @@
 
 Three things differ from a root that jcache administers, all as in JAX:
 
-- any text is a key, and every regular file ``*-cache`` is an entry, that counts against the bound and is evicted;
+- any text is a key, and every regular file ``*-cache`` an entry, counted against the bound, evicted and cleared;
 - without a bound no recency is written at all;
 - contents of other names than ``<name>-<64 hex>`` need not be executables.
+
+Three things differ from JAX. A directory that cannot be made is no error, but a cache without hits that warns of its
+first put. A relative path is one as of now, wherever the program goes later. There is no ``lock`` to hold from outside:
+``lock_path`` is the file that JAX's processes and ours lock.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jcache import files
-from jcache.desk import ProgramStore
+from jcache.desk import EXECUTABLES, ProgramStore
+from jcache.entry import Entry
 from jcache.executables import ExecutableCache
-from jcache.layout import ENTRY_SUFFIX, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
-from jcache.occupancy import Occupancy
 
+if TYPE_CHECKING:
+    from jcache.occupancy import Occupancy
 
-class _AnyKeyOccupancy(Occupancy):
-    """Counts every regular file ``*-cache``."""
-
-    def refresh(self) -> None:
-        if self.undisturbed:
-            return
-        super().refresh()
-        for name in os.listdir(self._directory):
-            key = name.removesuffix(ENTRY_SUFFIX)
-            if key != name and not is_key(key):
-                with suppress(OSError):  # gone meanwhile, or its sidecar cannot be written
-                    self._add(key)
-
-    def _add(self, key: str) -> None:
-        status = os.lstat(self._path(key, ENTRY_SUFFIX))
-        if not stat.S_ISREG(status.st_mode):
-            return
-        sidecar = self._path(key, SIDECAR_SUFFIX)
-        recency = files.read_recency(sidecar)
-        self.added(key, status.st_size, status.st_mtime_ns if recency is None else recency)
-        if recency is None:
-            files.write_recency(sidecar, status.st_mtime_ns)
+_LOCAL = "file://"
 
 
 class _AnyKeyStore(ProgramStore):
     """A store whose keys are any text that is a file name."""
 
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
+        """The entries of some kinds, those of any name among the executables included."""
+        chosen = list(kinds)
+        found = super().entries(chosen, legacy=legacy)
+        if EXECUTABLES in chosen:
+            found += self.enrich(EXECUTABLES, list(self._others()))
+        return found
+
+    def count(self) -> int:
+        return super().count() + sum(1 for _ in self._others())
+
+    def _others(self) -> Iterator[Entry]:
+        """The entries whose names are no keys."""
+        directory = self.root.directory(EXECUTABLES)
+        for name in sorted(os.listdir(directory)):
+            key = name.removesuffix(ENTRY_SUFFIX)
+            if key == name or is_key(key):
+                continue
+            with suppress(FileNotFoundError):
+                status = os.lstat(directory / name)
+                if stat.S_ISREG(status.st_mode):
+                    used = files.read_recency(directory / (key + SIDECAR_SUFFIX))
+                    written = status.st_mtime_ns
+                    recency = written if used is None else used
+                    yield Entry(EXECUTABLES, key, status.st_size, written, recency, sidecar=used is not None)
+
     def _checked(self, key: str) -> str:
         return key
 
     def _occupancy_of(self, kind: Kind) -> Occupancy:
+        from jcache.occupancy import Occupancy
+
         if kind not in self._occupancy:
-            self._occupancy[kind] = _AnyKeyOccupancy(kind, self.root.directory(kind), self._quick)
+            self._occupancy[kind] = Occupancy(kind, self.root.directory(kind), self._quick, others=self._others)
         return self._occupancy[kind]
 
 
@@ -64,19 +79,33 @@ class PlainDirectoryCache(ExecutableCache):
 
     Args:
         path: of the directory, which is made if it is not there.
-        max_size: bound of the bytes of its entries; -1 for none.
+        max_size: bound of the bytes of its entries; -1 for none, 0 or any other number below it to store nothing.
         lock_timeout_secs: seconds to wait for the lock; None for as long as it takes.
+
+    Raises:
+        RuntimeError: the path is a URL of another machine, where JAX's own cache needs another package.
     """
 
     _store = _AnyKeyStore
+    _least_bound = None
 
-    def __init__(self, path: str, *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
+    ) -> None:
         self.lock_timeout_secs = lock_timeout_secs
         timeout = -1 if lock_timeout_secs is None else lock_timeout_secs
-        directory = Path(os.path.abspath(path))
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = _local(os.fspath(path))
+        with suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
         super().__init__(Root(directory, plain=True), max_size=max_size, lock_timeout=timeout, always_recency=False)
+        self.lock_path = self.path / LOCK_NAME
 
     def _name(self, key: str) -> str:
         fits = len(os.fsencode(key + ENTRY_SUFFIX)) <= NAME_LIMIT
         return key if fits and "/" not in key and "\0" not in key else storable(key)
+
+
+def _local(path: str) -> Path:
+    if "://" in path and not path.startswith(_LOCAL):
+        raise RuntimeError(f"{path} is not a directory of this machine: jcache keeps executables in local ones only.")
+    return Path(os.path.abspath(path.removeprefix(_LOCAL)))

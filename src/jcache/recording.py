@@ -1,17 +1,18 @@
-"""What one process did with JAX's cache, read from the lines that the recorder wrote.
+"""What one process did with JAX's cache, read from the lines of the recorder: a file's, or this process's own.
 
 The grammar of the lines is in ``_recorder/sitecustomize.py``. On each thread they come in the order of JAX's own
 ``compile_or_get_cached`` (jax 0.4.31 to 0.12):
 
     request, hit message, hit event, seconds saved, seconds of retrieval, end of compile
-    request, miss message, one or more messages of why (not) written, written event, end of compile
+    request, miss message, one or more messages of why (not) written, written event, write, end of compile
     end of compile                                                     a bypass: nothing was looked up
 
+jcache's own cache says of an entry that it is damaged when JAX looks it up, and why it did not store one at the write.
 A compilation inside another one (a custom partitioner's, say) nests, and so do the durations.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,14 @@ _PHASES: Final = {
     f"{_COMPILE}jaxpr_to_mlir_module_duration": "lower",
     f"{_COMPILE}backend_compile_duration": "compile",
 }
+_NEEDED: Final[dict[str, frozenset[str]]] = {
+    "start": frozenset({"jax", "jaxlib", "cache"}),
+    "event": frozenset({"th", "name"}),
+    "log": frozenset({"th", "m", "a", "t"}),
+    "time": frozenset({"th", "name", "s", "t"}),
+}
+_NEVER: Final = frozenset({""})
+_MOST_SPANS: Final = 4096
 _BYPASSES: Final = {
     "disabled": "the compilation cache is disabled",
     "used": "it was compiled without a look-up",
@@ -89,38 +98,51 @@ class _Thread:
     spans: list[tuple[float, float]] = field(default_factory=list)  # (end, seconds), none inside another
 
 
-def read(path: Path) -> Recording:
-    """The recording in one file; lines that are torn or not the recorder's are passed over."""
-    recording = Recording()
-    threads: dict[int, _Thread] = {}
-    for line in _lines(path):
+class Reader:
+    """Makes a recording of a process's lines, given one by one in their order."""
+
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self._threads: dict[int, _Thread] = {}
+
+    def feed(self, line: dict[str, Any]) -> None:
+        """Takes in one line; one that is not the recorder's is passed over."""
+        if not line.keys() >= _NEEDED.get(line.get("e", ""), _NEVER):
+            return
         if line["e"] == "start":
+            recording = self.recording
             recording.jax, recording.jaxlib, recording.cache = line["jax"], line["jaxlib"], line["cache"]
-            continue
-        thread = threads.setdefault(line["th"], _Thread())
+            return
+        thread = self._threads.get(line["th"])
+        if thread is None:
+            thread = self._threads[line["th"]] = _Thread()
         if line["e"] == "event":
-            _event(recording, thread, line["name"].removeprefix(_CACHE))
+            _event(self.recording, thread, line["name"].removeprefix(_CACHE))
         elif line["e"] == "log":
             _message(thread, line)
-        elif line["e"] == "time":
-            _duration(recording, thread, line)
-    for thread in threads.values():
-        while thread.requests:
-            _finish(recording, thread.requests.pop(), None)
-    return recording
+        else:
+            _duration(self.recording, thread, line)
+
+    def end(self) -> Recording:
+        """The recording of a process that has ended, and whatever it was compiling with it."""
+        for thread in self._threads.values():
+            while thread.requests:
+                _finish(self.recording, thread.requests.pop(), None)
+        return self.recording
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    needed = {"start": {"jax", "jaxlib", "cache"}, "event": {"th", "name"}, "log": {"th", "m", "a", "t"}}
-    needed["time"] = {"th", "name", "s", "t"}
+def read(path: Path) -> Recording:
+    """The recording in one file; lines that are torn or not the recorder's are passed over."""
+    reader = Reader()
     with path.open("rb") as file:
         for text in file:
             try:
                 line = json.loads(text)
             except ValueError:
                 continue  # a process killed in the middle of a write, or a full disk
-            if isinstance(line, dict) and line.keys() >= needed.get(line.get("e", ""), {""}):
-                yield line
+            if isinstance(line, dict):
+                reader.feed(line)
+    return reader.end()
 
 
 def _event(recording: Recording, thread: _Thread, name: str) -> None:
@@ -159,7 +181,16 @@ def _own_seconds(thread: _Thread, end: float, seconds: float) -> float:
     while thread.spans and thread.spans[-1][0] - thread.spans[-1][1] / 2 > begin:  # its middle: clocks are read late
         own -= thread.spans.pop()[1]
     thread.spans.append((end, seconds))
+    if len(thread.spans) > _MOST_SPANS:
+        _halve(thread.spans)
     return max(0.0, own)
+
+
+def _halve(spans: list[tuple[float, float]]) -> None:
+    """Makes one span of each two neighbours, so that a process may go on for ever; their sum stays."""
+    if len(spans) % 2:
+        spans.insert(0, (spans[0][0] - spans[0][1], 0.0))
+    spans[:] = [(later[0], earlier[1] + later[1]) for earlier, later in zip(spans[::2], spans[1::2], strict=True)]
 
 
 def _end_of_compile(recording: Recording, thread: _Thread, function: str | None, seconds: float) -> None:
@@ -248,6 +279,15 @@ def _write_failed(request: _Request, line: dict[str, Any]) -> None:
     request.fail(f"the write failed: {_cause(line)}")
 
 
+def _refused(request: _Request, line: dict[str, Any]) -> None:
+    if request.outcome == STORED or request.key == _text(line, 0):  # else it is a copy of what is hit just now
+        request.fail(_text(line, 1))
+
+
+def _damaged(request: _Request, line: dict[str, Any]) -> None:
+    request.unreadable = f"the entry was damaged: {_text(line, 1)}"
+
+
 def _too_large(request: _Request, line: dict[str, Any]) -> None:
     del line
     request.fail("larger than the cache may grow")
@@ -284,4 +324,6 @@ _MESSAGES: Final[dict[str, Callable[[_Request, dict[str, Any]], None]]] = {
     "Error reading": _unreadable,
     "Error writing": _write_failed,
     "Cache value for key": _too_large,
+    "jcache did not store": _refused,
+    "jcache found": _damaged,
 }

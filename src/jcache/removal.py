@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jcache import files
 from jcache.entry import Entry
-from jcache.eviction import Reason, Verdict
+from jcache.eviction import Plan, Reason, Verdict
 from jcache.layout import ASIDE_PREFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 
 
@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Removal:
-    """What was removed.
+    """What a plan's execution has removed so far.
 
     Attributes:
         removed: the entries that are gone.
@@ -45,6 +45,40 @@ class Removal:
     gone: list[Entry] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     adopted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What was removed or, on a dry run, would be.
+
+    Attributes:
+        root: from where.
+        dry_run: whether nothing was changed.
+        removed: the entries that went, in this order, and why.
+        kept: the entries that stayed, and why.
+        failed: the entries that should have gone and could not be removed.
+        freed_bytes: of all files removed: entries, their sidecars and XLA's sub-caches.
+        xla_bytes: how many of them XLA's sub-caches had.
+        sidecars_made: how many entries that stayed were given the sidecar they lacked.
+        notices: what was gone on without, such as a ledger that cannot be read; sentences.
+    """
+
+    root: Root
+    dry_run: bool
+    removed: tuple[Verdict, ...]
+    kept: tuple[Verdict, ...]
+    failed: tuple[Failure, ...]
+    freed_bytes: int
+    xla_bytes: int
+    sidecars_made: int
+    notices: tuple[str, ...]
+
+
+def foresee(plan: Plan) -> Removal:
+    """What executing a plan removes if nobody uses, pins or removes anything meanwhile."""
+    entries = [verdict.entry for verdict in plan.victims]
+    size = sum(entry.bytes + files.RECENCY_BYTES * entry.sidecar for entry in entries)
+    return Removal(removed=entries, bytes=size)
 
 
 def removing(
@@ -98,6 +132,12 @@ def set_aside_xla(directory: Path) -> Iterator[Path]:
             aside = directory / f"{ASIDE_PREFIX}{os.urandom(8).hex()}"
             os.rename(path, aside)
             yield aside
+
+
+def xla_size(root: Root) -> int:
+    """Bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
+    directory = root.directory(Kind.EXECUTABLES)
+    return sum(files.tree_size(directory / name)[1] for name in XLA_NAMES if not (directory / name).is_symlink())
 
 
 def remove_tree(path: Path) -> int:

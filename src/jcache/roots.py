@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from jcache.errors import InvalidValue, NoCacheHere
@@ -13,18 +14,45 @@ from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_
 from jcache.listing import is_legacy
 
 
-def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """The root that `jcache.enable` has put in use in this process, and its bound; None for none."""
+
+    root: Root
+    max_bytes: int | None
+
+
+_in_use: InUse | None = None
+
+
+def in_use() -> InUse | None:
+    """What is in use in this process."""
+    return _in_use
+
+
+def put_in_use(what: InUse | None) -> None:
+    """Says what is in use from now on, and so is meant where a program names no root."""
+    global _in_use
+    _in_use = what
+
+
+def choose_path(explicit: str | None, environment: Mapping[str, str], *, source: str = "--root") -> Path:
     """The path to administer: explicit, else ``$JCACHE_DIR``, else ``$JAX_COMPILATION_CACHE_DIR``, else the default.
 
     ``~`` is expanded; the path is made absolute without resolving symbolic links. Where the path is the
     ``executables`` directory of a jcache root, as ``JAX_COMPILATION_CACHE_DIR`` is under `jcache run`, that root is
     meant.
 
+    Args:
+        explicit: the path that was asked for.
+        environment: of the process.
+        source: how whoever asked for it calls it.
+
     Raises:
         InvalidValue: the path is empty.
         NoCacheHere: it is the address of a remote store.
     """
-    text, source = explicit, "--root"
+    text = explicit
     if text is None:
         for source in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
             text = environment.get(source) or None
@@ -48,6 +76,12 @@ def choose_path(explicit: str | None, environment: Mapping[str, str]) -> Path:
     if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours):
         return path.parent
     return path
+
+
+def wants_plain(explicit: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether a root that is not there yet is to be a plain JAX directory: one that JAX's own variable names."""
+    ours = explicit is not None or environment.get("JCACHE_DIR")
+    return not ours and bool(environment.get("JAX_COMPILATION_CACHE_DIR"))
 
 
 def open_root(path: Path) -> Root:

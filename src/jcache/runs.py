@@ -1,7 +1,8 @@
 """Recorded runs: the environment that records one, and the report made of what the recorder wrote.
 
-The recorder (``_recorder/sitecustomize.py``, injected through PYTHONPATH) writes one file of JSON lines per process,
-which `jcache.recording` reads: one `Program` per executable that the run asked for, with one of four outcomes:
+The recorder (``_recorder/sitecustomize.py``, injected through PYTHONPATH) writes one file of JSON lines per process.
+`jcache.recording` reads them, as it does what `jcache.watching` hears in its own process: one `Program` per executable
+that the run asked for, with one of four outcomes:
 
     hit         found in the cache
     stored      looked up, compiled, written
@@ -16,16 +17,19 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from jcache import files
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
+from jcache.names import storable
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
 from jcache.roots import is_bounded
 from jcache.serialization import digest
@@ -48,13 +52,17 @@ class RunReport:
 
     Seconds are added up over threads and processes, and never counted twice: what is compiled while a function is
     traced counts as compiling only.
+
+    Attributes:
+        exit_code: as a shell would say it; None while the process still runs, or where it is not known.
+        notices: what did not go as it should, as sentences.
     """
 
     id: str
     command: tuple[str, ...]
     started_ns: int
     seconds: float
-    exit_code: int
+    exit_code: int | None
     signal: int | None
     processes: int
     jax_version: str | None
@@ -71,18 +79,25 @@ class RunReport:
     retrieve_seconds: float
     saved_seconds: float
     programs: tuple[Program, ...]
+    notices: tuple[str, ...] = ()
 
     @property
     def requests(self) -> int:
         """Executables that were looked up in the cache."""
-        return self.hits + self.stored + self.not_stored
+        return self.hits + self.misses
+
+    @property
+    def misses(self) -> int:
+        """Executables that were looked up and compiled."""
+        return self.stored + self.not_stored
 
     def to_json(self) -> dict[str, object]:
         """The report as data for ``json.dumps``."""
         fields: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["started"] = rfc3339(self.started_ns)
         del fields["started_ns"]
-        fields["command"], fields["platforms"] = list(self.command), list(self.platforms)
+        for name in ("command", "platforms", "notices"):
+            fields[name] = list(getattr(self, name))
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
         fields["programs"] = [asdict(program) for program in self.programs]
         return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
@@ -126,10 +141,23 @@ def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict
     return env
 
 
+def recorded(base: Mapping[str, str]) -> bool:
+    """Whether a process of this environment is being recorded by `jcache run`."""
+    return bool(base.get(_LOG))
+
+
+BuildSeconds = Callable[[str], float | None]
+
+
 def unknown(key: str) -> float | None:
     """No build seconds on record for any key."""
     del key
     return None
+
+
+def new_id(started_ns: int) -> str:
+    """The identity of a run that began at a time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
 
 
 def collect(
@@ -139,16 +167,40 @@ def collect(
     command: Sequence[str],
     started_ns: int,
     seconds: float,
-    exit_code: int,
+    exit_code: int | None,
     signal: int | None = None,
-    build_seconds: Callable[[str], float | None] = unknown,
+    build_seconds: BuildSeconds = unknown,
 ) -> RunReport:
-    """The report of a run from what its processes have written, whole or torn.
+    """The report of a run from what its processes have written, whole or torn."""
+    return report_of(
+        [read(path) for path in sorted(log_dir.glob("*.jsonl"))],
+        run_id=run_id,
+        command=command,
+        started_ns=started_ns,
+        seconds=seconds,
+        exit_code=exit_code,
+        signal=signal,
+        build_seconds=build_seconds,
+    )
+
+
+def report_of(
+    recordings: Sequence[Recording],
+    *,
+    run_id: str,
+    command: Sequence[str],
+    started_ns: int,
+    seconds: float,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    build_seconds: BuildSeconds = unknown,
+    notices: Sequence[str] = (),
+) -> RunReport:
+    """The report of a run from the recordings of its processes.
 
     ``build_seconds`` gives the exact seconds that building an entry once took, where they are on record: JAX stores
     whole seconds, which reads 0 for most entries.
     """
-    recordings = [read(path) for path in sorted(log_dir.glob("*.jsonl"))]
     programs = tuple(program for recording in recordings for program in recording.programs)
     outcomes = Counter(program.outcome for program in programs)
     return RunReport(
@@ -173,6 +225,7 @@ def collect(
         retrieve_seconds=_total(recordings, "retrieve"),
         saved_seconds=sum(_saved(program, build_seconds) for program in programs),
         programs=programs,
+        notices=tuple(notices),
     )
 
 
@@ -185,15 +238,16 @@ def _total(recordings: Sequence[Recording], what: str) -> float:
     return sum(recording.seconds[what] for recording in recordings)
 
 
-def _reasons(programs: Sequence[Program]) -> dict[str, dict[str, int]]:
+def _reasons(programs: Sequence[Program]) -> Mapping[str, Mapping[str, int]]:
     counts: dict[str, Counter[str]] = {}
     for program in programs:
         if program.reason is not None:
             counts.setdefault(program.outcome, Counter())[program.reason] += 1
-    return {outcome: dict(counter.most_common()) for outcome, counter in counts.items()}
+    frozen = {outcome: MappingProxyType(dict(counter.most_common())) for outcome, counter in counts.items()}
+    return MappingProxyType(frozen)
 
 
-def _saved(program: Program, build_seconds: Callable[[str], float | None]) -> float:
+def _saved(program: Program, build_seconds: BuildSeconds) -> float:
     if program.outcome != HIT or program.seconds is None:
         return 0.0
     exact = build_seconds(program.key) if program.key is not None else None
@@ -208,21 +262,38 @@ def learn(store: Store, report: RunReport) -> None:
     if not report.processes:
         return
     directory = store.root.directory(Kind.EXECUTABLES)
-    here = [program for program in report.programs if program.key and _file(directory, program.key)]
+    here = present(directory, report.programs)
     if report.hits + report.stored and not here:
         store.notices.append(
             f"None of the entries hit or stored are in {directory}: the program has set a cache directory of its own."
         )
-    hits = [program.key for program in here if program.outcome == HIT and program.key]
-    store.touch(Kind.EXECUTABLES, dict.fromkeys(hits), time.time_ns())
-    news = [Known(Kind.EXECUTABLES, key, hits=1) for key in hits]
-    for program in here:
-        if program.outcome == STORED and program.key:
-            news.append(_stored(store.root, program.key, program.seconds, report))
+    store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, time.time_ns())
+    news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if is_bounded(store.root, Kind.EXECUTABLES):  # and wants sidecars
         store.adopt(Kind.EXECUTABLES)
+
+
+def present(directory: Path, programs: Iterable[Program]) -> list[tuple[str, Program]]:
+    """The programs whose entries are in a directory, each with the key under which it is stored."""
+    found = []
+    for program in programs:
+        if program.key:
+            keys = (program.key, storable(program.key))
+            found += [(key, program) for key in dict.fromkeys(keys) if _file(directory, key)][:1]
+    return found
+
+
+def news_of(here: Iterable[tuple[str, Program]], stored: Callable[[str, Program], Known]) -> list[Known]:
+    """What the ledger is to learn of entries: each hit, and what there is to tell of those that were stored."""
+    news = []
+    for key, program in here:
+        if program.outcome == HIT:
+            news.append(Known(Kind.EXECUTABLES, key, hits=1))
+        elif program.outcome == STORED:
+            news.append(stored(key, program))
+    return news
 
 
 def _file(directory: Path, key: str) -> Path | None:

@@ -156,13 +156,16 @@ class Store(Upkeep):
         with files.refusal(f"store {key} in {directory}"):
             if os.path.lexists(path):
                 return Outcome.PRESENT
-            directory.mkdir(parents=True, exist_ok=True)
+            if not os.path.isdir(directory):
+                directory.mkdir(parents=True, exist_ok=True)
             temporary = self._stage(kind, directory, data)
             taken_ns = os.stat(temporary).st_ctime_ns  # by the clock that tells when files are born
+            outcome: Outcome | None = None
             try:
                 outcome = self._publish(kind, temporary, path, len(data))
             finally:
-                temporary.unlink(missing_ok=True)
+                if outcome is not Outcome.STORED:
+                    temporary.unlink(missing_ok=True)
         if outcome is Outcome.STORED:
             from jcache.serialization import digest
 

@@ -59,6 +59,20 @@ def parse_age(text: str) -> int:
     return _times(match[1], unit * NANOSECONDS)
 
 
+def whole_number(option: str, number: str | int | None) -> int | None:
+    """The number that an option was given, None for none.
+
+    Raises:
+        InvalidValue: not a whole number from 0 on.
+    """
+    if number is None:
+        return None
+    text = str(number)
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidValue(f"'{text}' is not a whole number, as {option} wants one.")
+    return int(text)
+
+
 def _times(number: str, unit: int) -> int:
     """Exactly number x unit, rounded down."""
     whole, _, decimals = number.partition(".")

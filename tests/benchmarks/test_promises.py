@@ -6,15 +6,12 @@ The machine may be slow or busy: rounds of the two alternate, and medians are co
 fails its benchmark; the ordinary test run skips all of them.
 """
 
-import hashlib
 import itertools
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -22,38 +19,10 @@ import pytest
 from jcache.layout import Kind
 from jcache.roots import create_root
 from jcache.store import Store
+from tests.benchmarks.measure import children_seconds, command, compare, fill, key
 
 MANY = 100_000
 SCRIPT = Path(sys.executable).with_name("jcache")
-
-
-def children_seconds() -> float:
-    """CPU seconds of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def command(*words: str | Path) -> Callable[[], object]:
-    return lambda: subprocess.run(list(map(str, words)), stdout=subprocess.DEVNULL, check=True)
-
-
-def compare(
-    benchmark: Any, ours: Callable[[], object], peer: Callable[[], object], clock: Callable[[], float], rounds: int
-) -> float:
-    """Benchmarks ours, with a round of the peer before each round of it; returns the ratio of the medians."""
-    peers: list[float] = []
-
-    def run_peer() -> None:
-        start = clock()
-        peer()
-        peers.append(clock() - start)
-
-    benchmark._timer = clock
-    benchmark.pedantic(ours, setup=run_peer, rounds=rounds, warmup_rounds=2)
-    ratio: float = benchmark.stats.stats.median / median(peers)
-    benchmark.extra_info["ratio to the peer"] = round(ratio, 2)
-    print(f"\n{benchmark.name}: {ratio:.2f} x its peer")
-    return ratio
 
 
 @pytest.fixture(scope="session")
@@ -68,21 +37,6 @@ def large_root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     time.sleep(3)  # until the directory's own time is old enough to be trusted
     for _ in range(2):
         command(SCRIPT, "info", "--json", "--root", path)()
-    return path
-
-
-def key(i: int) -> str:
-    return f"jit_f{i % 50}-{hashlib.sha256(str(i).encode()).hexdigest()}"
-
-
-def fill(path: Path, count: int, *, sidecars: bool = False) -> Path:
-    """A plain JAX directory with so many small entries."""
-    path.mkdir(parents=True)
-    now = time.time_ns()
-    for i in range(count):
-        (path / f"{key(i)}-cache").write_bytes(b"x" * (i % 997))
-        if sidecars:
-            (path / f"{key(i)}-atime").write_bytes((now - i).to_bytes(8, "little"))
     return path
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from jcache.parallel import cores
-from tests.benchmarks.test_promises import SCRIPT, children_seconds, command, compare
+from tests.benchmarks.measure import children_seconds, command, compare
+from tests.benchmarks.test_promises import SCRIPT
 from tests.cli.conftest import run_jax
 
 BYTES = 2 << 30

@@ -5,10 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from jcache.ledger import Ledger
+from jcache.roots import create_root
+from jcache.runs import report_of
 from tests.cli.conftest import PROGRAM, Jcache, clean_environment, entry_files, keys
 
 pytestmark = pytest.mark.jax
@@ -131,3 +135,27 @@ def test_stats_without_runs_says_how_to_record_one(jcache: Jcache, jax_cache: Pa
     assert "jcache run" in jcache("stats", "--root", jax_cache).err
     assert jcache("stats", "--root", jax_cache, "--json").json["totals"]["runs"] == 0
     assert jcache("stats", "--root", jax_cache, "--run", "last").code == 1
+
+
+def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -> None:
+    """A process that still runs has no exit code yet, and an older report no notices: both are shown and counted."""
+    root = create_root(tmp_path / "root")
+    running = report_of([], run_id="running", command=["train.py"], started_ns=2, seconds=1.0, notices=["a notice"])
+    older = running.to_json() | {"id": "older", "exit_code": 0}
+    del older["notices"]
+    with closing(Ledger(root.ledger)) as ledger:
+        ledger.add_run("running", 2, json.dumps(running.to_json()))
+        ledger.add_run("older", 1, json.dumps(older))
+    data = jcache("stats", "--root", root.path, "--json").json
+    assert [(run["id"], run["exit_code"], run.get("notices")) for run in data["runs"]] == [
+        ("older", 0, None),
+        ("running", None, ["a notice"]),
+    ]
+    assert data["totals"]["runs"] == 2
+    shown = jcache("stats", "--root", root.path)
+    assert "running" in shown.out and "older" in shown.out
+    assert jcache("stats", "--root", root.path, "--plot").code == 0
+    assert "jcache_runs_total 2" in jcache("stats", "--root", root.path, "--prometheus").out
+    last = jcache("stats", "--root", root.path, "--run", "last")
+    assert "train.py" in last.out and "a notice" in last.err
+    assert "notice" not in jcache("stats", "--root", root.path, "--run", "older").err

@@ -9,12 +9,14 @@ a tap in front of the ``logger`` and ``warnings`` of three JAX modules: keys and
 No logger's level, handler or filter changes, so what the user sees stays the same.
 
 Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
-``os._exit`` and fork lose nothing. ``jcache.runs`` reads them:
+``os._exit`` and fork lose nothing. ``jcache.recording`` reads them:
 
     {"e": "start", "t", "pid", "jax", "jaxlib", "cache"}           once per process (again after a fork)
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
+
+``jcache.watching`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`, `tap`).
 
 Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
 broad ``except Exception`` clauses below pass.
@@ -30,12 +32,17 @@ from time import time
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
     from collections.abc import Callable
+    from typing import Any
+
+    Line = dict[str, Any]
+    Hear = Callable[[object, tuple[object, ...]], None]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+_VERSIONS = ("jax.version", "jaxlib.version")
 _EVENTS = "/jax/compilation_cache/"
 _DURATIONS = (_EVENTS, "/jax/core/compile/")
-_END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
+END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
 _MESSAGES = (  # how the messages begin that name a key or a reason; the same from jax 0.4.31 to 0.12
     "Persistent compilation cache hit",
     "PERSISTENT COMPILATION CACHE MISS",
@@ -49,7 +56,10 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
     "Error reading persistent",
     "Error writing persistent",
     "Cache value for key",
+    "jcache did not store",  # these two are jcache's own cache's
+    "jcache found",
 )
+TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
@@ -57,8 +67,6 @@ _log_pid = -1  # the process that the three below belong to; another one after a
 _log_path = ""
 _log_file = -1
 _log_identity = (-1, -1)
-_cache_state = ""  # "used" or "disabled": JAX says it once per process, and a forked child inherits it
-_platform_of = -1  # the process that has noted its platform
 
 
 def _quote(text: str) -> str:
@@ -70,21 +78,26 @@ def _quote(text: str) -> str:
     return '"' + "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2])) + '"'
 
 
-def _value(value: object) -> str:
+def _json(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join([f'"{name}":{_json(item)}' for name, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    if value is True:
+        return "true"
     if isinstance(value, (int, float)) and value - value == 0:  # neither inf nor nan: JSON has none
-        return repr(float(value))
+        return repr(value)
     return _quote(str(value))
 
 
-def _write(kind: str, fields: str) -> None:
+def _write(line: "Line") -> None:
     """Append one line to this process's file."""
     if os.getpid() != _log_pid:
         _begin()
     if not _log_path:
         return
     _open()
-    line = f'{{"e":"{kind}","t":{time():.6f},{fields}}}\n'
-    os.write(_log_file, line.encode("ascii"))
+    os.write(_log_file, (_json(line) + "\n").encode("ascii"))
 
 
 def _begin() -> None:
@@ -92,10 +105,8 @@ def _begin() -> None:
     global _log_pid, _log_path, _log_file
     _log_pid, _log_file = os.getpid(), -1
     _log_path = os.path.join(_log_dir, f"{_log_pid}-{os.urandom(4).hex()}.jsonl")
-    versions = [getattr(sys.modules.get(name), "__version__", "") for name in ("jax.version", "jaxlib.version")]
     try:
-        facts = f'"jax":{_quote(str(versions[0]))},"jaxlib":{_quote(str(versions[1]))},"cache":"{_cache_state}"'
-        _write("start", f'"pid":{_log_pid},{facts}')
+        _write(_ears.start())
     except OSError:
         _log_path = ""  # the directory is gone or full: do not try again at every event
 
@@ -115,51 +126,73 @@ def _open() -> None:
     _log_identity = (status.st_dev, status.st_ino)
 
 
-def _on_event(event: str, *_args: object, **_metadata: object) -> None:
-    global _cache_state
-    try:
-        if event.startswith(_EVENTS):
-            if event.endswith("/task_disabled_cache"):
-                _cache_state = "disabled"
-            elif event.endswith("/tasks_using_cache"):
-                _cache_state = "used"
-            _write("event", f'"th":{get_ident()},"name":{_quote(event)}')
-    except Exception:
-        pass
+class Ears:
+    """Hears JAX's events and messages, and hands those that matter on as lines; raises nothing."""
+
+    def __init__(self, sink: "Callable[[Line], object]") -> None:
+        self._sink = sink
+        self._cache = _cache_state()  # JAX says it once per process, and a forked child inherits it
+        self._platform_of = -1  # the process that has noted its platform
+
+    def start(self) -> "Line":
+        """The first line of a process."""
+        jax, jaxlib = (str(getattr(sys.modules.get(name), "__version__", "")) for name in _VERSIONS)
+        return {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
+
+    def on_event(self, event: str, *_args: object, **_metadata: object) -> None:
+        try:
+            if event.startswith(_EVENTS):
+                if event.endswith("/task_disabled_cache"):
+                    self._cache = "disabled"
+                elif event.endswith("/tasks_using_cache"):
+                    self._cache = "used"
+                self._sink({"e": "event", "t": time(), "th": get_ident(), "name": event})
+        except Exception:
+            pass
+
+    def on_duration(self, event: str, duration: float, *_args: object, **metadata: object) -> None:
+        try:
+            if event.startswith(_DURATIONS):
+                line: Line = {"e": "time", "t": time(), "th": get_ident(), "name": event, "s": duration}
+                if event == END_OF_COMPILE:
+                    line["fun"] = str(metadata.get("fun_name", ""))[:_LONGEST]
+                    self._add_platform(line)
+                self._sink(line)
+        except Exception:
+            pass
+
+    def on_message(self, message: object, arguments: "tuple[object, ...]") -> None:
+        try:
+            text = str(message)
+            if text.startswith(_MESSAGES):
+                values = [_plain(value) for value in arguments]
+                line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_LONGEST], "a": values}
+                if text.startswith("Writing") and _is_present(str(arguments[-1])):
+                    line["present"] = True
+                self._sink(line)
+        except Exception:
+            pass
+
+    def _add_platform(self, line: "Line") -> None:
+        """The default backend's platform, once per process; it exists by the end of the first compilation."""
+        if self._platform_of != os.getpid():
+            self._platform_of = os.getpid()
+            backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
+            if backend is not None:
+                line["platform"] = str(backend.platform)
 
 
-def _on_duration(event: str, duration: float, *_args: object, **metadata: object) -> None:
-    try:
-        if event.startswith(_DURATIONS):
-            fields = f'"th":{get_ident()},"name":{_quote(event)},"s":{_value(duration)}'
-            if event == _END_OF_COMPILE:
-                fields += ',"fun":' + _quote(str(metadata.get("fun_name", ""))) + _platform()
-            _write("time", fields)
-    except Exception:
-        pass
+def _plain(value: object) -> "float | str":
+    """An argument of a message, without holding on to what the program may want to be rid of."""
+    return float(value) if isinstance(value, (int, float)) else str(value)[:_LONGEST]
 
 
-def _platform() -> str:
-    """The default backend's platform, once per process; it exists by the end of the first compilation."""
-    global _platform_of
-    if _platform_of == os.getpid():
+def _cache_state() -> str:
+    """Whether JAX has decided to use its cache in this process: "used", "disabled", or "" as long as it has not."""
+    caches = sys.modules.get("jax._src.compilation_cache")
+    if not getattr(caches, "_cache_checked", False):
         return ""
-    _platform_of = os.getpid()
-    backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
-    return "" if backend is None else ',"platform":' + _quote(str(backend.platform))
-
-
-def _on_message(message: object, arguments: "tuple[object, ...]") -> None:
-    try:
-        text = str(message)
-        if text.startswith(_MESSAGES):
-            values = ",".join(map(_value, arguments))
-            fields = f'"th":{get_ident()},"m":{_quote(text)},"a":[{values}]'
-            if text.startswith("Writing") and _is_present(str(arguments[-1])):
-                fields += ',"present":true'
-            _write("log", fields)
-    except Exception:
-        pass
+    return "used" if getattr(caches, "_cache_used", False) else "disabled"
 
 
 def _is_present(key: str) -> bool:
@@ -170,10 +203,11 @@ def _is_present(key: str) -> bool:
 
 
 class _LoggerTap:
-    """A logger that notes what it is told and passes it on, in the name of its caller."""
+    """A logger that tells what it is told and passes it on, in the name of its caller."""
 
-    def __init__(self, logger: object) -> None:
+    def __init__(self, logger: object, hear: "Hear") -> None:
         object.__setattr__(self, "_logger", logger)
+        object.__setattr__(self, "_hear", hear)
 
     def __getattr__(self, name: str) -> object:
         return getattr(object.__getattribute__(self, "_logger"), name)
@@ -182,15 +216,15 @@ class _LoggerTap:
         setattr(object.__getattribute__(self, "_logger"), name, value)
 
     def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
-        _on_message(message, arguments)
+        self._hear(message, arguments)  # type: ignore[operator]
         self._logger.log(level, message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
 
     def debug(self, message: object, *arguments: object, **options: object) -> None:
-        _on_message(message, arguments)
+        self._hear(message, arguments)  # type: ignore[operator]
         self._logger.debug(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
 
     def error(self, message: object, *arguments: object, **options: object) -> None:
-        _on_message(message, arguments)
+        self._hear(message, arguments)  # type: ignore[operator]
         self._logger.error(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
 
     # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
@@ -200,8 +234,9 @@ class _LoggerTap:
 class _WarningsTap:
     """The module ``warnings`` as JAX's modules see it: failed reads and writes of the cache are only told here."""
 
-    def __init__(self, warnings: object) -> None:
+    def __init__(self, warnings: object, hear: "Hear") -> None:
         self._warnings = warnings
+        self._hear = hear
 
     def __getattr__(self, name: str) -> object:
         return getattr(object.__getattribute__(self, "_warnings"), name)
@@ -209,7 +244,7 @@ class _WarningsTap:
     def warn(
         self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
     ) -> None:
-        _on_message(message, ())
+        self._hear(message, ())
         self._warnings.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
 
 
@@ -219,16 +254,28 @@ def _one_up(options: "dict[str, object]") -> "dict[str, object]":
     return options
 
 
+def tap(module: object, hear: "Hear") -> "list[tuple[object, str, Any, Any]]":
+    """Put taps into a module of JAX's; tells where: the module, the attribute, what was there and the tap."""
+    taps: list[tuple[object, str, Any, Any]] = []
+    for name, kind in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
+        original = getattr(module, name, None)
+        if original is not None:
+            ours = kind(original, hear)
+            setattr(module, name, ours)
+            taps.append((module, name, original, ours))
+    return taps
+
+
+_ears = Ears(_write)
+
+
 def _listen(module: object) -> None:
-    module.register_event_listener(_on_event)  # type: ignore[attr-defined]
-    module.register_event_duration_secs_listener(_on_duration)  # type: ignore[attr-defined]
+    module.register_event_listener(_ears.on_event)  # type: ignore[attr-defined]
+    module.register_event_duration_secs_listener(_ears.on_duration)  # type: ignore[attr-defined]
 
 
 def _tap(module: object) -> None:
-    for name, tap in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
-        original = getattr(module, name, None)
-        if original is not None:
-            setattr(module, name, tap(original))
+    tap(module, _ears.on_message)
 
 
 def _tap_compiler(module: object) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from jcache.administration import plan_clear
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
@@ -16,9 +17,8 @@ from jcache.cli.options import (
     kinds_of,
     open_store,
 )
-from jcache.cli.removal_report import carry_out
+from jcache.cli.removal_report import remove
 from jcache.errors import InvalidValue
-from jcache.eviction import everything
 from jcache.units import format_size
 
 
@@ -46,7 +46,7 @@ def clear(
     """
     chosen = kinds_of(kinds)
     with open_store(root) as store:
-        decided = everything(store.entries(chosen, legacy=True), legacy=legacy)
+        decided = plan_clear(store, chosen, legacy=legacy)
         if not (yes or dry_run) and (decided.victims or xla):
             size = format_size(sum(verdict.entry.bytes for verdict in decided.victims))
             entries = output.count(len(decided.victims), "entry", "entries")
@@ -56,4 +56,4 @@ def clear(
             if not output.confirm(question):
                 output.message("Nothing was removed.")
                 return 1
-        return carry_out(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
+        return remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)

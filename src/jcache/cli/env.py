@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, complete_kinds, wants_plain
+from jcache.cli.options import JsonOption, RootOption, complete_kinds
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
-from jcache.roots import choose_path, create_root, open_root
+from jcache.roots import choose_path, create_root, open_root, wants_plain
 from jcache.runs import settings
 
 _FORMATS: Final = ("sh", "fish", "powershell")
@@ -71,13 +71,13 @@ def _root(explicit: str | None) -> Root:
     try:
         return open_root(path)
     except NoCacheHere:
-        return Root(path, plain=wants_plain(explicit))
+        return Root(path, plain=wants_plain(explicit, os.environ))
 
 
 def _made(explicit: str | None) -> Root:
     """The root, made if need be: left to JAX, its directory would have no tag, by which it is known again."""
     try:
-        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit))
+        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit, os.environ))
     except CannotWrite as error:
         output.warning(str(error))
         return _root(explicit)

@@ -14,14 +14,13 @@ from jcache.cli.options import (
     RootOption,
     kinds_of,
     open_store,
-    whole_number,
 )
 from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.layout import Kind
 from jcache.selection import Selection, select
-from jcache.units import format_age, format_seconds, format_size, rfc3339
+from jcache.units import format_age, format_seconds, format_size, rfc3339, whole_number
 
 
 def complete_filters(incomplete: str) -> list[str]:

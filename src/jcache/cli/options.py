@@ -4,15 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.roots import choose_path, open_root
 from jcache.store import Store
-from jcache.units import parse_age
 
 
 def complete_kinds(incomplete: str) -> list[str]:
@@ -63,8 +61,6 @@ KindsOption = Annotated[
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the same plan and change nothing.")]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
 
-LOCK_TIMEOUT: Final = "JCACHE_LOCK_TIMEOUT"
-
 
 def open_store(root: str | None) -> AbstractContextManager[Store]:
     """The store of the chosen root, as `store_of` gives it.
@@ -80,10 +76,9 @@ def open_store(root: str | None) -> AbstractContextManager[Store]:
 def store_of(root: Root) -> Iterator[Store]:
     """The store of a root for a command, and, once that is done, warnings of what was gone on without."""
     from jcache.cli.output import message, warning
-    from jcache.locking import DEFAULT_TIMEOUT
+    from jcache.locking import timeout_in
 
-    text = os.environ.get(LOCK_TIMEOUT)
-    timeout = DEFAULT_TIMEOUT if text is None else _seconds(text)
+    timeout = timeout_in(os.environ)
     said: set[str] = set()
 
     def waiting(text: str) -> None:
@@ -98,32 +93,6 @@ def store_of(root: Root) -> Iterator[Store]:
         warning(notice)
 
 
-def wants_plain(explicit: str | None) -> bool:
-    """Whether a root that is not there yet is to be a plain JAX directory: one that JAX's own variable names."""
-    ours = explicit is not None or os.environ.get("JCACHE_DIR")
-    return not ours and bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
-
-
 def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:
     """The kinds that were named, or all."""
     return tuple(dict.fromkeys(parse_kind(text) for text in texts)) if texts else tuple(Kind)
-
-
-def whole_number(option: str, text: str | None) -> int | None:
-    """The number that an option was given.
-
-    Raises:
-        InvalidValue: not a whole number from 0 on.
-    """
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InvalidValue(f"'{text}' is not a whole number, as {option} wants one.")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_age(text if not text.replace(".", "", 1).isdigit() else text + "s") / 1e9
-    except InvalidValue as error:
-        raise InvalidValue(f"${LOCK_TIMEOUT}: {error}") from None

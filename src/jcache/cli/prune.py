@@ -1,11 +1,10 @@
 """`jcache prune`: removes what a policy asks for, and never asks back."""
 
-import shutil
-import time
 from typing import Annotated
 
 import typer
 
+from jcache.administration import make_policy, plan_prune
 from jcache.cli.options import (
     DryRunOption,
     JsonOption,
@@ -16,13 +15,9 @@ from jcache.cli.options import (
     XlaOption,
     kinds_of,
     open_store,
-    whole_number,
 )
-from jcache.cli.removal_report import carry_out
-from jcache.errors import InvalidValue
-from jcache.eviction import Order, Policy, plan
-from jcache.selection import with_seconds
-from jcache.units import parse_age, parse_size
+from jcache.cli.removal_report import remove
+from jcache.eviction import Order
 
 
 def complete_orders(incomplete: str) -> list[str]:
@@ -72,31 +67,16 @@ def prune(
 
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
-    policy = Policy(
-        max_bytes=None if max_size is None else parse_size(max_size),
-        max_entries=whole_number("--max-entries", max_entries),
-        min_free_bytes=None if min_free is None else parse_size(min_free),
-        max_age_ns=None if older_than is None else parse_age(older_than),
-        keep_last=whole_number("--keep-last", keep_last),
+    policy = make_policy(
+        max_size=max_size,
+        max_entries=max_entries,
+        min_free=min_free,
+        older_than=older_than,
+        keep_last=keep_last,
         legacy=legacy,
-        order=_parse_order(order),
+        order=order,
+        xla=xla,
     )
-    if policy.empty and not xla:
-        raise InvalidValue(
-            "prune needs to know what to remove: name --max-size, --max-entries, --min-free, --older-than, "
-            "--keep-last, --legacy or --xla; `jcache clear` removes everything."
-        )
     with open_store(root) as store:
-        entries = store.entries(kinds_of(kind), legacy=True)
-        if policy.order is Order.COST:
-            entries = with_seconds(store, entries)
-        free = shutil.disk_usage(store.root.path).free
-        decided = plan(entries, policy, now_ns=time.time_ns(), free_bytes=free)
-        return carry_out(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
-
-
-def _parse_order(text: str) -> Order:
-    try:
-        return Order(text)
-    except ValueError:
-        raise InvalidValue(f"'{text}' is not an order: choose from {', '.join(Order)}.") from None
+        decided = plan_prune(store, policy, kinds_of(kind))
+        return remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)

@@ -2,7 +2,6 @@
 
 import json as jsonlib
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -13,13 +12,13 @@ import typer
 
 from jcache import files
 from jcache.cli import output
-from jcache.cli.options import QuietOption, RootOption, store_of, wants_plain
+from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
 from jcache.recording import Program
-from jcache.roots import choose_path, create_root
-from jcache.runs import RunReport, collect, environment, learn, settings, summary
+from jcache.roots import choose_path, create_root, wants_plain
+from jcache.runs import RunReport, collect, environment, learn, new_id, settings, summary
 from jcache.store import Store
 from jcache.units import format_seconds
 
@@ -68,7 +67,7 @@ def run(
 def _root(explicit: str | None) -> Root | None:
     """The root to cache in, made if need be; None, with a warning, where none can be made: the program runs anyway."""
     try:
-        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit))
+        return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit, os.environ))
     except (CannotWrite, NoCacheHere) as error:
         if explicit is not None and isinstance(error, NoCacheHere):
             raise  # whoever names a root wants to know that it is none
@@ -97,7 +96,7 @@ def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, o
 
     return collect(
         log_dir,
-        run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}",
+        run_id=new_id(started_ns),
         command=command,
         started_ns=started_ns,
         seconds=outcome.seconds,

@@ -1,4 +1,4 @@
-"""`jcache stats`: what recorded runs did with the cache."""
+"""`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves."""
 
 import json as jsonlib
 from collections import Counter
@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, open_store, whole_number
+from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.errors import InvalidValue, UnknownKey
-from jcache.units import format_seconds
+from jcache.units import format_seconds, whole_number
 
 _COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
 _SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
@@ -43,7 +43,9 @@ def stats(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the totals only.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print whole commands and every run.")] = False,
 ) -> None:
-    """Show hits, misses and why, and the time saved: of the runs that `jcache run` recorded, and in all.
+    """Show hits, misses and why, and the time saved: of each run, and in all.
+
+    Runs are those of `jcache run`, and of programs that call `jcache.enable()`.
 
     Example: jcache stats --run last
     """
@@ -63,6 +65,8 @@ def stats(
         elif prometheus:
             _prometheus(totals)
         else:
+            for notice in reports[0].get("notices", ()) if run is not None else ():
+                output.warning(notice)
             shown = [] if quiet else reports if verbose else reports[-count:] if count else []
             _render(shown, totals, plot=plot, verbose=verbose)
 

@@ -1,0 +1,125 @@
+"""Replacing parts of JAX and putting them back; which parts, jcache._jax and jcache._callbacks know.
+
+Undone in whatever order, and as often as one likes, the replacements leave nothing behind, except where somebody else
+has replaced the same: there ours stays below theirs and does nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+import copy
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Patch:
+    """A function in a module of JAX's, replaced until `undo`."""
+
+    def __init__(self, module: Any, name: str, replace: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Put what `replace` makes of the function in its place."""
+        self._module = module
+        self._name = name
+        self._original = getattr(module, name)
+        self._on = True
+        ours = replace(self._call_original)
+
+        @functools.wraps(self._original)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            return (ours if self._on else self._original)(*args, **kwargs)
+
+        self._patched = patched
+        vars(patched)["_jcache_patch"] = self
+        setattr(module, name, patched)
+
+    def undo(self) -> None:
+        """Put the function back; where somebody else has replaced ours since, ours stays below, and does nothing."""
+        self._on = False
+        above = None
+        function = getattr(self._module, self._name)
+        while isinstance(patch := getattr(function, "_jcache_patch", None), Patch) and patch._patched is function:
+            function = patch._original
+            if patch._on:
+                above = patch
+            elif above is None:
+                setattr(self._module, self._name, function)
+            else:
+                above._original = vars(above._patched)["__wrapped__"] = function
+
+    def _call_original(self, *args: Any, **kwargs: Any) -> Any:
+        return self._original(*args, **kwargs)
+
+
+class View:
+    """An object of JAX's, except for some attributes."""
+
+    def __init__(self, of: Any, **ours: Any) -> None:
+        """See `of`, with `ours` in place of its own attributes of these names."""
+        self._of = of
+        vars(self).update(ours)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+class _Ranks(View):
+    """JAX's module `distributed`; a thread that is writing to the cache finds itself in the first process."""
+
+    def __init__(self, distributed: Any) -> None:
+        super().__init__(distributed)
+        self.writing = threading.local()
+
+    @property
+    def global_state(self) -> Any:
+        state = self._of.global_state
+        return View(state, process_id=0) if getattr(self.writing, "now", False) else state
+
+
+class AllRanks:
+    """Writing to the cache by every process, until `undo`."""
+
+    def __init__(self, compiler: Any) -> None:
+        ranks = _Ranks(compiler.distributed)
+
+        def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+            def cache_write(*args: Any, **kwargs: Any) -> Any:
+                ranks.writing.now = True
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    ranks.writing.now = False
+
+            return cache_write
+
+        self._compiler = compiler
+        self._ranks = ranks
+        self._patch = Patch(compiler, "_cache_write", replace)
+        compiler.distributed = ranks
+
+    def undo(self) -> None:
+        self._patch.undo()
+        if self._compiler.distributed is self._ranks:
+            self._compiler.distributed = self._ranks._of
+
+
+class WithDefaults(View):
+    """Compile options whose copy, the one that JAX hashes, has the usual values of some debug options."""
+
+    def __init__(self, options: Any, names: tuple[str, ...]) -> None:
+        super().__init__(options)
+        self._names = names
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = copy.deepcopy(self._of, memo)
+        usual = type(copied)()  # with what XLA_FLAGS say, as they are where JAX sets none of these
+        for name in self._names:
+            value = getattr(_debug_options(usual), name, None)
+            # a value once set is serialized, even if it is the usual one
+            if value is not None and getattr(_debug_options(copied), name) != value:
+                setattr(_debug_options(copied), name, value)
+        return copied
+
+
+def _debug_options(compile_options: Any) -> Any:
+    """A view into the options, which must outlive it."""
+    return compile_options.executable_build_options.debug_options

@@ -1,0 +1,284 @@
+"""What `jcache info`, `clear` and `prune` do, for programs: typed, frozen values, and errors instead of exit codes.
+
+The commands print these very values: `make_policy`, `plan_prune`, `plan_clear` and `carry_out` are theirs as well.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+
+from jcache import roots
+from jcache.census import CAP, Census, take_census
+from jcache.errors import InvalidValue
+from jcache.eviction import Order, Plan, Policy, Verdict, everything, plan
+from jcache.files import refusal
+from jcache.layout import Kind, Root, parse_kind
+from jcache.locking import timeout_in
+from jcache.removal import Removed, foresee, xla_size
+from jcache.roots import choose_path, open_root
+from jcache.store import Store
+from jcache.units import parse_age, parse_size, whole_number
+from jcache.upkeep import Progress
+
+__all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
+
+
+def info(root: str | os.PathLike[str] | None = None) -> Census:
+    """Counts what a root holds; the same as `jcache info`.
+
+    Args:
+        root: a root or JAX cache directory. By default the one that `jcache.enable` put in use in this process, else
+            ``$JCACHE_DIR``, ``$JAX_COMPILATION_CACHE_DIR`` or ``jcache`` in the user's cache directory.
+
+    Returns:
+        Entries, bytes and last use by kind, what lies beside them, and how full the disk is; sizes in bytes, times in
+        nanoseconds since 1970.
+
+    Raises:
+        NoCacheHere: there is no cache.
+        CannotWrite: a directory of the root cannot be read.
+        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be read.
+
+    Example:
+        >>> import jcache
+        >>> census = jcache.info()
+        >>> text = f"{census.kinds['executables'].entries} programs, {census.total_bytes} bytes: {census.health}"
+    """
+    with _open(root) as store:
+        ours = roots.in_use()
+        bound = ours.max_bytes if ours and ours.root == store.root else None
+        return take_census(store, os.environ if bound is None else os.environ | {CAP: str(bound)})
+
+
+def clear(
+    kind: Kind | str | None = None,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    legacy: bool = False,
+    xla: bool = False,
+    dry_run: bool = False,
+) -> Removed:
+    """Removes all entries of a kind, or of all kinds, but pinned ones; the same as `jcache clear --yes`.
+
+    Args:
+        kind: ``executables``, ``traces`` or ``graphs``; None for all of them.
+        root: as in `jcache.info`.
+        legacy: also the entries that only jax <= 0.4.30 reads.
+        xla: also XLA's own sub-caches (autotune, kernels).
+        dry_run: change nothing, and return what would be done.
+
+    Returns:
+        What went, what stayed and why; what could not be removed is in ``failed``, and raises nothing.
+
+    Raises:
+        InvalidValue: there is no such kind, or the root cannot be read.
+        NoCacheHere: there is no cache.
+        Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
+        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
+        CannotWrite: the root is read-only or otherwise refuses.
+
+    Example:
+        >>> import jcache
+        >>> jcache.clear("traces").failed
+        ()
+        >>> jcache.info().kinds["traces"].entries
+        0
+    """
+    kinds = _kinds(kind)
+    with _open(root) as store:
+        return carry_out(store, plan_clear(store, kinds, legacy=legacy), xla=xla, dry_run=dry_run)
+
+
+def prune(
+    *,
+    root: str | os.PathLike[str] | None = None,
+    max_size: str | int | None = None,
+    max_entries: int | None = None,
+    min_free: str | int | None = None,
+    older_than: str | timedelta | None = None,
+    keep_last: int | None = None,
+    legacy: bool = False,
+    order: Order | str = Order.LRU,
+    kinds: Iterable[Kind | str] | None = None,
+    xla: bool = False,
+    dry_run: bool = False,
+) -> Removed:
+    """Removes entries by size, number, free space, age or format; pinned ones stay. The same as `jcache prune`.
+
+    Criteria add up: an entry goes as soon as one asks for it.
+
+    Args:
+        root: as in `jcache.info`.
+        max_size: bound of all bytes together: a number of them, or a text such as ``"20GiB"``.
+        max_entries: bound of the number of entries.
+        min_free: how much of the disk to have free, in bytes or as a text.
+        older_than: what was not used for longer goes: a `datetime.timedelta`, or a text such as ``"30d"``.
+        keep_last: so many of the most recently used entries stay in any case; alone, all others go.
+        legacy: whether the entries go that only jax <= 0.4.30 reads; bounds do not count them.
+        order: who goes first over a bound: ``lru``, the least recently used, or ``cost``, the cheapest to build again
+            for each byte.
+        kinds: entries of these kinds; None for all.
+        xla: also XLA's own sub-caches (autotune, kernels).
+        dry_run: change nothing, and return what would be done.
+
+    Returns:
+        What went, what stayed and why; what could not be removed is in ``failed``, and raises nothing.
+
+    Raises:
+        InvalidValue: a size, age, number, order, kind or the root cannot be read, or nothing says what to remove.
+        NoCacheHere: there is no cache.
+        Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
+        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
+        CannotWrite: the root is read-only or otherwise refuses.
+
+    Example:
+        >>> import jcache
+        >>> freed = jcache.prune(max_size="20GiB", older_than="30d", dry_run=True).freed_bytes
+        >>> gone = [entry.key for entry, reason in jcache.prune(keep_last=1).removed]
+        >>> jcache.info().kinds["executables"].entries <= 1
+        True
+    """
+    policy = make_policy(
+        max_size=max_size,
+        max_entries=max_entries,
+        min_free=min_free,
+        older_than=older_than,
+        keep_last=keep_last,
+        legacy=legacy,
+        order=order,
+        xla=xla,
+    )
+    chosen = _kinds(kinds)
+    with _open(root) as store:
+        return carry_out(store, plan_prune(store, policy, chosen), xla=xla, dry_run=dry_run)
+
+
+def make_policy(
+    *,
+    max_size: str | int | None,
+    max_entries: str | int | None,
+    min_free: str | int | None,
+    older_than: str | timedelta | None,
+    keep_last: str | int | None,
+    legacy: bool,
+    order: Order | str,
+    xla: bool,
+) -> Policy:
+    """The policy that the arguments of `prune` mean, as a program or a command line gives them.
+
+    Raises:
+        InvalidValue: one of them cannot be read, or none of them asks for anything.
+    """
+    policy = Policy(
+        max_bytes=None if max_size is None else parse_size(str(max_size)),
+        max_entries=whole_number("--max-entries", max_entries),
+        min_free_bytes=None if min_free is None else parse_size(str(min_free)),
+        max_age_ns=None if older_than is None else _age(older_than),
+        keep_last=whole_number("--keep-last", keep_last),
+        legacy=legacy,
+        order=_order(order),
+    )
+    if policy.empty and not xla:
+        raise InvalidValue(
+            "prune needs to know what to remove: name --max-size, --max-entries, --min-free, --older-than, "
+            "--keep-last, --legacy or --xla; `jcache clear` removes everything."
+        )
+    return policy
+
+
+def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
+    """What a policy removes of a root.
+
+    Raises:
+        CannotWrite: a directory of the root cannot be read.
+    """
+    entries = store.entries(kinds, legacy=True)
+    if policy.order is Order.COST:
+        from jcache.selection import with_seconds
+
+        entries = with_seconds(store, entries)
+    with refusal(f"read {store.root.path}"):
+        free = shutil.disk_usage(store.root.path).free
+    return plan(entries, policy, now_ns=time.time_ns(), free_bytes=free)
+
+
+def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
+    """What clearing removes of a root.
+
+    Raises:
+        CannotWrite: a directory of the root cannot be read.
+    """
+    return everything(store.entries(kinds, legacy=True), legacy=legacy)
+
+
+def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:
+    """Executes a plan or, on a dry run, foresees what that does.
+
+    Args:
+        store: of the root that the plan is of.
+        plan: what goes and what stays.
+        xla: whether XLA's sub-caches go as well.
+        dry_run: change nothing.
+        progress: is given the victims of each kind, and passes them on.
+
+    Raises:
+        CannotWrite: the root cannot be changed at all.
+        Locked: the lock could not be had in time.
+        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
+    """
+    if dry_run and plan.victims:
+        store.ledger.pins()  # which a real run could not do without, either
+    removal = foresee(plan) if dry_run else store.execute(plan, progress=progress)
+    xla_bytes = (xla_size(store.root) if dry_run else store.remove_xla()) if xla else 0
+    gone = {(entry.kind, entry.key) for entry in removal.removed}
+    return Removed(
+        root=store.root,
+        dry_run=dry_run,
+        removed=tuple(verdict for verdict in plan.victims if (verdict.entry.kind, verdict.entry.key) in gone),
+        kept=(*plan.kept, *removal.kept),
+        failed=tuple(removal.failures),
+        freed_bytes=removal.bytes + xla_bytes,
+        xla_bytes=xla_bytes,
+        sidecars_made=removal.adopted,
+        notices=tuple(store.notices),
+    )
+
+
+def _open(root: str | os.PathLike[str] | None) -> Store:
+    return Store(_root(root), lock_timeout=timeout_in(os.environ))
+
+
+def _root(root: str | os.PathLike[str] | None) -> Root:
+    ours = roots.in_use()
+    if root is None and ours is not None and os.path.isdir(ours.root.path):
+        return ours.root  # even while it is empty, when a plain directory elsewhere is none
+    if root is None and ours is not None:
+        return open_root(ours.root.path)
+    return open_root(choose_path(None if root is None else os.fspath(root), os.environ))
+
+
+def _kinds(kinds: Kind | str | Iterable[Kind | str] | None) -> tuple[Kind, ...]:
+    """The kinds that were named, or all where nothing was said; of no kinds there is nothing to remove."""
+    if kinds is None:
+        return tuple(Kind)
+    named = [kinds] if isinstance(kinds, str) else kinds
+    return tuple(dict.fromkeys(parse_kind(kind) for kind in named))
+
+
+def _age(age: str | timedelta) -> int:
+    if not isinstance(age, timedelta):
+        return parse_age(str(age))
+    if age < timedelta():
+        raise InvalidValue(f"'{age}' is not an age: it is negative.")
+    return age // timedelta(microseconds=1) * 1000
+
+
+def _order(text: Order | str) -> Order:
+    try:
+        return Order(text)
+    except ValueError:
+        raise InvalidValue(f"'{text}' is not an order: choose from {', '.join(Order)}.") from None

@@ -1,0 +1,64 @@
+"""What `jcache.enable` sets in JAX's configuration, by preset, and what of it the environment overrides.
+
+Each option is JAX's own, and has the environment variable of its name in capitals. Such a variable is the word of
+whoever runs the program, so it wins over a preset.
+"""
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from jcache.errors import InvalidValue
+
+Value = bool | int | float | str
+
+
+class Preset(StrEnum):
+    """What a program wants of JAX's cache and compiler.
+
+    Attributes:
+        BALANCED: every executable is stored, however small and fast to compile; the compiler is left as it is.
+        MAX_PERFORMANCE: the same, with ``jax_optimization_level="O2"`` (from jax 0.6.2 on): XLA's compilers for GPUs
+            and TPUs spend more time on faster executables. On the CPU this changes nothing but the keys.
+        FAST_COMPILE: the same, with ``jax_disable_most_optimizations``: a fifth to a quarter less time to compile, for
+            executables that take two to four times as long and whose results differ in the last bits. For development.
+
+    Both of the others have keys of their own: what was stored under one preset is not hit under another.
+    """
+
+    BALANCED = "balanced"
+    MAX_PERFORMANCE = "max_performance"
+    FAST_COMPILE = "fast_compile"
+
+
+_STORE_EVERYTHING: Final[dict[str, Value]] = {
+    "jax_enable_compilation_cache": True,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
+}
+SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = MappingProxyType(
+    {
+        Preset.BALANCED: MappingProxyType(_STORE_EVERYTHING),
+        Preset.MAX_PERFORMANCE: MappingProxyType(_STORE_EVERYTHING | {"jax_optimization_level": "O2"}),
+        Preset.FAST_COMPILE: MappingProxyType(_STORE_EVERYTHING | {"jax_disable_most_optimizations": True}),
+    }
+)
+
+
+def parse_preset(text: str) -> Preset:
+    """The preset of a name.
+
+    Raises:
+        InvalidValue: there is none of that name.
+    """
+    try:
+        return Preset(text)
+    except ValueError:
+        raise InvalidValue(f"'{text}' is not a preset: choose from {', '.join(Preset)}.") from None
+
+
+def overridden(preset: Preset, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The options of a preset that the environment sets, and which are therefore left as they are."""
+    return frozenset(option for option in SETTINGS[preset] if environment.get(option.upper()))

@@ -1,0 +1,187 @@
+"""`jcache.enable()`: a JAX program uses a jcache root, with the same store as the command line."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jcache.errors import InvalidValue, NotInEffect
+from jcache.presets import Preset, parse_preset
+from jcache.roots import InUse, put_in_use
+from jcache.session import Enabled, Request, Session, Write
+from jcache.units import parse_size
+
+if TYPE_CHECKING:
+    from jcache.runs import RunReport
+
+Path = str | os.PathLike[str]
+
+
+class _Current:
+    """The session of this process."""
+
+    session: Session | None = None
+    ended: Session | None = None  # whose statistics can still be read
+    mutex = threading.RLock()
+
+
+def enable(
+    root: Path | None = None,
+    *,
+    max_size: str | int | None = None,
+    preset: Preset | str = Preset.BALANCED,
+    read_only: Iterable[Path] = (),
+    copy_on_hit: bool = False,
+    write: Write | str = Write.RANK0,
+    callbacks: bool = True,
+    strict: bool = False,
+) -> Enabled:
+    """Makes JAX keep its compiled programs in a jcache root, from now on in this process.
+
+    It can be called before or after ``import jax``, which it does itself, best before the first computation. Called
+    again with the same arguments it changes nothing; with others, those hold from then on. JAX processes without
+    jcache can share the directory.
+
+    Args:
+        root: a jcache root or a plain JAX cache directory, made if it is not there. By default ``$JCACHE_DIR``, else
+            ``$JAX_COMPILATION_CACHE_DIR``, else ``jcache`` in the user's cache directory.
+        max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing.
+            By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it there is no bound.
+        preset: of settings for JAX's cache and compiler, see `Preset`. Where the environment sets one of them, as
+            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, the environment wins.
+        read_only: more roots, which are looked into in this order where `root` has no entry, and never written.
+        copy_on_hit: whether what one of those serves is stored in `root`.
+        write: whether of a program of several processes only the first one stores executables, ``"rank0"``, or
+            ``"all"`` of them do, into roots of their own or into a common one.
+        callbacks: whether programs with host callbacks (``jax.debug.print``, ``jax.pure_callback``) are stored where
+            that is proven for the JAX at hand. From jax 0.11 on JAX does so itself.
+        strict: whether it is an error if something of this does not take effect.
+
+    Returns:
+        What is in effect.
+
+    Raises:
+        InvalidValue: an argument cannot be read.
+        NotInEffect: with `strict`, something does not take effect; JAX is then as if jcache had not been enabled.
+
+    Warns:
+        UserWarning: one, of all that does not take effect, and what to do.
+
+    Example:
+        >>> import jcache
+        >>> enabled = jcache.enable(max_size="20GiB", preset="balanced")
+        >>> import jax, jax.numpy as jnp
+        >>> jax.jit(lambda x: x * 2)(jnp.ones(3)).tolist()
+        [2.0, 2.0, 2.0]
+        >>> enabled.max_bytes
+        21474836480
+    """
+    request = Request(
+        root=None if root is None else os.fspath(root),
+        max_bytes=_bytes(max_size),
+        preset=parse_preset(preset),
+        read_only=tuple(os.fspath(other) for other in _several(read_only)),
+        copy_on_hit=copy_on_hit,
+        write=_parse_write(write),
+        callbacks=callbacks,
+    )
+    with _Current.mutex:
+        session = _Current.session
+        if session is None or not session.answers(request):
+            disable()
+            session = _Current.session = Session(request)
+            if session.root is not None:
+                put_in_use(InUse(session.root, session.enabled.max_bytes))
+            if session.enabled.warnings and not strict:
+                warnings.warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}", UserWarning, stacklevel=2)
+        if session.enabled.warnings and strict:
+            disable()
+            raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
+        return session.enabled
+
+
+def disable() -> None:
+    """Puts JAX back to what it was before `enable`, with the cache it used then; without `enable`, does nothing.
+
+    Options that the program has set anew meanwhile stay as they are.
+
+    Example:
+        >>> import jax, jcache
+        >>> before = jax.config.jax_compilation_cache_dir
+        >>> enabled = jcache.enable()
+        >>> jcache.disable()
+        >>> jax.config.jax_compilation_cache_dir == before
+        True
+    """
+    with _Current.mutex:
+        session, _Current.session = _Current.session, None
+        if session is not None:
+            _Current.ended = session
+            put_in_use(None)
+            session.end()
+
+
+def stats() -> RunReport:
+    """What JAX's cache has done in this process since `enable`: hits, misses, bypasses and why, and the seconds saved.
+
+    The same is written to the root's ledger at exit and every so often, where `jcache stats` shows it.
+
+    Raises:
+        NotInEffect: `enable` has not been called.
+
+    Example:
+        >>> import jax, jcache
+        >>> enabled = jcache.enable()
+        >>> y = jax.jit(lambda x: x + 1)(1.0)
+        >>> stats = jcache.stats()
+        >>> stats.requests == stats.hits + stats.misses
+        True
+        >>> stats.reasons.get("bypassed", {})
+        {}
+    """
+    with _Current.mutex:
+        session = _Current.session or _Current.ended
+        if session is None:
+            raise NotInEffect("Nothing is counted in this process: call jcache.enable() first.")
+        return session.report()
+
+
+def _bytes(size: str | int | None) -> int | None:
+    if size is None or isinstance(size, int):
+        if size is not None and size < 0:
+            raise InvalidValue(
+                f"{size} is no bound: give bytes, a text such as '20GiB', or None for no bound of yours."
+            )
+        return size
+    return parse_size(size)
+
+
+def _several(paths: Iterable[Path]) -> Iterable[Path]:
+    """One path is as good as a list of one."""
+    return [paths] if isinstance(paths, str | os.PathLike) else paths
+
+
+def _parse_write(text: str) -> Write:
+    try:
+        return Write(text)
+    except ValueError:
+        raise InvalidValue(f"'{text}' does not say who writes: choose from {', '.join(Write)}.") from None
+
+
+def _at_exit() -> None:
+    if _Current.session is not None:
+        _Current.session.flush()
+
+
+def _after_fork() -> None:
+    _Current.mutex = threading.RLock()
+    if _Current.session is not None:
+        _Current.session.renew()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,317 @@
+"""What `jcache.enable` puts in place in this process, and takes away again: a `Session`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache import _callbacks, _jax, files, watching
+from jcache.counts import Event, What
+from jcache.errors import CannotWrite, JcacheError, NoCacheHere
+from jcache.executables import ExecutableCache
+from jcache.layout import Kind, Root
+from jcache.plain_directory import PlainDirectoryCache
+from jcache.presets import SETTINGS, Preset, overridden
+from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.store import Store
+
+if TYPE_CHECKING:
+    from jcache.runs import RunReport
+
+_DIRECTORY: Final = "jax_compilation_cache_dir"
+_BOUND: Final = "jax_compilation_cache_max_size"
+_XLA_CACHES: Final = "jax_persistent_cache_enable_xla_caches"
+
+
+class Write(StrEnum):
+    """Which processes of a program of several store executables."""
+
+    RANK0 = "rank0"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What `jcache.enable` was asked for.
+
+    Attributes:
+        root: path of the root; None for the one that the environment names.
+        max_bytes: bound of the executables together; None for the one that JAX is configured with.
+        preset, read_only, copy_on_hit, write, callbacks: as `jcache.enable` has them.
+    """
+
+    root: str | None
+    max_bytes: int | None
+    preset: Preset
+    read_only: tuple[str, ...]
+    copy_on_hit: bool
+    write: Write
+    callbacks: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enabled:
+    """What is in effect after `jcache.enable`.
+
+    Attributes:
+        root: the root that is read and written; None if there is none that could be, and JAX was left alone.
+        directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
+        max_bytes: bound of the executables together; None for none.
+        preset: of the settings.
+        read_only: the roots that are read as well.
+        store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;
+            ``"none"`` without a root.
+        warnings: what does not take effect, and what to do, as sentences.
+        notes: what else is good to know.
+    """
+
+    root: Path | None = None
+    directory: Path | None = None
+    max_bytes: int | None = None
+    preset: Preset
+    read_only: tuple[Path, ...] = ()
+    store: str = "none"
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Session:
+    """jcache in JAX, from its making to `end`.
+
+    Args:
+        request: what is to be in effect; what cannot be is told by `enabled.warnings`, and nothing is raised for it.
+
+    Attributes:
+        enabled: what is in effect.
+        root: the root that is read and written.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.root: Root | None = None
+        self._warnings: list[str] = []
+        self._notes: list[str] = []
+        self._cache: ExecutableCache | None = None
+        self._undo = ExitStack()
+        try:
+            self.enabled = self._begin()
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def answers(self, request: Request) -> bool:
+        """Whether it is what the request asks for, and nobody has pointed JAX elsewhere meanwhile."""
+        return self.request == request and self.enabled.directory == _jax.directory()
+
+    def report(self) -> RunReport:
+        """What JAX's cache has done since the beginning."""
+        return self._watch.report(notices=self._said)
+
+    def flush(self) -> None:
+        """Writes what has been learnt to the root's ledger, softly."""
+        if self._cache is not None:
+            self._cache.flush()
+        if self.root is not None:
+            watching.flush(self.root, self._watch, notices=self._said)
+
+    def end(self) -> None:
+        """Puts back all that has been changed."""
+        self.flush()
+        self._undo.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def renew(self) -> None:
+        """Begins to count anew, in a forked child."""
+        self._watch.renew()
+
+    @property
+    def _said(self) -> tuple[str, ...]:
+        return *self._warnings, *self._notes
+
+    def _on_compiled(self) -> None:
+        if self.root is not None:
+            watching.flush_every_so_often(self.root, self._watch, notices=self._said)
+
+    def _on_event(self, event: Event) -> None:
+        """Tells whoever watches, `jcache run` included, what JAX does not know of."""
+        if event.what is What.HIT and event.seconds is not None:
+            self._watch.build_seconds[event.key] = event.seconds
+        elif event.what is What.REFUSED:
+            watching.say_not_stored(event.key, event.detail or "")
+        elif event.what is What.PRESENT:
+            watching.say_not_stored(event.key, "an entry with this key was there already")
+        elif event.what is What.DAMAGED:
+            watching.say_damaged(event.key, event.detail or "")
+
+    # -- beginning
+
+    def _begin(self) -> Enabled:
+        self._watch = watching.Watch(on_compiled=self._on_compiled)
+        self._undo.callback(self._watch.stop)
+        self.root = self._find_root()
+        if self.root is None:
+            return Enabled(preset=self.request.preset, warnings=tuple(self._warnings))
+        directory = self.root.directory(Kind.EXECUTABLES)
+        shared = self._find_read_only()
+        self._look_for_lateness(directory)
+        self._configure(directory)
+        self._make_keys_portable()
+        store = self._install(self.root, shared)
+        bound = _jax.option(_BOUND)
+        return Enabled(
+            root=self.root.path,
+            directory=directory,
+            max_bytes=None if bound == -1 else bound,
+            preset=self.request.preset,
+            read_only=tuple(root.path for root in shared),
+            store=store,
+            warnings=tuple(self._warnings),
+            notes=tuple(self._notes),
+        )
+
+    def _find_root(self) -> Root | None:
+        try:
+            path = choose_path(self.request.root, os.environ, source="root")
+            plain = wants_plain(self.request.root, os.environ)
+            try:
+                root = create_root(path, plain=plain)
+                self._check_writable(root)
+            except CannotWrite as error:
+                self._warnings.append(f"{error} Programs go on, and none of them is stored.")
+                root = open_root(path) if path.is_dir() else Root(path, plain=plain)
+        except NoCacheHere as error:
+            self._warnings.append(f"{error} JAX is left as it was.")
+            return None
+        return root
+
+    def _check_writable(self, root: Root) -> None:
+        if self._may_write():
+            directory = root.directory(Kind.EXECUTABLES)
+            with files.refusal(f"write to {directory}"):
+                directory.mkdir(exist_ok=True)
+                files.create_temporary(directory).unlink()
+
+    def _may_write(self) -> bool:
+        return self.request.write is Write.ALL or _jax.process_index() == 0
+
+    def _find_read_only(self) -> list[Root]:
+        found = []
+        for text in self.request.read_only:
+            try:
+                found.append(open_root(choose_path(text, os.environ, source="read_only")))
+            except NoCacheHere as error:
+                self._warnings.append(f"{error} It is not read.")
+        return found
+
+    def _look_for_lateness(self, directory: Path) -> None:
+        if not _jax.used_before():
+            return
+        used = _jax.in_use()
+        advice = "call jcache.enable() before the first computation."
+        if used is not None and used != directory:
+            self._warnings.append(
+                f"Computations have already used the cache {used}: what was compiled so far is there, and only what is "
+                f"compiled from now on is in {directory}; {advice}"
+            )
+        elif used is None:
+            self._notes.append(f"What was compiled so far is not cached; {advice}")
+
+    def _configure(self, directory: Path) -> None:
+        """Sets JAX's options; the environment wins over a preset, and what the program itself asks for over both."""
+        preset = self.request.preset
+        theirs = overridden(preset, os.environ)
+        for option in sorted(theirs):
+            wanted = SETTINGS[preset][option]
+            if _jax.option(option) != wanted:
+                self._warnings.append(
+                    f"${option.upper()} in the environment makes {option} {_jax.option(option)!r}, which is {wanted!r} "
+                    f"in preset '{preset}': unset the variable to have the preset."
+                )
+        values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in theirs}
+        values[_DIRECTORY] = str(directory)
+        self._warn_if_ignored(_DIRECTORY, str(directory), given=self.request.root)
+        if self.request.max_bytes is not None:
+            values[_BOUND] = self.request.max_bytes
+            self._warn_if_ignored(_BOUND, str(self.request.max_bytes), given=self.request.max_bytes)
+        configured = _jax.configure(values)
+        self._undo.callback(configured.restore)
+        self._warnings += [
+            f"jax {_jax.versions()[0]} has no option {option}, which preset '{preset}' sets: choose another preset, or "
+            "a later jax."
+            for option in configured.unknown
+        ]
+
+    def _warn_if_ignored(self, option: str, used: str, *, given: str | int | None) -> None:
+        """Says that the environment names another value than the program has given."""
+        name = option.upper()
+        text = os.environ.get(name)
+        if given is not None and text and text not in (used, str(given)):
+            self._warnings.append(
+                f"${name} in the environment is {text}, but jcache.enable() was given {given}, which is used: unset "
+                "the variable, or do not give it."
+            )
+
+    def _make_keys_portable(self) -> None:
+        self._undo.callback(_jax.portable_keys, on=False)
+        if reason := _jax.portable_keys(on=True):
+            self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
+            if _XLA_CACHES.upper() not in os.environ:
+                self._undo.callback(_jax.configure({_XLA_CACHES: "none"}).restore)
+
+    def _install(self, root: Root, shared: list[Root]) -> str:
+        """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
+        if notice := _jax.beyond_proven():
+            self._notes.append(notice)
+        self._undo.callback(_callbacks.cache_callbacks, on=False)
+        if reason := _callbacks.cache_callbacks(on=self.request.callbacks):
+            self._notes.append(f"Programs with host callbacks are compiled anew in every process: {reason}.")
+        self._undo.callback(_jax.all_ranks_write, on=False)
+        if reason := _jax.all_ranks_write(on=self.request.write is Write.ALL):
+            self._warnings.append(f"Only the first process stores programs: {reason}.")
+        self._cache = ExecutableCache(
+            root,
+            max_size=_jax.option(_BOUND),
+            read_only=shared,
+            copy_on_hit=self.request.copy_on_hit,
+            may_write=self._may_write,
+            warn=_warn,
+            on_event=self._on_event,
+        )
+        installed = _jax.install(self._cache_of)
+        if isinstance(installed, _jax.Installed):
+            self._undo.callback(installed.uninstall)
+            return "jcache"
+        self._warnings.append(
+            f"{installed}: JAX's own cache is used, configured as well as it can be, without what jcache adds to it"
+            f"{' (read_only among it)' if shared else ''}; a later jcache may know this jax."
+        )
+        self._cache = None
+        self._use_jaxs_own(root)
+        return "jax"
+
+    def _cache_of(self, path: str) -> ExecutableCache | None:
+        """The cache of a directory that JAX is configured with, which the program can change; None for JAX's own."""
+        if self.root is not None and Path(path) == self.root.directory(Kind.EXECUTABLES):
+            return self._cache
+        return None if "://" in path else PlainDirectoryCache(path, max_size=_jax.option(_BOUND))
+
+    def _use_jaxs_own(self, root: Root) -> None:
+        if _jax.option(_BOUND) != -1:
+            try:
+                with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
+                    store.adopt(Kind.EXECUTABLES, record=False)
+                    store.bounded()
+            except JcacheError as error:
+                self._warnings.append(str(error))
+        _jax.reset()
+        self._undo.callback(_jax.reset)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=6)

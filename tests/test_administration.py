@@ -1,0 +1,409 @@
+"""`jcache.info`, `jcache.clear` and `jcache.prune`: what the commands do and print, as frozen values and errors."""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.administration import clear, info, make_policy, prune
+from jcache.census import Census
+from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere
+from jcache.eviction import Order, Policy, Reason, reasons
+from jcache.layout import Kind, Root
+from jcache.ledger import Known
+from jcache.removal import Removed
+from jcache.roots import InUse, put_in_use
+from jcache.serialization import seal
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.cli.conftest import call
+from tests.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree
+
+START = time.time_ns()
+TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
+NOTHING: dict[str, Any] = {"max_size": None, "max_entries": None, "min_free": None, "older_than": None}
+NOTHING |= {"keep_last": None, "legacy": False, "order": "lru", "xla": False}
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No root in use or in the environment but one that is not there."""
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE", "JCACHE_LOCK_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JCACHE_DIR", str(tmp_path / "nothing"))
+    yield
+    put_in_use(None)
+
+
+def fill(root: Root) -> Root:
+    """Ten executables, the n-th unused for n days and every other one with a sidecar, a pinned one among them; a
+    trace, a legacy entry, XLA's kernels and somebody's notes."""
+    directory = root.directory(Kind.EXECUTABLES)
+    for n in range(10):
+        used_ns = START - n * DAY - SECOND
+        add(directory, key(n), executable(n), used_ns=used_ns if n % 2 else None, written_ns=used_ns)
+    sealed = seal(b"trace" * 99, kind=Kind.TRACES, name="trace", key=TRACE, build_seconds=1.0, created_ns=1)
+    add(root.directory(Kind.TRACES), TRACE, sealed, used_ns=START - DAY, written_ns=START - DAY)
+    (directory / LEGACY).write_bytes(executable(8))
+    (directory / "xla_gpu_kernel_cache_file").write_bytes(b"kernels")
+    (directory / "notes.txt").write_text("mine")
+    with Store(root) as store:
+        store.ledger.record([Known(Kind.EXECUTABLES, PINNED, pinned_ns=START)])
+    return root
+
+
+@pytest.fixture(params=["native", "plain"])
+def root(request: pytest.FixtureRequest, native: Root, plain: Root) -> Root:
+    """Such a root, as jcache makes it or as JAX does."""
+    return fill(native if request.param == "native" else plain)
+
+
+def numbers(root: Root) -> set[int]:
+    """Which of the ten executables are still there."""
+    left = files_of(root.directory(Kind.EXECUTABLES))
+    return {n for n in range(10) if key(n) in left}
+
+
+def assert_sound(root: Root) -> None:
+    """`verify` finds nothing, and what is not ours is still there."""
+    with Store(root) as store:
+        assert verify(store, Request()).findings == []
+    assert (root.directory(Kind.EXECUTABLES) / "notes.txt").read_text() == "mine"
+
+
+def printed(*arguments: str | Path) -> Any:
+    """What a command prints as JSON."""
+    result = call([sys.executable, "-m", "jcache", *map(str, arguments), "--json"])
+    assert result.code == 0, result.err
+    return json.loads(result.out)
+
+
+def as_printed(done: Removed) -> dict[str, Any]:
+    """A removal in the words of `prune --json`."""
+    return {
+        "schema_version": 1,
+        "root": str(done.root.path),
+        "dry_run": done.dry_run,
+        "removed": [
+            {"key": e.key, "kind": e.kind.value, "bytes": e.bytes, "reason": reason.name.lower()}
+            for e, reason in done.removed
+        ],
+        "removed_entries": len(done.removed),
+        "freed_bytes": done.freed_bytes,
+        "xla_bytes": done.xla_bytes,
+        "kept": {r.name.lower(): {"entries": n, "bytes": size} for r, (n, size) in reasons(done.kept).items()},
+        "kept_entries": len(done.kept),
+        "failed": [],
+        "sidecars_made": done.sidecars_made,
+    }
+
+
+# -- info
+
+
+def test_info_is_what_the_command_prints(root: Root) -> None:
+    """Every number, name and sentence of `jcache info --json` is in the value, and the other way round."""
+    census, shown = info(root.path), printed("info", "--root", root.path)
+    assert shown["root"] == str(census.root.path) and (shown["layout"] == "jax") is census.root.plain
+    assert {kind: (n["entries"], n["bytes"], n["pinned"]) for kind, n in shown["kinds"].items()} == {
+        kind.value: (n.entries, n.bytes, n.pinned) for kind, n in census.kinds.items()
+    }
+    assert {name: (g["files"], g["bytes"], tuple(g["names"])) for name, g in shown["neighbours"].items()} == {
+        name: (group.files, group.bytes, group.names) for name, group in census.neighbours.items()
+    }
+    assert (shown["total_bytes"], shown["health"]) == (census.total_bytes, census.health)
+    assert census.kinds[Kind.EXECUTABLES].entries == 10 and census.kinds[Kind.EXECUTABLES].pinned == 1
+    assert census.notices == ()
+
+
+def test_the_root_in_use_is_the_one_meant(native: Root, plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a root the one in use in this process is meant, and only without that the environment's."""
+    for n, root in enumerate((native, plain), 1):
+        for i in range(n):
+            add(root.directory(Kind.EXECUTABLES), key(i), executable())
+    monkeypatch.setenv("JCACHE_DIR", str(native.path))
+    assert info().root == native
+    put_in_use(InUse(plain, None))
+    assert info().root == plain and info(native.path).root == native
+    assert len(prune(max_size=0, dry_run=True).removed) == 2 and len(clear(dry_run=True).removed) == 2
+    put_in_use(None)
+    assert info().root == native and len(clear(dry_run=True).removed) == 1
+
+
+def test_a_root_in_use_may_be_empty(plain: Root) -> None:
+    """A plain directory in use is a root before its first entry, and none any more once it is gone."""
+    put_in_use(InUse(plain, None))
+    assert info().kinds[Kind.EXECUTABLES].entries == 0 and clear().removed == ()
+    shutil.rmtree(plain.path)
+    for call_it in (info, clear, lambda: prune(legacy=True)):
+        with pytest.raises(NoCacheHere, match="There is no cache at"):
+            call_it()
+
+
+def test_a_root_is_named_as_elsewhere(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text or a path, from the home directory, or by its `executables`, as commands take it."""
+    monkeypatch.setenv("HOME", str(native.path.parent))
+    for name in (native.path, str(native.path), "~/native", native.path / "executables"):
+        assert info(name).root == native
+
+
+# -- values
+
+
+def is_frozen(value: object) -> bool:
+    """Whether nothing in a value can be changed, however deep."""
+    if isinstance(value, str | int | float | bool | None | Enum | Path):
+        return True
+    if isinstance(value, Mapping):
+        return not hasattr(value, "__setitem__") and all(is_frozen(v) for pair in value.items() for v in pair)
+    if isinstance(value, tuple):
+        return all(map(is_frozen, value))
+    assert dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "__dict__")
+    names = [field.name for field in dataclasses.fields(value)]
+    for name in names:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, name, None)
+    return all(is_frozen(getattr(value, name)) for name in names)
+
+
+def test_values_are_frozen_all_through(root: Root) -> None:
+    """No attribute, item or table of what is returned can be changed."""
+    values: list[Census | Removed] = [info(root.path), prune(root=root.path, keep_last=2), clear(root=root.path)]
+    assert all(map(is_frozen, values))
+
+
+# -- prune and clear
+
+POLICIES: list[tuple[dict[str, Any], list[str]]] = [
+    ({"max_size": 250}, ["--max-size", "250"]),
+    ({"max_size": "0.2KB", "order": "cost"}, ["--max-size", "0.2KB", "--order", "cost"]),
+    ({"max_entries": 4}, ["--max-entries", "4"]),
+    ({"min_free": "100PiB"}, ["--min-free", "100PiB"]),
+    ({"older_than": timedelta(days=5, hours=12)}, ["--older-than", "5.5d"]),
+    ({"keep_last": 2}, ["--keep-last", "2"]),
+    (
+        {"max_size": 0, "keep_last": 3, "kinds": ["executables"]},
+        ["--max-size", "0", "--keep-last", "3", "--kind", "executables"],
+    ),
+    ({"legacy": True, "xla": True}, ["--legacy", "--xla"]),
+]
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["for good", "dry run"])
+@pytest.mark.parametrize(("asked", "options"), POLICIES, ids=str)
+def test_prune_is_what_the_command_does(native: Root, asked: dict[str, Any], options: list[str], dry_run: bool) -> None:
+    """The same policy does the same to the same root, and the value has all that `--json` prints."""
+    root = fill(native)
+    other = Path(shutil.copytree(root.path, root.path.parent / "other"))
+    shown = printed("prune", "--root", other, *options, *["--dry-run"] * dry_run)
+    done = prune(root=root.path, **asked, dry_run=dry_run)
+    assert as_printed(done) == shown | {"root": str(root.path)}
+    assert (done.removed or done.xla_bytes) and done.failed == ()
+    assert numbers(root) == numbers(Root(other, plain=False))
+    assert_sound(root)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({}, []), ({"kind": Kind.TRACES}, ["traces"]), ({"legacy": True, "xla": True}, ["--legacy", "--xla"])],
+    ids=str,
+)
+def test_clear_is_what_the_command_does(native: Root, asked: dict[str, Any], words: list[str]) -> None:
+    """The same entries go as with `jcache clear --yes`, of all kinds or of one, and the value is what it prints."""
+    root = fill(native)
+    other = Path(shutil.copytree(root.path, root.path.parent / "other"))
+    shown = printed("clear", *words, "--yes", "--root", other)
+    done = clear(root=root.path, **asked)
+    assert as_printed(done) == shown | {"root": str(root.path)} and done.removed
+    assert not files_of(root.directory(Kind.TRACES))
+    assert numbers(root) == ({3} if "kind" not in asked else set(range(10)))
+    assert_sound(root)
+
+
+def test_a_dry_run_changes_nothing_and_foretells(root: Root) -> None:
+    """It returns what the real run then does, to the byte; after that there is nothing left to do."""
+    before = tree(root.path)
+    foretold = prune(root=root.path, max_size=250, legacy=True, xla=True, dry_run=True)
+    assert tree(root.path) == before
+    done = prune(root=root.path, max_size=250, legacy=True, xla=True)
+    assert dataclasses.replace(done, dry_run=True, sidecars_made=0) == foretold
+    assert done.removed and done.sidecars_made > 0
+    gone = before.keys() - tree(root.path).keys()
+    assert sum(len(before[path][3]) for path in gone) == done.freed_bytes > done.xla_bytes == len(b"kernels")
+    again = prune(root=root.path, max_size=250, legacy=True, xla=True)
+    assert (again.removed, again.freed_bytes, again.sidecars_made) == ((), 0, 0)
+    assert_sound(root)
+
+
+def test_least_recently_used_go_first_and_pinned_stay(root: Root) -> None:
+    """Over a bound the least recently used go, with the reason; a pinned one stays however old."""
+    done = prune(root=root.path, max_entries=3, kinds=Kind.EXECUTABLES)
+    assert [entry.key for entry, _ in done.removed] == [key(n) for n in (9, 8, 7, 6, 5, 4, 2)]
+    assert {reason for _, reason in done.removed} == {Reason.SPACE}
+    assert numbers(root) == {0, 1, 3}
+    assert [entry.key for entry, reason in done.kept if reason is Reason.PINNED] == [PINNED]
+    assert_sound(root)
+
+
+def test_of_no_kinds_nothing_goes(root: Root) -> None:
+    """An empty choice of kinds is no choice of all of them."""
+    before = tree(root.path)
+    assert prune(root=root.path, max_size=0, kinds=[]).removed == () and tree(root.path) == before
+
+
+def test_what_cannot_be_removed_is_in_the_value(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each failure has its entry and reason, the others go on, and freed bytes count only what went."""
+    real = os.unlink
+
+    def refuse(path: Path, **more: Any) -> None:
+        if key(5) in str(path):
+            raise PermissionError(1, "Operation not permitted")
+        real(path, **more)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    done = prune(root=root.path, older_than="4d")
+    assert [(failure.entry.key, failure.reason) for failure in done.failed] == [(key(5), "Operation not permitted")]
+    assert numbers(root) == {0, 1, 2, 3, 5} and len(done.removed) == 5
+    assert done.freed_bytes == sum(entry.bytes + 8 * entry.sidecar for entry, _ in done.removed)
+    assert_sound(root)
+
+
+def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A directory of entries that is a link is not followed: values say so in a notice, and nothing is printed."""
+    shutil.move(root.directory(Kind.TRACES), tmp_path / "elsewhere")
+    root.directory(Kind.TRACES).symlink_to(tmp_path / "elsewhere")
+    for value in (info(root.path), prune(root=root.path, keep_last=1), clear(root=root.path)):
+        (notice,) = value.notices
+        assert "traces-v1 is a symbolic link" in notice
+    assert files_of(tmp_path / "elsewhere") and capfd.readouterr() == ("", "")
+    assert_sound(root)
+
+
+# -- arguments
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy"),
+    [
+        ({"max_size": "20GiB"}, Policy(max_bytes=20 << 30)),
+        ({"max_size": 20 << 30}, Policy(max_bytes=20 << 30)),
+        ({"max_size": 0, "min_free": 10**9}, Policy(max_bytes=0, min_free_bytes=10**9)),
+        ({"older_than": "30d"}, Policy(max_age_ns=30 * DAY)),
+        ({"older_than": timedelta(days=30)}, Policy(max_age_ns=30 * DAY)),
+        ({"older_than": timedelta(microseconds=3)}, Policy(max_age_ns=3000)),
+        ({"older_than": timedelta()}, Policy(max_age_ns=0)),
+        ({"max_entries": 3, "keep_last": "2"}, Policy(max_entries=3, keep_last=2)),
+        ({"legacy": True, "order": Order.COST}, Policy(legacy=True, order=Order.COST)),
+        ({"xla": True, "order": "cost"}, Policy(order=Order.COST)),
+    ],
+    ids=str,
+)
+def test_texts_and_numbers_mean_the_same(asked: dict[str, Any], policy: Policy) -> None:
+    """Sizes are bytes or texts, ages timedeltas or texts, numbers either, as programs and command lines have them."""
+    assert make_policy(**(NOTHING | asked)) == policy
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "prune needs to know what to remove"),
+        ({"order": "cost", "kinds": ["traces"]}, "prune needs to know what to remove"),
+        ({"max_size": "lots"}, "'lots' is not a size"),
+        ({"max_size": -1}, "'-1' is not a size"),
+        ({"min_free": True}, "'True' is not a size"),
+        ({"max_entries": -1}, "'-1' is not a whole number, as --max-entries wants one"),
+        ({"keep_last": 1.5}, "'1.5' is not a whole number, as --keep-last wants one"),
+        ({"keep_last": True}, "'True' is not a whole number"),
+        ({"older_than": "5m"}, "write 5min for minutes or 5mo for months"),
+        ({"older_than": 30}, "'30' is not an age"),
+        ({"older_than": timedelta(days=-1)}, "'-1 day, 0:00:00' is not an age"),
+        ({"legacy": True, "order": "colour"}, "'colour' is not an order"),
+        ({"legacy": True, "kinds": ["programs"]}, "'programs' is not a kind"),
+        ({"legacy": True, "kinds": "programs"}, "'programs' is not a kind"),
+        ({"legacy": True, "root": ""}, "is empty"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_refused(root: Root, asked: dict[str, Any], says: str) -> None:
+    """A wrong argument is an `InvalidValue` that says what is wrong with it, before anything is touched."""
+    before = tree(root.path)
+    with pytest.raises(InvalidValue, match=says):
+        prune(**({"root": root.path} | asked))
+    assert tree(root.path) == before
+
+
+def test_clear_refuses_an_unknown_kind(root: Root) -> None:
+    """What is no kind clears nothing."""
+    with pytest.raises(InvalidValue, match="'programs' is not a kind: choose from executables, traces, graphs"):
+        clear("programs", root=root.path)
+    assert len(numbers(root)) == 10
+
+
+# -- failures
+
+EACH: list[Callable[[Path], object]] = [
+    lambda path: prune(root=path, max_size=0),
+    lambda path: clear(root=path),
+]
+
+
+@pytest.mark.parametrize("act", [info, *EACH], ids=["info", "prune", "clear"])
+def test_where_there_is_no_cache(tmp_path: Path, act: Callable[[Path], object]) -> None:
+    """What is not there, no directory, or somebody else's is `NoCacheHere`, and nothing is made there."""
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("mine")
+    before = tree(tmp_path)
+    for name in ("missing", "file", "photos"):
+        with pytest.raises(NoCacheHere, match=name):
+            act(tmp_path / name)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("act", EACH, ids=["prune", "clear"])
+def test_a_lock_that_is_held(root: Root, act: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `$JCACHE_LOCK_TIMEOUT` it is `Locked`, and every entry is still there; once it is free, all goes well."""
+    monkeypatch.setenv("JCACHE_LOCK_TIMEOUT", "0.2s")
+    with process(HOLD_LOCK, root.directory(Kind.EXECUTABLES)), pytest.raises(Locked, match=r"for 0\.2 s"):
+        act(root.path)
+    assert len(numbers(root)) == 10
+    act(root.path)
+    assert numbers(root) == {3}
+    assert_sound(root)
+
+
+@pytest.mark.parametrize("act", EACH, ids=["prune", "clear"])
+def test_a_root_that_cannot_be_locked(root: Root, act: Callable[[Path], object], beyond: Path) -> None:
+    """A lock file that is a link, which might lead anywhere, is `CannotWrite`, and nothing is removed."""
+    (root.directory(Kind.EXECUTABLES) / ".lockfile").symlink_to(beyond / "precious")
+    with pytest.raises(CannotWrite, match="is a symbolic link, not a lock"):
+        act(root.path)
+    assert len(numbers(root)) == 10
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_pins_that_cannot_be_known(root: Root, dry_run: bool) -> None:
+    """With a damaged ledger nothing is removed, nor foretold, but refused; info counts on and says so."""
+    root.ledger.write_bytes(b"no database" * 1000)
+    census = info(root.path)
+    assert census.kinds[Kind.EXECUTABLES].entries == 10 and len(census.notices) == 1
+    with pytest.raises(LedgerUnavailable):
+        prune(root=root.path, max_size=0, dry_run=dry_run)
+    assert len(numbers(root)) == 10
+
+
+def test_a_time_to_wait_that_cannot_be_read(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every function refuses it by the variable's name, as every command does."""
+    monkeypatch.setenv("JCACHE_LOCK_TIMEOUT", "soon")
+    for act in (info, *EACH):
+        with pytest.raises(JcacheError, match=r"^\$JCACHE_LOCK_TIMEOUT: 'soon' is not an age"):
+            act(root.path)

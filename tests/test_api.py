@@ -1,0 +1,72 @@
+"""The public API: what it consists of, that it is documented, and that each example does what it says."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import jcache
+from jcache.layout import Kind
+from jcache.roots import create_root
+from tests.entries import add, key
+from tests.jax_programs import run
+
+FUNCTIONS = sorted(name for name in jcache.__all__ if inspect.isfunction(getattr(jcache, name)))
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_everything_public_is_listed_and_typed() -> None:
+    """`__all__` names it in order, `dir` shows it, the type checker sees it, and there is nothing else."""
+    assert jcache.__all__ == sorted(jcache.__all__)
+    assert set(jcache.__all__) <= set(dir(jcache))
+    for_checker = {
+        alias.name
+        for node in ast.walk(ast.parse(inspect.getsource(jcache)))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jcache.")
+        for alias in node.names
+    }
+    assert for_checker == set(jcache.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'unheard_of'"):
+        jcache.unheard_of  # noqa: B018
+
+
+@pytest.mark.parametrize("name", jcache.__all__)
+def test_everything_public_is_documented(name: str) -> None:
+    """Each name has a docstring and stands in the README, each function has types, its errors and an example."""
+    value = getattr(jcache, name)
+    text = inspect.getdoc(value)
+    assert text and text.split("\n")[0].endswith((".", "?"))
+    assert f"jcache.{name}" in README
+    if inspect.isfunction(value):
+        assert "Example:\n    >>>" in text
+        parameters = inspect.signature(value).parameters.values()
+        assert all(parameter.annotation is not parameter.empty for parameter in parameters)
+        assert not parameters or "Args:" in text
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_example_does_what_it_says(name: str, tmp_path: Path) -> None:
+    """It runs in a process of its own, on a root with a few entries, and its results are the ones printed below."""
+    root = create_root(tmp_path / "root")
+    for number in range(3):
+        add(root.directory(Kind.EXECUTABLES), key(number))
+    program = """
+import doctest, json, sys
+import jcache
+function = getattr(jcache, sys.argv[1])
+examples = doctest.DocTestFinder(recurse=False).find(function, sys.argv[1], globs={})
+print(json.dumps([list(doctest.DocTestRunner().run(example)) for example in examples]))
+"""
+    ((failed, attempted),) = run(program, name, env={"JCACHE_DIR": root.path}).value
+    assert failed == 0 < attempted
+
+
+@pytest.mark.jax
+def test_the_examples_of_the_readme_run(tmp_path: Path) -> None:
+    """The README's Python, block after block, is one program that runs."""
+    blocks = [part.split("```")[0] for part in README.split("```python\n")[1:]]
+    assert blocks
+    program = "\n".join(blocks) + "\nprint('true')"
+    assert run(program, env={"JCACHE_DIR": tmp_path / "root"}, cwd=tmp_path).value is True

@@ -1,0 +1,635 @@
+"""Tests for `jcache.enable()`, each in processes of its own with the JAX installed."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.ledger import Ledger
+from jcache.presets import SETTINGS, Preset
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.cli.conftest import PROGRAM, run_jax
+from tests.entries import files_of, mounted_read_only, tree
+from tests.jax_programs import environment, run
+
+QUIET = {"PYTHONWARNINGS": "ignore"}
+README = (Path(__file__).parent.parent / "README.md").read_text()
+pytestmark = pytest.mark.jax
+
+PRELUDE = """
+import json, os, sys, threading, warnings
+from pathlib import Path
+import jcache
+def enable(*arguments, **options):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        enabled = jcache.enable(*arguments, **options)
+    assert [str(warning.message) for warning in said] == (
+        ["jcache.enable(): " + " ".join(enabled.warnings)] if enabled.warnings else [])
+    return enabled
+def compute(number=2, size=3):
+    import jax, numpy as np
+    return jax.jit(lambda x: x * number + 1)(np.ones(size, np.float32)).tolist()
+def counts():
+    stats = jcache.stats()
+    return [stats.hits, stats.stored, stats.not_stored, stats.bypassed]
+def show(*values):
+    print(json.dumps(values, default=str))
+"""
+
+
+def said(program: str, *arguments: object, cwd: Path | None = None, **env: object) -> Any:
+    """What a program prints last; it must not warn of anything that it does not catch."""
+    result = run(PRELUDE + program, *arguments, cwd=cwd, env={"PYTHONWARNINGS": "always"} | env)
+    assert "jcache" not in result.err, result.err
+    return result.value
+
+
+def executables(root: Path) -> set[str]:
+    return set(files_of(open_root(root).directory(Kind.EXECUTABLES)))
+
+
+def clean(*roots: Path) -> None:
+    """Every root verifies clean, the oracle of whatever has been done."""
+    for root in roots:
+        with Store(open_root(root)) as store:
+            assert verify(store, Request()).findings == []
+
+
+# -- the main thing
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_the_second_process_compiles_nothing(order: str, tmp_path: Path) -> None:
+    """Enabled before or after JAX is imported, the first process stores what it compiles and the second hits it all."""
+    program = """
+if sys.argv[2] == "after":
+    import jax
+    assert not jax.config.jax_compilation_cache_dir
+enabled = enable(sys.argv[1])
+assert enabled is enable(sys.argv[1])
+show(compute(), counts(), str(enabled.root), str(enabled.directory), enabled.store, enabled.warnings, enabled.notes)
+"""
+    root = tmp_path / "root"
+    result, cold, *rest = said(program, root, order)
+    assert result == [3, 3, 3] and cold[0] == 0 < cold[1]
+    assert rest == [str(root), str(root / "executables"), "jcache", [], []]
+    assert said(program, root, order)[:2] == [[3, 3, 3], [cold[1], 0, 0, 0]]
+    assert len(executables(root)) == cold[1]
+    clean(root)
+
+
+def test_importing_jcache_imports_neither_jax_nor_numpy() -> None:
+    """Nor does naming all that is public, but for calling it."""
+    program = """
+before = [getattr(jcache, name) for name in jcache.__all__]
+assert set(jcache.__all__) <= set(dir(jcache))
+show([name for name in ("jax", "jaxlib", "numpy") if name in sys.modules])
+"""
+    assert said(program) == [[]]
+
+
+def test_a_root_that_is_moved_or_copied_still_hits(tmp_path: Path) -> None:
+    """Keys do not depend on the directory, whatever JAX's version; nor on how its path is written."""
+    program = "enable(sys.argv[1])\nshow(compute(), counts())"
+    _, cold = said(program, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert said(program, tmp_path / "two")[1] == [cold[1], 0, 0, 0]
+    (tmp_path / "link").symlink_to(tmp_path / "two")
+    assert said(program, tmp_path / "link")[1] == [cold[1], 0, 0, 0]
+    assert said(program, "two", cwd=tmp_path)[1] == [cold[1], 0, 0, 0]
+    clean(tmp_path / "two")
+
+
+def test_jax_without_jcache_shares_the_directory(tmp_path: Path) -> None:
+    """What either stores in a plain directory the other one hits, with a bound and without."""
+    for bound in (None, 10**9):
+        shared = tmp_path / str(bound)
+        first = run_jax(shared, bounded=bound)
+        assert (first.code, first.err) == (0, "")
+        stored = executables(shared)
+        program = """
+import runpy
+root, bound, script = sys.argv[1:]
+sys.argv[1:] = []
+enable(root, max_size=json.loads(bound))
+runpy.run_path(script, run_name="__main__")
+show(compute(), counts())
+"""
+        _, ours = said(program, shared, json.dumps(bound), PROGRAM)
+        assert ours[0] == len(stored) and ours[1] > 0
+        assert run_jax(shared, bounded=bound).err == ""
+        clean(shared)
+
+
+def test_the_environment_names_the_root(tmp_path: Path) -> None:
+    """Without an argument, $JCACHE_DIR comes first, then JAX's own variable, which makes a plain directory."""
+    program = (
+        "enabled = enable()\ncompute()\nshow(str(enabled.root), str(enabled.directory), str(jcache.info().root.path))"
+    )
+    ours, plain = tmp_path / "ours", tmp_path / "plain"
+    both = {"JCACHE_DIR": ours, "JAX_COMPILATION_CACHE_DIR": ours / "executables"}
+    assert said(program, **both) == [str(ours), str(ours / "executables"), str(ours)]
+    assert said(program, JAX_COMPILATION_CACHE_DIR=plain) == [str(plain)] * 3
+    assert executables(ours) == executables(plain)
+    assert said(program, XDG_CACHE_HOME=tmp_path)[0] == str(tmp_path / "jcache")
+
+
+# -- taking effect, or not
+
+
+def test_too_late_is_told(tmp_path: Path) -> None:
+    """After a computation that used another directory there is one warning, and what is compiled later is in ours."""
+    program = """
+import jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+compute(5)
+enabled = enable(sys.argv[2])
+compute(6)
+show(enabled.warnings, counts())
+"""
+    (warning,), counts = said(program, tmp_path / "theirs", tmp_path / "ours")
+    assert str(tmp_path / "theirs") in warning and "before the first computation" in warning
+    assert counts[1] == len(executables(tmp_path / "ours")) > 0
+
+
+def test_a_computation_without_any_cache_is_only_noted(tmp_path: Path) -> None:
+    """JAX alone would never look at a directory that is set this late; with jcache all that follows is cached."""
+    program = """
+compute(5)
+enabled = enable(sys.argv[1], strict=True)
+compute(6)
+show(enabled.notes, counts())
+"""
+    (note,), cold = said(program, tmp_path)
+    assert "not cached" in note and cold[1] > 0
+    assert said(program, tmp_path)[1] == [cold[1], 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"JAX_ENABLE_COMPILATION_CACHE": "false"}, "$JAX_ENABLE_COMPILATION_CACHE in the environment makes"),
+        ({"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "9"}, "in preset 'balanced': unset the variable"),
+        ({"JAX_COMPILATION_CACHE_DIR": "/elsewhere"}, "is /elsewhere, but jcache.enable() was given"),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "12345"}, "is 12345, but jcache.enable() was given 1000000"),
+    ],
+)
+def test_what_the_environment_overrides_is_told(variables: dict[str, str], told: str, tmp_path: Path) -> None:
+    """A variable against a preset wins, one against an argument loses; there is one warning, or an error if strict."""
+    program = """
+enabled = enable(sys.argv[1], max_size=10**6)
+compute()
+try:
+    jcache.enable(sys.argv[1], max_size=10**6, strict=True)
+except jcache.NotInEffect as error:
+    strict = str(error)
+import jax
+show(enabled.warnings, strict, enabled.max_bytes, counts(), jax.config.jax_compilation_cache_dir)
+"""
+    (warning,), strict, bound, counts, directory = said(program, tmp_path, cwd=None, **variables)
+    assert told in warning and warning in strict
+    assert bound == 10**6
+    stores_nothing = "JAX_ENABLE_COMPILATION_CACHE" in variables or "9" in variables.values()
+    assert (counts[1] == 0) == stores_nothing
+    assert directory == variables.get("JAX_COMPILATION_CACHE_DIR")
+
+
+def test_the_same_values_in_the_environment_are_no_override(tmp_path: Path) -> None:
+    """In what `jcache env` prints, and under `jcache run`, there is nothing to tell."""
+    program = "show(enable(sys.argv[1]).warnings)"
+    env = subprocess.run(
+        [sys.executable, "-m", "jcache", "env", "--root", str(tmp_path), "--json"],
+        env=environment(),
+        capture_output=True,
+        check=True,
+    )
+    assert said(program, tmp_path, **json.loads(env.stdout)["environment"]) == [[]]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_place_that_is_no_cache_is_left_alone(strict: bool, tmp_path: Path) -> None:
+    """With other people's files in it, or at a remote address: it is told, JAX stays as it was, the program runs."""
+    (tmp_path / "thesis.tex").write_text("not ours")
+    program = """
+import jax
+before = dict(jax.config.values)
+told = []
+for place in sys.argv[2:]:
+    if sys.argv[1] == "True":
+        try:
+            jcache.enable(place, strict=True)
+        except jcache.NotInEffect as error:
+            told.append(str(error))
+    else:
+        enabled = enable(place)
+        assert enabled.root is None and enabled.store == "none"
+        told += enabled.warnings
+assert dict(jax.config.values) == before
+show(compute(), told)
+"""
+    result, told = said(program, strict, tmp_path, "gs://bucket/cache")
+    assert result == [3, 3, 3]
+    assert "neither a jcache root nor" in told[0] and "remote address" in told[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_root_that_cannot_be_written_still_hits(tmp_path: Path) -> None:
+    """On a read-only file system: it is told once, entries are served, what misses is compiled, nothing is raised."""
+    program = "enabled = enable(sys.argv[1])\nshow(compute(int(sys.argv[2])), counts(), enabled.warnings)"
+    root = tmp_path / "root"
+    _, cold, _ = said(program, root, 2)
+    with mounted_read_only(root):
+        result, warm, (warning,) = said(program, root, 2)
+        assert (result, warm) == ([3, 3, 3], [cold[1], 0, 0, 0])
+        assert "read-only" in warning and "none of them is stored" in warning
+        result, missed, _ = run(PRELUDE + program, root, 7, env=QUIET).value
+        assert result == [8, 8, 8] and missed[1] == 0 < missed[2]
+    clean(root)
+
+
+@pytest.mark.parametrize("arguments", ["preset='fast'", "write='rank1'", "max_size='20 parsecs'", "max_size=-5", "''"])
+def test_what_cannot_be_read_is_an_error(arguments: str) -> None:
+    """A mistake in the call is an InvalidValue, which names it, and nothing is changed."""
+    program = f"""
+import jax
+before = dict(jax.config.values)
+try:
+    jcache.enable({arguments})
+except ValueError as error:
+    assert dict(jax.config.values) == before
+    show(type(error).__name__, str(error))
+"""
+    name, text = said(program)
+    assert name == "InvalidValue" and text.endswith(".")
+
+
+def test_a_jax_with_other_internals_is_configured(tmp_path: Path) -> None:
+    """Where jcache does not know this JAX, JAX's own cache is set up as well as it can be, which is told."""
+    program = """
+import jax
+from jax._src import compilation_cache
+if not hasattr(compilation_cache, "_cache_used"):
+    raise SystemExit("rename this")
+compilation_cache._renamed = compilation_cache.__dict__.pop("_cache_used")
+enabled = jcache.enable(sys.argv[1])
+compilation_cache._cache_used = False
+compute()
+show(enabled.store, enabled.warnings, counts(), type(compilation_cache._cache).__name__)
+jcache.disable()
+assert jax.config.jax_compilation_cache_dir is None
+"""
+    store, (warning,), cold, cache = run(PRELUDE + program, tmp_path, env=QUIET).value
+    assert (store, cache) == ("jax", "LRUCache") and "JAX's own cache is used" in warning
+    assert cold[1] > 0
+    assert run(PRELUDE + program, tmp_path, env=QUIET).value[2] == [cold[1], 0, 0, 0]
+    clean(tmp_path)
+
+
+# -- disabling
+
+
+def test_disable_puts_everything_back(tmp_path: Path) -> None:
+    """Options, functions and the cache are the very ones from before, unless the program has set others since."""
+    program = """
+import jax
+from jax._src import cache_key, compilation_cache, compiler, monitoring
+modules = (cache_key, compilation_cache, compiler, monitoring)
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.25)
+def state():
+    return dict(jax.config.values), *({name: id(value) for name, value in vars(m).items()} for m in modules)
+jcache.disable()
+compute(5)
+before = state()
+listeners = len(monitoring.get_event_listeners()), len(monitoring.get_event_duration_listeners())
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    for _ in range(2):
+        jcache.enable(sys.argv[2], preset="fast_compile", write="all")
+        compute(6)
+        assert state() != before
+        jcache.disable()
+        assert state() == before
+        assert listeners == (len(monitoring.get_event_listeners()), len(monitoring.get_event_duration_listeners()))
+    jcache.disable()
+    jcache.enable(sys.argv[2])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.75)
+jcache.disable()
+compute(7)
+show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir, counts())
+"""
+    threshold, directory, _ = said(program, tmp_path / "theirs", tmp_path / "ours")
+    assert (threshold, directory) == (0.75, str(tmp_path / "theirs"))
+    clean(tmp_path / "ours")
+
+
+def test_enabling_elsewhere_moves_on(tmp_path: Path) -> None:
+    """Other arguments hold from then on, without a warning; a program that resets JAX's cache comes back to ours."""
+    program = """
+enable(sys.argv[1])
+compute(5)
+enabled = enable(sys.argv[2], max_size="1MiB")
+compute(6)
+from jax.experimental.compilation_cache import compilation_cache
+compilation_cache.reset_cache()
+compute(7)
+show(str(enabled.root), enabled.max_bytes, counts()[:2], enabled.warnings)
+"""
+    one, two = tmp_path / "one", tmp_path / "two"
+    root, bound, counts, warnings = said(program, one, two)
+    assert (root, bound, warnings) == (str(two), 2**20, [])
+    assert counts == [0, 2] and len(executables(two)) == 2 and executables(one)
+    clean(one, two)
+
+
+def test_a_program_may_point_jax_elsewhere(tmp_path: Path) -> None:
+    """Its own directory is then used, by our store as well, and enabling again comes back."""
+    program = """
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+enable(sys.argv[1])
+compute(5)
+jax.config.update("jax_compilation_cache_dir", sys.argv[2])
+compilation_cache.reset_cache()
+compute(6)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    jcache.enable(sys.argv[1])
+compute(7)
+show(counts())
+"""
+    said(program, tmp_path / "ours", tmp_path / "theirs")
+    assert len(executables(tmp_path / "ours")) == 1 + len(executables(tmp_path / "theirs"))
+    clean(tmp_path / "ours", tmp_path / "theirs")
+
+
+# -- presets
+
+
+@pytest.mark.parametrize("preset", Preset)
+def test_a_preset_sets_what_it_says(preset: Preset, tmp_path: Path) -> None:
+    """Its options are in JAX's configuration, what it compiles is hit by the next process, and the README lists it."""
+    program = """
+import jax
+enabled = jcache.enable(sys.argv[1], preset=sys.argv[2])
+compute()
+show({name: jax.config.values.get(name) for name in json.loads(sys.argv[3])}, counts(), enabled.warnings)
+"""
+    options = SETTINGS[preset]
+    arguments = (tmp_path, preset, json.dumps(list(options)))
+    values, cold, told = run(PRELUDE + program, *arguments, env=QUIET).value
+    absent = {name for name, value in values.items() if value is None}
+    assert len(told) == len(absent) and all(name in " ".join(told) for name in absent)
+    assert values == {name: None if name in absent else value for name, value in options.items()}
+    assert run(PRELUDE + program, *arguments, env=QUIET).value[1] == [cold[1], 0, 0, 0]
+    assert f"`{preset}`" in README
+
+
+# -- several roots, several processes
+
+
+def test_read_only_roots_are_read_and_never_written(tmp_path: Path) -> None:
+    """They serve in their order what the root lacks; copied on a hit it is in the root the next time."""
+    program = """
+enabled = enable(sys.argv[1], read_only=json.loads(sys.argv[2]), copy_on_hit=sys.argv[3] == "copy")
+compute(2), compute(3)
+show(counts(), [str(path) for path in enabled.read_only], enabled.warnings)
+"""
+    one, two, mine = tmp_path / "one", tmp_path / "two", tmp_path / "mine"
+    for root, number in ((one, 2), (two, 3)):
+        said(f"enable(sys.argv[1])\nshow(compute({number}))", root)
+    before = tree(one), tree(two)
+    teams = json.dumps([str(one), str(two), str(tmp_path / "absent")])
+    counts, read, (warning,) = said(program, mine, teams, "no")
+    assert counts == [2, 0, 0, 0] and read == [str(one), str(two)] and "absent" in warning
+    assert executables(mine) == set()
+    assert said(program, mine, json.dumps([str(one), str(two)]), "copy")[0] == [2, 0, 0, 0]
+    assert (tree(one), tree(two)) == before
+    assert executables(mine) == executables(one) | executables(two)
+    assert said(program, mine, "[]", "no")[0] == [2, 0, 0, 0]
+    clean(mine)
+
+
+@pytest.mark.parametrize("write", ["rank0", "all"])
+@pytest.mark.parametrize("common", [True, False], ids=["a common root", "a root each"])
+def test_the_ranks_of_a_program(write: str, common: bool, tmp_path: Path) -> None:
+    """Every rank reads; what a rank compiles is stored by the first one only, or by all of them."""
+    program = """
+import jax
+rank = int(sys.argv[2])
+jcache.enable(sys.argv[1], write=sys.argv[3])
+jax.distributed.initialize(f"localhost:{sys.argv[4]}", num_processes=2, process_id=rank, local_device_ids=[0])
+import numpy as np
+mine = jax.device_put(np.ones(3, np.float32), jax.local_devices()[0])
+result = jax.jit(lambda x: x * (10 + rank))(mine)
+show(counts(), float(result[0]))
+"""
+    results = ranks(program, tmp_path, common=common, write=write)
+    assert results[0][0][1] > 0
+    assert (results[1][0][1] > 0) == (write == "all")
+    again = ranks(program, tmp_path, common=common, write=write)
+    assert again[0][0][1] == 0 and (again[1][0][1:3] == [0, 0]) == (write == "all")
+    clean(*{tmp_path / name for name in os.listdir(tmp_path)})
+
+
+def ranks(program: str, base: Path, *, common: bool, write: str) -> list[Any]:
+    """What the two processes of a program say."""
+    port, roots = free_port(), [base / ("root" if common else f"root{rank}") for rank in range(2)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + program, *map(str, (roots[rank], rank, write, port))],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    done = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], done
+    return [json.loads(out.splitlines()[-1]) for out, _ in done]
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as listening:
+        listening.bind(("localhost", 0))
+        return int(listening.getsockname()[1])
+
+
+# -- statistics
+
+
+def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
+    """`jcache stats` shows each process that enabled jcache as a run, with what `jcache.stats()` counted."""
+    program = "enable(sys.argv[1])\ncompute()\nshow(counts(), jcache.stats().id)"
+    shown = [said(program, tmp_path) for _ in range(2)]
+    done = subprocess.run(
+        [sys.executable, "-m", "jcache", "stats", "--root", str(tmp_path), "--json"],
+        env=environment(),
+        capture_output=True,
+        check=True,
+    )
+    runs = json.loads(done.stdout)["runs"]
+    assert [([run[n] for n in ("hits", "stored", "not_stored", "bypassed")], run["id"]) for run in runs] == [
+        (counts, identity) for counts, identity in shown
+    ]
+    assert all(run["exit_code"] is None for run in runs)
+    with closing(Ledger(open_root(tmp_path).ledger)) as ledger:
+        known = ledger.known(Kind.EXECUTABLES)
+    assert sum(entry.hits for entry in known.values()) == shown[1][0][0]
+    assert all(entry.seconds and entry.seconds != int(entry.seconds) for entry in known.values())
+
+
+def test_a_recorded_program_is_counted_once(tmp_path: Path) -> None:
+    """Under `jcache run` its report is the only one, and says the same."""
+    program = PRELUDE + "jcache.enable()\ncompute()\nshow(counts())"
+    command = ["run", "--root", str(tmp_path), "--", sys.executable, "-c", program]
+    done = subprocess.run(
+        [sys.executable, "-m", "jcache", *command], env=environment(), capture_output=True, text=True, check=True
+    )
+    ((hits, stored, *_),) = json.loads(done.stdout)
+    assert hits == 0 and f"0 hits, {stored} miss" in done.stderr
+    with closing(Ledger(open_root(tmp_path).ledger)) as ledger:
+        (report,) = map(json.loads, ledger.runs())
+    assert (report["hits"], report["stored"]) == (0, stored)
+
+
+def test_without_enable_there_are_no_statistics() -> None:
+    """It says which call is missing; after `disable` they can still be read."""
+    program = """
+try:
+    jcache.stats()
+except jcache.NotInEffect as error:
+    text = str(error)
+jcache.enable(os.environ["ROOT"])
+compute()
+jcache.disable()
+compute(9)
+show(text, counts())
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as root:
+        text, counts = said(program, ROOT=root)
+    assert "jcache.enable()" in text and counts[0] == 0 < counts[1]
+
+
+# -- damage
+
+
+def test_a_damaged_entry_is_compiled_anew_with_the_right_numbers(tmp_path: Path) -> None:
+    """It goes to quarantine and is stored again in the same call, which the statistics tell."""
+    program = """
+enable(sys.argv[1])
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    result = compute()
+show(result, counts(), dict(jcache.stats().reasons.get("stored", {})), [str(warning.message) for warning in told])
+"""
+    _, cold, _, _ = said(program, tmp_path)
+    root = open_root(tmp_path)
+    (path,) = root.directory(Kind.EXECUTABLES).glob("jit__lambda*-cache")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    result, again, reasons, (told,) = run(PRELUDE + program, tmp_path).value
+    assert result == [3, 3, 3] and again == [cold[1] - 1, 1, 0, 0]
+    assert "the entry was damaged" in next(iter(reasons)) and "in quarantine now" in told
+    assert said(program, tmp_path)[:2] == [[3, 3, 3], [cold[1], 0, 0, 0]]
+    clean(tmp_path)
+
+
+# -- threads and processes
+
+
+def test_threads_that_compile_at_once(tmp_path: Path) -> None:
+    """Each program is stored once, and counted once."""
+    program = """
+enable(sys.argv[1], max_size="1GiB")
+results = {}
+def work(number):
+    results[number] = compute(number)
+threads = [threading.Thread(target=work, args=[number]) for number in range(2, 10)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+show(sorted(results.values()), counts())
+"""
+    expected = [[number + 1] * 3 for number in range(2, 10)]
+    results, cold = said(program, tmp_path)
+    assert results == expected and cold == [0, 8, 0, 0]
+    assert said(program, tmp_path) == [expected, [8, 0, 0, 0]]
+    clean(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_that_are_made_by_the_program(method: str, tmp_path: Path) -> None:
+    """A forked child goes on with jcache and counts for itself, a spawned one enables it itself; both hit."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        PRELUDE
+        + """
+import multiprocessing
+def work(root):
+    if sys.argv[2] == "spawn":
+        jcache.enable(root)
+    return compute(), counts()
+if __name__ == "__main__":
+    jcache.enable(sys.argv[1])
+    with multiprocessing.get_context(sys.argv[2]).Pool(1) as pool:
+        first = pool.apply(work, [sys.argv[1]])
+    show(first, compute(), counts())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script), str(tmp_path / "root"), method],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (result, cold), again, warm = json.loads(done.stdout.splitlines()[-1])
+    assert result == again == [3, 3, 3]
+    assert cold == [0, 1, 0, 0] and warm == [1, 0, 0, 0]
+    clean(tmp_path / "root")
+
+
+def test_workers_of_pytest_xdist(tmp_path: Path) -> None:
+    """Enabled in a conftest, each worker's process shares the root."""
+    (tmp_path / "conftest.py").write_text("import jcache\n\njcache.enable(strict=True)\n")
+    (tmp_path / "test_it.py").write_text(
+        """
+import jax, jcache, numpy as np, pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(number):
+    assert jax.jit(lambda x: x + 41 + number)(np.float32(1)).item() == 42 + number
+    assert jcache.stats().requests > 0
+"""
+    )
+    root = tmp_path / "root"
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
+            env=environment({"JCACHE_DIR": root}),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        assert len(executables(root)) == 4
+    clean(root)

@@ -1,0 +1,409 @@
+"""What a process says of itself is what `jcache run` says of it. Real JAX, in processes of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.runs import environment
+from tests.test_jax_fence import said
+from tests.test_recorder import BASE, report, run
+
+JAX = """
+import json, os, sys, threading, time
+from pathlib import Path
+import jax, numpy as np
+from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
+from jcache import _jax, watching
+from jcache.counts import What
+from jcache.executables import ExecutableCache
+from jcache.layout import Kind, Root
+from jcache.ledger import Ledger
+from jcache.roots import create_root
+from jcache.watching import Watch, flush, flush_every_so_often
+def tell(event):
+    if event.what is What.REFUSED:
+        watching.say_not_stored(event.key, event.detail)
+    elif event.what is What.DAMAGED:
+        watching.say_damaged(event.key, event.detail)
+def use(root, on_event=tell, **options):
+    cache = ExecutableCache(root, on_event=on_event, warn=lambda text: None, **options)
+    jax.config.update("jax_compilation_cache_dir", str(root.directory(Kind.EXECUTABLES)))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    _jax.install(lambda path: cache)
+    return cache
+def step(number):
+    jax.clear_caches()
+    jax.jit(lambda x: x * number)(np.ones(2, np.float32)).block_until_ready()
+def counted(watch):
+    found = watch.report()
+    return [found.hits, found.stored, found.not_stored, found.bypassed]
+def entries(root):
+    return sorted(root.directory(Kind.EXECUTABLES).glob("*-cache"))
+base = Path(sys.argv[1])
+"""
+
+EVERY_OUTCOME = (
+    JAX
+    + """
+whole, scenes, root = Watch(), {}, create_root(base / "root")
+def scene(name, number):
+    watch = Watch()
+    step(number)
+    found = watch.report()
+    watch.stop()
+    scenes[name] = [counted(watch), {outcome: dict(reasons) for outcome, reasons in found.reasons.items()}]
+cache = use(root)
+scene("stored", 2)
+scene("hit", 2)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
+scene("too fast", 3)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+(path,) = entries(root)
+path.write_bytes(path.read_bytes()[:-10])
+os.utime(path, (1, 1))
+scene("damaged", 2)
+use(root, may_write=False)
+scene("refused", 4)
+jax.config.update("jax_enable_compilation_cache", False)
+caches.reset_cache()
+scene("off", 5)
+scene("off before", 6)
+whole.stop()
+print(json.dumps([scenes, whole.report().to_json()]))
+"""
+)
+
+
+def test_importing_it_imports_no_jax() -> None:
+    """Importing the module leaves JAX out."""
+    program = "import sys, jcache.watching; print([name for name in sys.modules if name.startswith('jax')])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
+
+
+@pytest.fixture(scope="module", name="outcomes")
+def outcomes_fixture(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Of a process recorded from outside, too: its scenes, its own report of all of them, and the recorder's."""
+    base = tmp_path_factory.mktemp("outcomes")
+    (base / "log").mkdir()
+    done = run(EVERY_OUTCOME, environment(base / "elsewhere", base / "log", BASE), arguments=[str(base)])
+    scenes, whole = json.loads(done.stdout)
+    return scenes, whole, json.loads(json.dumps(report(base / "log").to_json()))
+
+
+@pytest.mark.jax
+def test_every_outcome_is_counted_with_its_reason(outcomes: tuple[dict[str, Any], ...]) -> None:
+    """Hits, what is stored, what is not and what is not looked up are counted, each with JAX's or jcache's reason."""
+    scenes, whole, _ = outcomes
+    assert scenes == {
+        "stored": [[0, 1, 0, 0], {}],
+        "hit": [[1, 0, 0, 0], {}],
+        "too fast": [[0, 0, 1, 0], {"not_stored": {"compiled in less than 1000 s": 1}}],
+        "damaged": [[0, 1, 0, 0], {"stored": {"the entry was damaged: torn": 1}}],
+        "refused": [[0, 0, 1, 0], {"not_stored": {"not allowed": 1}}],
+        "off": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
+        "off before": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
+    }
+    assert (whole["hits"], whole["stored"], whole["not_stored"], whole["bypassed"]) == (1, 2, 2, 2)
+    assert 0 < whole["seconds"] < 600
+    assert (whole["exit_code"], whole["processes"], whole["platforms"], whole["notices"]) == (None, 1, ["cpu"], [])
+
+
+@pytest.mark.jax
+def test_the_report_is_that_of_jcache_run(outcomes: tuple[dict[str, Any], ...]) -> None:
+    """A process recorded by `jcache run` says the same of itself: counts, reasons, programs, versions and seconds."""
+    _, own, recorded = outcomes
+    theirs = {"id", "command", "started", "seconds", "exit_code"}
+    spent = {name for name in own if name.endswith("_seconds")}
+    assert own.keys() == recorded.keys()
+    assert {name: value for name, value in own.items() if name not in theirs | spent} == {
+        name: value for name, value in recorded.items() if name not in theirs | spent
+    }
+    assert {name: own[name] for name in spent} == pytest.approx({name: recorded[name] for name in spent}, abs=0.02)
+
+
+@pytest.mark.jax
+def test_threads_that_compile_at_once(tmp_path: Path) -> None:
+    """Each thread's programs are counted once, and whoever asks meanwhile sees none that is half done as failed."""
+    program = """
+root = create_root(base / "root")
+use(root)
+watch, seen, done = Watch(), [], threading.Event()
+def work(offset):
+    for number in range(offset, offset + 8):
+        jax.jit(lambda x: x * number)(np.ones(2, np.float32)).block_until_ready()
+def ask():
+    while not done.is_set():
+        seen.append(counted(watch))
+for _ in range(2):
+    jax.clear_caches()
+    threads = [threading.Thread(target=work, args=(10 * n,)) for n in range(1, 5)]
+    asker = threading.Thread(target=ask)
+    for thread in [asker, *threads]: thread.start()
+    for thread in threads: thread.join()
+    done.set()
+    asker.join()
+    done.clear()
+found = watch.report()
+keys = sorted({program.key for program in found.programs})
+print(json.dumps([counted(watch), keys == [path.name.removesuffix("-cache") for path in entries(root)],
+                  max(counts[2] + counts[3] for counts in seen), seen == sorted(seen, key=sum)]))
+"""
+    assert said(JAX + program, tmp_path) == [[32, 32, 0, 0], True, 0, True]
+
+
+@pytest.mark.jax
+def test_what_is_being_compiled_is_not_counted_yet(tmp_path: Path) -> None:
+    """A report in the middle of a compilation leaves it out, and a later one counts it."""
+    program = """
+seen = []
+use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.what), counted(watch)]))
+watch = Watch()
+step(2)
+print(json.dumps([*seen, counted(watch)]))
+"""
+    assert said(JAX + program, tmp_path) == [["miss", [0] * 4], ["stored", [0] * 4], [0, 1, 0, 0]]
+
+
+@pytest.mark.jax
+def test_stopping_puts_everything_back(tmp_path: Path) -> None:
+    """After the last stop JAX's modules have the very objects of before, in whatever order watches began and ended."""
+    program = """
+def state():
+    lists = [value for name, value in vars(monitoring).items() if name.endswith("listeners") and name[0] == "_"]
+    return [getattr(m, n) for m in (compiler, caches, lru_cache) for n in ("logger", "warnings") if hasattr(m, n)], [
+        list(value) for value in lists if isinstance(value, list)]
+def same(one, other):
+    return one[1] == other[1] and all(a is b for a, b in zip(one[0], other[0], strict=True))
+use(create_root(base / "root"))
+before = state()
+first, second, third = Watch(), Watch(), Watch()
+touched = same(before, state())
+step(2)
+for watch in (second, first, third):
+    watch.stop()
+    watch.stop()
+    step(3)
+print(json.dumps([touched, same(before, state()), *map(counted, (first, second, third)),
+                  len({repr(first.report().seconds), repr(first.report().seconds)})]))
+"""
+    assert said(JAX + program, tmp_path) == [
+        False,
+        True,
+        [0, 2, 0, 0],
+        [0, 1, 0, 0],
+        [1, 2, 0, 0],
+        1,
+    ]
+
+
+@pytest.mark.jax
+def test_taps_of_others_stay(tmp_path: Path) -> None:
+    """A logger that somebody else has put over ours stays there, and works."""
+    program = """
+import logging
+watch = Watch()
+caches.logger = theirs = logging.LoggerAdapter(caches.logger, {})
+watch.stop()
+use(create_root(base / "root"))
+step(2)
+print(json.dumps([caches.logger is theirs, type(compiler.logger) is logging.Logger, counted(watch)]))
+"""
+    assert said(JAX + program, tmp_path) == [True, True, [0, 0, 0, 0]]
+
+
+@pytest.mark.jax
+def test_a_forked_child_begins_anew(tmp_path: Path) -> None:
+    """A child that renews its watch counts its own programs only, though a thread of its parent was just being read."""
+    program = """
+use(create_root(base / "root"))
+watch = Watch()
+def forked(work):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        watch.renew()
+        work()
+        os.write(write, json.dumps([counted(watch), watch.id]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return json.loads(os.read(read, 1000))
+first = forked(lambda: step(2))
+step(2)
+step(3)
+held, done = threading.Event(), threading.Event()
+def hold():
+    with watch._lock:
+        held.set()
+        done.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+second = forked(lambda: None)
+done.set()
+thread.join()
+print(json.dumps([first[0], second[0], counted(watch), len({first[1], second[1], watch.id})]))
+"""
+    assert said(JAX + program, tmp_path) == [[0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0], 3]
+
+
+@pytest.mark.jax
+def test_nothing_that_goes_wrong_reaches_the_program(tmp_path: Path) -> None:
+    """Events and messages of other shapes, and callbacks that raise, cost nothing but themselves."""
+    program = """
+class Evil:
+    def __str__(self): raise RuntimeError("evil")
+use(create_root(base / "root"))
+watch = Watch(on_compiled=lambda: 1 / 0)
+for duration in (None, "long", float("nan")):
+    watch._on_event("/jax/compilation_cache/cache_retrieval_time_sec", duration, {})
+    watch._on_event("/jax/core/compile/jaxpr_trace_duration", duration, {"fun_name": Evil()})
+caches.logger.debug(Evil())
+caches.logger.debug("Writing %s to persistent compilation cache")
+caches.logger.debug("jcache did not store %r: %s", Evil(), Evil())
+caches.logger.debug("jcache found %r damaged: %s")
+step(2)
+print(json.dumps(counted(watch)))
+"""
+    assert said(JAX + program, tmp_path) == [0, 1, 0, 0]
+
+
+@pytest.mark.jax
+def test_a_program_that_runs_for_ever(tmp_path: Path) -> None:
+    """Events that are not asked for are not kept: a hundred thousand of them take less than a mebibyte."""
+    program = """
+import tracemalloc
+watch = Watch()
+tracemalloc.start()
+for _ in range(100_000):
+    monitoring.record_event_duration_secs("/jax/core/compile/jaxpr_trace_duration", 1e-9)
+size, peak = tracemalloc.get_traced_memory()
+print(json.dumps(peak))
+"""
+    assert said(JAX + program, tmp_path) < 1 << 20
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(
+    ("how", "command"),
+    [
+        (["-c", "CODE", "more"], ["-c", "CODE", "more"]),
+        (["-m", "package", "more"], ["-m", "package", "more"]),
+        (["package/__main__.py", "more"], ["package/__main__.py", "more"]),
+        (["package/ipykernel_launcher.py", "-f", "kernel.json"], ["jupyter", "notebook"]),
+    ],
+    ids=["code", "module", "script", "notebook"],
+)
+def test_the_command_of_a_process(tmp_path: Path, how: list[str], command: list[str]) -> None:
+    """The report names the script, the module, the code or the notebook that the process runs."""
+    code = "import json; from jcache.watching import Watch; print(json.dumps(Watch().report().command))"
+    package = tmp_path / "package"
+    package.mkdir()
+    for name in ("__main__.py", "ipykernel_launcher.py"):
+        (package / name).write_text(code)
+    arguments = [code if word == "CODE" else word for word in how]
+    env = {name: value for name, value in BASE.items() if name != "JPY_SESSION_NAME"}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [code if word == "CODE" else word for word in command]
+
+
+@pytest.mark.jax
+def test_the_ledger_is_told_once(tmp_path: Path) -> None:
+    """However often it is flushed, there is one run, with the exact seconds of what was stored and each hit once."""
+    program = """
+root = create_root(base / "root")
+cache = use(root)
+first = Watch()
+told = [flush(root, first), root.ledger.exists()]
+step(2)
+told.append(flush(root, first))
+cache.flush()
+step(2)
+told += [flush(root, first), flush(root, first, notices=["a notice"])]
+first.stop()
+second = Watch()
+step(2)
+second.build_seconds.clear()
+told.append(flush(root, second))
+ledger = Ledger(root.ledger)
+(known,) = ledger.known(Kind.EXECUTABLES).values()
+runs = [json.loads(text) for text in ledger.runs()]
+built = first.report().programs[0].seconds
+told += [known.hits, known.seconds == built, known.run == first.id, known.origin, known.digest is not None]
+told += [second.build_seconds == {known.key: built}, [run["id"] for run in runs] == [first.id, second.id]]
+print(json.dumps([*told, runs[0]["hits"], runs[0]["stored"], runs[0]["exit_code"], runs[0]["notices"]]))
+"""
+    flushed = [False, False, True, True, True, True]
+    known = [2, True, True, "program", True, True, True]
+    assert said(JAX + program, tmp_path) == [*flushed, *known, 1, 1, None, ["a notice"]]
+
+
+@pytest.mark.jax
+def test_flushing_every_so_often(tmp_path: Path) -> None:
+    """Not before half a minute has passed, and hardly waiting for a ledger that is busy, which hears of all later."""
+    program = """
+root = create_root(base / "root")
+cache, told = use(root), []
+watch = Watch(on_compiled=lambda: told.append(flush_every_so_often(root, watch)))
+step(2)
+watch.flushed.due = 0.0
+step(3)
+step(4)
+import sqlite3
+busy = sqlite3.connect(root.ledger, isolation_level=None)
+busy.execute("BEGIN EXCLUSIVE")
+watch.flushed.due = 0.0
+began = time.monotonic()
+told.append(flush_every_so_often(root, watch))
+told.append(time.monotonic() - began < 1)
+busy.execute("ROLLBACK")
+(run,) = map(json.loads, Ledger(root.ledger).runs())
+told += [run["stored"], flush(root, watch)]
+(run,) = map(json.loads, Ledger(root.ledger).runs())
+print(json.dumps([*told, run["stored"]]))
+"""
+    assert said(JAX + program, tmp_path) == [False, True, False, False, True, 2, True, 3]
+
+
+@pytest.mark.jax
+def test_flushing_fails_silently(tmp_path: Path) -> None:
+    """A root that is gone, or whose ledger cannot be, costs no word; and what `jcache run` records is left to it."""
+    program = """
+import shutil
+root = create_root(base / "root")
+cache = use(root)
+watch = Watch()
+step(2)
+(base / "file").write_text("")
+told = [flush(Root(base / name, plain=True), watch) for name in ("file", "nowhere")] + [(base / "nowhere").exists()]
+os.environ["JCACHE_RUN_LOG"] = str(base)
+told.append(flush(root, watch))
+del os.environ["JCACHE_RUN_LOG"]
+told.append(root.ledger.exists())
+root.ledger.parent.mkdir(exist_ok=True)
+root.ledger.mkdir()
+flush(root, watch)
+shutil.rmtree(root.path)
+print(json.dumps([*told, flush(root, watch), root.path.exists()]))
+"""
+    assert said(JAX + program, tmp_path) == [False] * 7
+
+
+@pytest.mark.jax
+def test_a_saying_without_jax_is_lost(tmp_path: Path) -> None:
+    """What jcache's cache says where there is no JAX, or where its logger fails, raises nothing."""
+    program = """
+from jcache import watching
+watching.say_damaged("k", "digest")
+import jax
+from jax._src import compilation_cache
+compilation_cache.logger = None
+watching.say_not_stored("k", "full")
+"""
+    run(program, BASE)
