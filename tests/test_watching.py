@@ -104,7 +104,7 @@ def test_every_outcome_is_counted_with_its_reason(outcomes: tuple[dict[str, Any]
         "hit": [[1, 0, 0, 0], {}],
         "too fast": [[0, 0, 1, 0], {"not_stored": {"compiled in less than 1000 s": 1}}],
         "damaged": [[0, 1, 0, 0], {"stored": {"the entry was damaged: torn": 1}}],
-        "refused": [[0, 0, 1, 0], {"not_stored": {"not allowed": 1}}],
+        "refused": [[0, 0, 1, 0], {"not_stored": {"only process 0 writes": 1}}],
         "off": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
         "off before": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
     }
