@@ -51,7 +51,7 @@ def show(*values):
 def said(program: str, *arguments: object, cwd: Path | None = None, **env: object) -> Any:
     """What a program prints last; it must not warn of anything that it does not catch."""
     result = run(PRELUDE + program, *arguments, cwd=cwd, env={"PYTHONWARNINGS": "always"} | env)
-    assert "jcache" not in result.err, result.err
+    assert "Warning" not in result.err, result.err
     return result.value
 
 
@@ -492,6 +492,33 @@ def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
     assert all(entry.seconds and entry.seconds != int(entry.seconds) for entry in known.values())
 
 
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os._exit(0)"])
+def test_a_process_that_is_killed_has_told_the_ledger(end: str, tmp_path: Path) -> None:
+    """A moment after it has compiled, digests, build seconds and statistics are on record, however it ends."""
+    program = f"""
+import time
+from jcache.ledger import Ledger
+jcache.enable(sys.argv[1])
+compute()
+def told():
+    ledger = Ledger(Path(sys.argv[1], ".jcache", "ledger.sqlite3"))
+    known = ledger.known("executables").values()
+    return known and all(entry.digest for entry in known) and ledger.runs()
+deadline = time.monotonic() + 60
+while not told() and time.monotonic() < deadline:
+    time.sleep(0.1)
+{end}
+"""
+    subprocess.run(
+        [sys.executable, "-c", PRELUDE + program, str(tmp_path)], env=environment(), timeout=120, check=False
+    )
+    with closing(Ledger(open_root(tmp_path).ledger)) as ledger:
+        known = ledger.known(Kind.EXECUTABLES)
+        (report,) = map(json.loads, ledger.runs())
+    assert set(known) == executables(tmp_path) and all(entry.digest and entry.seconds for entry in known.values())
+    assert report["stored"] == len(known)
+
+
 def test_a_recorded_program_is_counted_once(tmp_path: Path) -> None:
     """Under `jcache run` its report is the only one, and says the same."""
     program = PRELUDE + "jcache.enable()\ncompute()\nshow(counts())"
@@ -581,14 +608,18 @@ def test_processes_that_are_made_by_the_program(method: str, tmp_path: Path) -> 
         PRELUDE
         + """
 import multiprocessing
-def work(root):
+def work(root, queue):
     if sys.argv[2] == "spawn":
         jcache.enable(root)
-    return compute(), counts()
+    queue.put((compute(), counts()))
 if __name__ == "__main__":
     jcache.enable(sys.argv[1])
-    with multiprocessing.get_context(sys.argv[2]).Pool(1) as pool:
-        first = pool.apply(work, [sys.argv[1]])
+    context = multiprocessing.get_context(sys.argv[2])
+    queue = context.SimpleQueue()
+    child = context.Process(target=work, args=[sys.argv[1], queue])
+    child.start()
+    first = queue.get()
+    child.join()
     show(first, compute(), counts())
 """
     )
@@ -604,6 +635,9 @@ if __name__ == "__main__":
     (result, cold), again, warm = json.loads(done.stdout.splitlines()[-1])
     assert result == again == [3, 3, 3]
     assert cold == [0, 1, 0, 0] and warm == [1, 0, 0, 0]
+    with closing(Ledger(open_root(tmp_path / "root").ledger)) as ledger:
+        told = [[report[name] for name in ("hits", "stored")] for report in map(json.loads, ledger.runs())]
+    assert sorted(told) == [[0, 1], [1, 0]]
     clean(tmp_path / "root")
 
 

@@ -23,7 +23,7 @@ from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.ledger import Ledger
 from jcache.roots import create_root
-from jcache.watching import Watch, flush, flush_every_so_often
+from jcache.watching import Watch, flush, seconds_until_due
 def tell(event):
     if event.what is What.REFUSED:
         watching.say_not_stored(event.key, event.detail)
@@ -345,30 +345,27 @@ print(json.dumps([*told, runs[0]["hits"], runs[0]["stored"], runs[0]["exit_code"
 
 
 @pytest.mark.jax
-def test_flushing_every_so_often(tmp_path: Path) -> None:
-    """Not before half a minute has passed, and hardly waiting for a ledger that is busy, which hears of all later."""
+def test_when_to_flush(tmp_path: Path) -> None:
+    """A moment after it began, then half a minute after each time; a busy ledger hears of all the next time."""
     program = """
 root = create_root(base / "root")
-cache, told = use(root), []
-watch = Watch(on_compiled=lambda: told.append(flush_every_so_often(root, watch)))
+cache = use(root)
+watch = Watch()
+told = [seconds_until_due(watch) <= 1]
 step(2)
-watch.flushed.due = 0.0
+told += [flush(root, watch), 29 < seconds_until_due(watch) <= 30]
 step(3)
-step(4)
 import sqlite3
 busy = sqlite3.connect(root.ledger, isolation_level=None)
 busy.execute("BEGIN EXCLUSIVE")
-watch.flushed.due = 0.0
-began = time.monotonic()
-told.append(flush_every_so_often(root, watch))
-told.append(time.monotonic() - began < 1)
+told.append(flush(root, watch, wait=0.1))
 busy.execute("ROLLBACK")
 (run,) = map(json.loads, Ledger(root.ledger).runs())
 told += [run["stored"], flush(root, watch)]
 (run,) = map(json.loads, Ledger(root.ledger).runs())
 print(json.dumps([*told, run["stored"]]))
 """
-    assert said(JAX + program, tmp_path) == [False, True, False, False, True, 2, True, 3]
+    assert said(JAX + program, tmp_path) == [True, True, True, False, 1, True, 2]
 
 
 @pytest.mark.jax

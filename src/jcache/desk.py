@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from jcache import files
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
+from jcache.soon import Soon
 from jcache.store import Outcome, Store
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ T = TypeVar("T")
 EXECUTABLES: Final = Kind.EXECUTABLES
 _BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
 _QUARANTINE_TIMEOUT: Final = 1.0
-_FLUSH_EVERY: Final = 64
-_FLUSH_AFTER_NS: Final = 30_000_000_000
+_MOMENT: Final = 1.0  # seconds
 
 
 class _Slot:
@@ -173,7 +173,7 @@ class Desk:
         self._used: dict[str, int] = {}  # since the last put, what was served again
         self._touched: set[str] = set()
         self._seen: deque[Known] = deque()
-        self._flushed_ns = time.monotonic_ns()
+        self._soon = Soon(self._flush_meanwhile)
         self._inherited: list[ProgramStore] = []  # never closed: a connection of our parent is not ours to close
         self.store = make()
         _DESKS.add(self)
@@ -189,6 +189,8 @@ class Desk:
                 self._write_recency()
             self.store.learnt.clear()
             outcome = self.store.put(EXECUTABLES, key, data, seconds=seconds, origin=origin)
+            if outcome is Outcome.STORED:
+                self._soon.ask(_MOMENT)
             return outcome, self.store.learnt[0] if self.store.learnt else None
 
     def quarantine(self, finding: Finding) -> bool:
@@ -215,12 +217,22 @@ class Desk:
     def learn(self, known: Known) -> None:
         """Keeps what has been learnt from reading, for the next flush, and never waits."""
         self._seen.append(known)
-        if len(self._seen) >= _FLUSH_EVERY or time.monotonic_ns() - self._flushed_ns > _FLUSH_AFTER_NS:
-            self.flush(wait=False)
+        self._soon.ask(_MOMENT)
 
-    def flush(self, *, wait: bool = True) -> None:
-        """Writes what has been learnt to the ledger, softly; without ``wait`` not while a put is being done."""
-        if not self._mutex.acquire(blocking=wait):
+    def flush(self) -> None:
+        """Writes what has been learnt to the ledger, softly.
+
+        It happens a moment after each put anyway: a process that is killed, as most jobs are, tells nothing later, and
+        an entry whose digest nobody knows cannot be told from a damaged one.
+        """
+        with self._mutex:
+            self._hand_over()
+            self.store.flush()
+
+    def _flush_meanwhile(self) -> None:
+        """The same, between two puts."""
+        if not self._mutex.acquire(blocking=False):
+            self._soon.ask(_MOMENT)
             return
         try:
             self._hand_over()
@@ -241,7 +253,6 @@ class Desk:
         self.store = self._make()
 
     def _hand_over(self) -> None:
-        self._flushed_ns = time.monotonic_ns()
         while self._seen:
             self.store.learn(self._seen.popleft())
 

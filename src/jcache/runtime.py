@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jcache.errors import InvalidValue, NotInEffect
 from jcache.presets import Preset, parse_preset
@@ -27,6 +28,7 @@ class _Current:
     session: Session | None = None
     ended: Session | None = None  # whose statistics can still be read
     mutex = threading.RLock()
+    hooked = False  # into multiprocessing
 
 
 def enable(
@@ -177,6 +179,14 @@ def _at_exit() -> None:
         _Current.session.flush()
 
 
+def _before_fork() -> None:
+    """Has the children of `multiprocessing` flush as well, which end without what `atexit` knows."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None and not _Current.hooked:
+        _Current.hooked = True
+        util.register_after_fork(_Current, lambda _: util.Finalize(None, _at_exit, exitpriority=10))
+
+
 def _after_fork() -> None:
     _Current.mutex = threading.RLock()
     if _Current.session is not None:
@@ -184,4 +194,4 @@ def _after_fork() -> None:
 
 
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

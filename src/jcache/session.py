@@ -18,6 +18,7 @@ from jcache.layout import Kind, Root
 from jcache.plain_directory import PlainDirectoryCache
 from jcache.presets import SETTINGS, Preset, overridden
 from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.soon import Soon
 from jcache.store import Store
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Session:
         self._warnings: list[str] = []
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
+        self._soon = Soon(self._flush_statistics)
         self._undo = ExitStack()
         try:
             self.enabled = self._begin()
@@ -116,8 +118,7 @@ class Session:
         """Writes what has been learnt to the root's ledger, softly."""
         if self._cache is not None:
             self._cache.flush()
-        if self.root is not None:
-            watching.flush(self.root, self._watch, notices=self._said)
+        self._flush_statistics()
 
     def end(self) -> None:
         """Puts back all that has been changed."""
@@ -135,8 +136,11 @@ class Session:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
+        self._soon.ask(watching.seconds_until_due(self._watch))
+
+    def _flush_statistics(self) -> None:
         if self.root is not None:
-            watching.flush_every_so_often(self.root, self._watch, notices=self._said)
+            watching.flush(self.root, self._watch, notices=self._said)
 
     def _on_event(self, event: Event) -> None:
         """Tells whoever watches, `jcache run` included, what JAX does not know of."""

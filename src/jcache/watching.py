@@ -26,10 +26,10 @@ from jcache.recording import HIT, Program, Reader
 from jcache.runs import RunReport, new_id, news_of, present, recorded, report_of
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
+_AT_FIRST: Final = 1.0  # seconds until the first flush
 _EVERY: Final = 30.0  # seconds between two flushes
 _SHARE: Final = 0.01  # of its time that a program may spend with flushing
 _BUSY_TIMEOUT: Final = 0.5
-_BUSY_TIMEOUT_MEANWHILE: Final = 0.1
 _LONGEST_CODE: Final = 200  # characters
 _CACHES: Final = "jax._src.compilation_cache"
 
@@ -72,7 +72,7 @@ class Watch:
         self._waiting: deque[dict[str, Any]] = deque()
         self._reader = Reader()
         self._reader.feed(self._ears.start())
-        self._started_ns, self._began = time.time_ns(), time.monotonic()
+        self._started_ns, self._began = time.time_ns(), _now()
         self._ended = None if self._listening else self._began
         self.id = new_id(self._started_ns)
         self.flushed = Flushed()
@@ -81,7 +81,7 @@ class Watch:
         """What has been done so far; what is being compiled just now is not counted yet."""
         with self._lock:
             self._read()
-            until = time.monotonic() if self._ended is None else self._ended
+            until = _now() if self._ended is None else self._ended
             return report_of(
                 [self._reader.recording],
                 run_id=self.id,
@@ -97,7 +97,7 @@ class Watch:
         if not self._listening:
             return
         self._listening = False
-        self._ended = time.monotonic()
+        self._ended = _now()
         with suppress(Exception):
             self._forget()
         _put_back(self._taps)
@@ -150,6 +150,11 @@ def _put_back(taps: list[tuple[Any, str, Any, Any]]) -> None:
             _covered.remove(tap)
 
 
+def _now() -> float:
+    """Seconds of a clock of our own: tests of JAX's replace ``time.monotonic``."""
+    return time.monotonic_ns() / 1e9
+
+
 def _command() -> tuple[str, ...]:
     """How this process was started: ``sys.argv``, with what it lacks of code, modules and notebooks."""
     argv = [str(argument) for argument in getattr(sys, "argv", ())] or [""]
@@ -192,7 +197,7 @@ class Flushed:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
-        self.due = time.monotonic() + _EVERY
+        self.due = _now() + _AT_FIRST
 
 
 def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT) -> bool:
@@ -212,25 +217,21 @@ def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float 
     flushed = watch.flushed
     if recorded(os.environ) or not flushed.lock.acquire(timeout=wait):
         return False
-    began = time.monotonic()
+    began = _now()
     try:
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
             return _tell(ledger, root.directory(Kind.EXECUTABLES), watch, notices)
     except Exception:
         return False
     finally:
-        now = time.monotonic()
+        now = _now()
         flushed.due = now + max(_EVERY, (now - began) / _SHARE)
         flushed.lock.release()
 
 
-def flush_every_so_often(root: Root, watch: Watch, *, notices: Sequence[str] = ()) -> bool:
-    """The same, if the last time is half a minute ago, and without waiting; to be called after each compilation."""
-    flushed, now = watch.flushed, time.monotonic()
-    if now < flushed.due:
-        return False
-    flushed.due = now + _EVERY  # no other thread comes as well
-    return flush(root, watch, notices=notices, wait=_BUSY_TIMEOUT_MEANWHILE)
+def seconds_until_due(watch: Watch) -> float:
+    """How long to wait with the next `flush`: a moment at first, then half a minute each time."""
+    return max(0.0, watch.flushed.due - _now())
 
 
 def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:
