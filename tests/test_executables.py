@@ -21,8 +21,10 @@ from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
 from jcache.ledger import Known, Ledger
 from jcache.names import kept_of, storable
 from jcache.quarantine import Quarantine
-from jcache.roots import create_root
+from jcache.roots import create_root, open_root
 from tests.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
+from tests.jax_entries import JaxEntries
+from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 DATA = executable(3)
 OTHER = executable(7)
@@ -198,15 +200,53 @@ def test_another_process_replaced_it(native: Root, caches: Caches) -> None:
     assert cache.get(key(1)) == OTHER and caches.said == []
 
 
-def test_what_is_no_file_is_a_miss(native: Root, caches: Caches, tmp_path: Path) -> None:
-    """A directory or a link under an entry's name is never followed, and said once."""
+def test_what_is_no_file_goes_to_quarantine(native: Root, caches: Caches, tmp_path: Path) -> None:
+    """A directory or a link under an entry's name is never followed; it makes way for the entry, which is said once."""
     (tmp_path / "elsewhere").write_bytes(DATA)
     entry_of(native, key(1)).mkdir()
     entry_of(native, key(2)).symlink_to(tmp_path / "elsewhere")
     cache = caches(native)
     assert cache.get(key(1)) is None and cache.get(key(2)) is None
     cache.put(key(1), DATA)
-    assert len(caches.said) == 1 and "cannot read" in caches.said[0]
+    cache.put(key(2), DATA)
+    assert cache.get(key(1)) == cache.get(key(2)) == DATA
+    assert len(caches.said) == 1 and "quarantine" in caches.said[0]
+    assert len(Quarantine(native).records()) == 2 and (tmp_path / "elsewhere").read_bytes() == DATA
+
+
+def copied(root: Root, to: Path) -> Root:
+    """A copy of a root as ``cp -a`` makes it."""
+    subprocess.run(["cp", "-a", str(root.path), str(to)], check=True)
+    return open_root(to)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["at once", "after a hit"])
+@pytest.mark.parametrize("as_what", ["root", "read-only"])
+def test_damage_in_a_copied_root(native: Root, caches: Caches, tmp_path: Path, before: bool, as_what: str) -> None:
+    """The digests that were copied with the entries count for the copies: none that is changed there is served."""
+    cache = caches(native)
+    cache.put(key(1), DATA)
+    cache.put(key(2), DATA)
+    cache.close()
+    there = copied(native, tmp_path / "copy")
+    if before:
+        reader = caches(there)
+        assert reader.get(key(1)) == DATA
+        reader.close()
+    change(entry_of(there, key(1)))
+    cache = caches(there) if as_what == "root" else caches(create_root(tmp_path / "mine"), read_only=[there])
+    assert cache.get(key(1)) is None and cache.get(key(2)) == DATA
+    assert len(caches.said) == 1 and "damaged" in caches.said[0]
+
+
+@pytest.mark.jax
+def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches, cpu_entries: JaxEntries) -> None:
+    """At first sight the name inside is compared with the key, as `jcache verify` does."""
+    (native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").write_bytes(cpu_entries.bytes("jit_named_step"))
+    age(entry_of(native, key(1)))
+    cache = caches(native)
+    assert cache.get(key(1)) is None
+    assert "jit_named_step" in caches.said[0]
 
 
 def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> None:
@@ -484,3 +524,16 @@ def test_warnings_are_pythons_own_by_default(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="exceeds the maximum cache size of 1 bytes"):
         cache.put(key(1), DATA)
     cache.close()
+
+
+def test_a_lock_that_cannot_be_had_is_waited_for_once(native: Root, caches: Caches) -> None:
+    """A process that holds it for long costs one wait, not one for each put; then it is waited for in full again."""
+    cache = caches(native, max_size=10**6, lock_timeout=1.0)
+    cache.put(key(1), DATA)
+    with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
+        started = time.monotonic()
+        for number in range(2, 8):
+            cache.put(key(number), DATA)
+        assert time.monotonic() - started < 3
+    cache.put(key(9), DATA)
+    assert cache.counts().stored == 2

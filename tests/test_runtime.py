@@ -259,7 +259,13 @@ def test_a_root_that_cannot_be_written_still_hits(tmp_path: Path) -> None:
     clean(root)
 
 
-@pytest.mark.parametrize("arguments", ["preset='fast'", "write='rank1'", "max_size='20 parsecs'", "max_size=-5", "''"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("preset='fast'", "write='rank1'", "max_size='20 parsecs'", "max_size=-5", "max_size=2.5", "max_size=True"),
+        *("''", "b'x'", "7", "read_only=[1]"),
+    ],
+)
 def test_what_cannot_be_read_is_an_error(arguments: str) -> None:
     """A mistake in the call is an InvalidValue, which names it, and nothing is changed."""
     program = f"""
@@ -273,6 +279,93 @@ except ValueError as error:
 """
     name, text = said(program)
     assert name == "InvalidValue" and text.endswith(".")
+
+
+def test_after_a_root_that_is_not_in_use_none_is_guessed(tmp_path: Path) -> None:
+    """What is administered without a name is then an error: it must not be another cache that loses its entries."""
+    (tmp_path / "thesis.tex").write_text("not ours")
+    program = """
+jcache.enable(sys.argv[1])
+told = []
+for action in (jcache.info, jcache.clear, lambda: jcache.prune(keep_last=1)):
+    try:
+        action()
+    except jcache.NotInEffect as error:
+        told.append(str(error))
+show(told)
+"""
+    (told,) = run(PRELUDE + program, tmp_path, env=QUIET).value
+    assert len(told) == 3 and all("name the one that is meant" in text for text in told)
+
+
+def test_where_warnings_are_errors_nothing_stays_in_effect(tmp_path: Path) -> None:
+    """The warning that `enable` raises is like its error with `strict`."""
+    program = """
+import jax
+before = dict(jax.config.values)
+try:
+    jcache.enable(sys.argv[1], read_only=["/nowhere"])
+except UserWarning as error:
+    assert dict(jax.config.values) == before
+    show(str(error))
+"""
+    (text,) = run(PRELUDE + program, tmp_path, env={"PYTHONWARNINGS": "error"}).value
+    assert "/nowhere" in text
+
+
+@pytest.mark.parametrize("spelled", ["{0}/root", "{0}/root/", "{0}/other/../root", "{0}/root/executables", "root"])
+def test_another_spelling_of_the_same_directory_is_no_override(spelled: str, tmp_path: Path) -> None:
+    """Whether the environment names the root or its executables, relative or with a slash at its end."""
+    program = "show(enable(sys.argv[1]).warnings)"
+    name = spelled.format(tmp_path)
+    assert said(program, tmp_path / "root", cwd=tmp_path, JAX_COMPILATION_CACHE_DIR=name) == [[]]
+
+
+def test_the_directory_that_the_program_has_configured_is_the_root(tmp_path: Path) -> None:
+    """Where neither an argument nor $JCACHE_DIR names another one."""
+    program = """
+import jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+enabled = enable()
+again = enable()
+show(str(enabled.directory), again is enabled, counts() if compute() else None)
+"""
+    directory, same, cold = said(program, tmp_path / "theirs")
+    assert (directory, same) == (str(tmp_path / "theirs"), True)
+    assert len(executables(tmp_path / "theirs")) == cold[1] > 0
+    assert said(program, tmp_path / "theirs", JCACHE_DIR=tmp_path / "ours")[0] == str(tmp_path / "ours" / "executables")
+
+
+def test_an_odd_bound_is_told(tmp_path: Path) -> None:
+    """A bound below -1 in JAX's configuration means none to us, and does not stop the program."""
+    program = "enabled = enable(sys.argv[1])\nshow(compute(), enabled.max_bytes, enabled.warnings)"
+    result, bound, (warning,) = said(program, tmp_path, JAX_COMPILATION_CACHE_MAX_SIZE="-5")
+    assert (result, bound) == ([3, 3, 3], None) and "-5, which is no bound" in warning
+
+
+def test_what_the_program_changes_meanwhile_is_put_right(tmp_path: Path) -> None:
+    """Enabling again is only idle as long as all is still in effect."""
+    program = """
+import jax
+first = enable(sys.argv[1])
+jax.config.update("jax_enable_compilation_cache", False)
+second = enable(sys.argv[1])
+show(first is second, compute(), counts(), jax.config.jax_enable_compilation_cache)
+"""
+    same, _, cold, on = said(program, tmp_path)
+    assert not same and on and cold[1] > 0
+
+
+def test_the_time_to_wait_for_a_lock(tmp_path: Path) -> None:
+    """$JCACHE_LOCK_TIMEOUT holds for programs too; one that cannot be read is an error."""
+    program = """
+try:
+    jcache.enable(sys.argv[1])
+except jcache.InvalidValue as error:
+    show(str(error))
+"""
+    (text,) = said(program, tmp_path, JCACHE_LOCK_TIMEOUT="soon")
+    assert "JCACHE_LOCK_TIMEOUT" in text
 
 
 def test_a_jax_with_other_internals_is_configured(tmp_path: Path) -> None:
@@ -544,6 +637,9 @@ jcache.enable(os.environ["ROOT"])
 compute()
 jcache.disable()
 compute(9)
+import copy, pickle
+stats = jcache.stats()
+assert pickle.loads(pickle.dumps(stats)) == copy.deepcopy(stats) == stats
 show(text, counts())
 """
     import tempfile

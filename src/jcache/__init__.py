@@ -14,25 +14,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jcache.administration import Removed, clear, info, prune
-    from jcache.census import Census
-    from jcache.errors import JcacheError, NotInEffect
-    from jcache.layout import Kind
+    from jcache.administration import clear, info, prune
+    from jcache.census import Census, Group, KindCensus
+    from jcache.enabled import Enabled, Write
+    from jcache.entry import Entry
+    from jcache.errors import (
+        CannotWrite,
+        InvalidValue,
+        JcacheError,
+        LedgerUnavailable,
+        Locked,
+        NoCacheHere,
+        NotInEffect,
+    )
+    from jcache.eviction import Order, Reason, Verdict
+    from jcache.layout import Kind, Root
     from jcache.presets import Preset
+    from jcache.recording import Program
+    from jcache.removal import Failure, Removed
     from jcache.runs import RunReport
     from jcache.runtime import disable, enable, stats
-    from jcache.session import Enabled, Write
 
 __version__ = "0.1.0"
 __all__ = [
+    "CannotWrite",
     "Census",
     "Enabled",
+    "Entry",
+    "Failure",
+    "Group",
+    "InvalidValue",
     "JcacheError",
     "Kind",
+    "KindCensus",
+    "LedgerUnavailable",
+    "Locked",
+    "NoCacheHere",
     "NotInEffect",
+    "Order",
     "Preset",
+    "Program",
+    "Reason",
     "Removed",
+    "Root",
     "RunReport",
+    "Verdict",
     "Write",
     "clear",
     "disable",
@@ -42,14 +68,26 @@ __all__ = [
     "stats",
 ]
 _MODULES = {
-    "administration": ("Removed", "clear", "info", "prune"),
-    "census": ("Census",),
-    "errors": ("JcacheError", "NotInEffect"),
-    "layout": ("Kind",),
+    "administration": ("clear", "info", "prune"),
+    "census": ("Census", "Group", "KindCensus"),
+    "enabled": ("Enabled", "Write"),
+    "entry": ("Entry",),
+    "errors": (
+        "CannotWrite",
+        "InvalidValue",
+        "JcacheError",
+        "LedgerUnavailable",
+        "Locked",
+        "NoCacheHere",
+        "NotInEffect",
+    ),
+    "eviction": ("Order", "Reason", "Verdict"),
+    "layout": ("Kind", "Root"),
     "presets": ("Preset",),
+    "recording": ("Program",),
+    "removal": ("Failure", "Removed"),
     "runs": ("RunReport",),
     "runtime": ("disable", "enable", "stats"),
-    "session": ("Enabled", "Write"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

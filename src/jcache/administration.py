@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from jcache import roots
 from jcache.census import CAP, Census, take_census
-from jcache.errors import InvalidValue
+from jcache.errors import InvalidValue, NotInEffect
 from jcache.eviction import Order, Plan, Policy, Verdict, everything, plan
 from jcache.files import refusal
 from jcache.layout import Kind, Root, parse_kind
@@ -40,13 +40,15 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
 
     Raises:
         NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
         CannotWrite: a directory of the root cannot be read.
         InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be read.
 
     Example:
         >>> import jcache
         >>> census = jcache.info()
-        >>> text = f"{census.kinds['executables'].entries} programs, {census.total_bytes} bytes: {census.health}"
+        >>> programs = census.kinds[jcache.Kind.EXECUTABLES].entries
+        >>> text = f"{programs} programs, {census.total_bytes} bytes, {census.health}"
     """
     with _open(root) as store:
         ours = roots.in_use()
@@ -77,6 +79,7 @@ def clear(
     Raises:
         InvalidValue: there is no such kind, or the root cannot be read.
         NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
         LedgerUnavailable: what is pinned cannot be known; nothing was removed.
         CannotWrite: the root is read-only or otherwise refuses.
@@ -85,7 +88,7 @@ def clear(
         >>> import jcache
         >>> jcache.clear("traces").failed
         ()
-        >>> jcache.info().kinds["traces"].entries
+        >>> jcache.info().kinds[jcache.Kind.TRACES].entries
         0
     """
     kinds = _kinds(kind)
@@ -131,6 +134,7 @@ def prune(
     Raises:
         InvalidValue: a size, age, number, order, kind or the root cannot be read, or nothing says what to remove.
         NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
         LedgerUnavailable: what is pinned cannot be known; nothing was removed.
         CannotWrite: the root is read-only or otherwise refuses.
@@ -139,7 +143,7 @@ def prune(
         >>> import jcache
         >>> freed = jcache.prune(max_size="20GiB", older_than="30d", dry_run=True).freed_bytes
         >>> gone = [entry.key for entry, reason in jcache.prune(keep_last=1).removed]
-        >>> jcache.info().kinds["executables"].entries <= 1
+        >>> jcache.info().kinds[jcache.Kind.EXECUTABLES].entries <= 1
         True
     """
     policy = make_policy(
@@ -254,10 +258,11 @@ def _open(root: str | os.PathLike[str] | None) -> Store:
 
 def _root(root: str | os.PathLike[str] | None) -> Root:
     ours = roots.in_use()
-    if root is None and ours is not None and os.path.isdir(ours.root.path):
-        return ours.root  # even while it is empty, when a plain directory elsewhere is none
     if root is None and ours is not None:
-        return open_root(ours.root.path)
+        if ours.root is None:
+            raise NotInEffect("The root that jcache.enable() was given is not in use: name the one that is meant.")
+        # It is a root even while it is empty, when a plain directory elsewhere is none.
+        return ours.root if os.path.isdir(ours.root.path) else open_root(ours.root.path)
     return open_root(choose_path(None if root is None else os.fspath(root), os.environ))
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from jcache.entry import Neighbour
 from jcache.files import RECENCY_BYTES, refusal, tree_size
+from jcache.frozen import Frozen
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
@@ -115,8 +115,8 @@ def take_census(store: Store, environment: Mapping[str, str]) -> Census:
         disk = shutil.disk_usage(store.root.path)
     return Census(
         root=store.root,
-        kinds=MappingProxyType(kinds),
-        neighbours=MappingProxyType(neighbours),
+        kinds=Frozen(kinds),
+        neighbours=Frozen(neighbours),
         total_bytes=sum(kind.bytes for kind in kinds.values()) + sum(group.bytes for group in neighbours.values()),
         disk_bytes=disk.used + disk.free,
         disk_free_bytes=disk.free,

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from threading import Lock
-from types import MappingProxyType
 from typing import NamedTuple
+
+from jcache.frozen import Frozen
 
 
 class Refusal(StrEnum):
@@ -72,7 +73,7 @@ class Counts(NamedTuple):
     misses: int = 0
     stored: int = 0
     present: int = 0
-    refused: Mapping[Refusal, int] = MappingProxyType({})
+    refused: Mapping[Refusal, int] = Frozen({})
     damaged: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -114,7 +115,7 @@ class Tally:
                 misses=of[What.MISS],
                 stored=of[What.STORED],
                 present=of[What.PRESENT],
-                refused=MappingProxyType(dict(self._refused)),
+                refused=Frozen(dict(self._refused)),
                 damaged=of[What.DAMAGED],
                 bytes_read=self._read,
                 bytes_written=self._written,

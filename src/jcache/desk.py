@@ -11,12 +11,13 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import files
+from jcache.errors import Locked
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.soon import Soon
@@ -33,6 +34,8 @@ EXECUTABLES: Final = Kind.EXECUTABLES
 _BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
 _QUARANTINE_TIMEOUT: Final = 1.0
 _MOMENT: Final = 1.0  # seconds
+_SHORTLY: Final = 0.05
+_SHUT_FOR_NS: Final = 60_000_000_000
 
 
 class _Slot:
@@ -108,6 +111,7 @@ class ProgramStore(Store):
         self._quick = ThreadsLedger(root.ledger, busy_timeout=_BUSY_TIMEOUT_UNDER_LOCK)
         self.learnt: deque[Known] = deque(maxlen=1)
         self.recency = always_recency or max_bytes is not None
+        self._shut_until_ns = 0
 
     def flush(self) -> None:
         """Writes to the ledger what has been learnt, unless the root itself is gone."""
@@ -122,6 +126,17 @@ class ProgramStore(Store):
     def count(self) -> int:
         """How many executables there are."""
         return len(self.listing(EXECUTABLES))
+
+    @contextmanager
+    def _locked(self, kind: Kind, *, at_most: float | None = None) -> Iterator[None]:
+        """Waits in full for a lock that could be had lately, and hardly for one that could not."""
+        now = time.monotonic_ns()
+        try:
+            with super()._locked(kind, at_most=_SHORTLY if now < self._shut_until_ns else at_most):
+                yield
+        except Locked:
+            self._shut_until_ns = time.monotonic_ns() + _SHUT_FOR_NS
+            raise
 
     def close(self) -> None:
         self.flush()

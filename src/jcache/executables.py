@@ -15,7 +15,7 @@ import errno
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -57,6 +57,7 @@ class ExecutableCache:
         warn: is told, as a sentence, what went wrong and the program goes on without.
         on_event: is told of each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
+        told: what whoever is warned knows already, of the root.
         always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
 
     Raises:
@@ -78,6 +79,7 @@ class ExecutableCache:
         on_event: Callable[[Event], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
+        told: Collection[Refusal] = (),
     ) -> None:
         if self._least_bound is not None and max_size < self._least_bound:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
@@ -90,7 +92,7 @@ class ExecutableCache:
         self._warn = warn
         self._on_event = on_event
         self._tally = Tally()
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = {(refusal, str(root.path)) for refusal in told}
         bound = max_size if self.eviction_enabled else None
         make = partial(  # holds on to nothing of ours, so that the end of the last reference to us is the end
             self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency

@@ -1,7 +1,7 @@
 """What stands between an entry's bytes and XLA: not one that is damaged passes.
 
-- The digest on record is compared first. If there is none, the bytes must at least be one whole frame that decompresses
-  to the size it declares; then their digest is recorded, so that a later change is found.
+- The digest on record is compared first. If there is none, the bytes must pass all checks that `jcache verify` makes of
+  an entry by itself; then their digest is recorded, so that a later change is found.
 - Other bytes than on record are damage, unless the file is another one than the digest was taken of (`jcache.checks`).
 - What was written within the last minute may still be in the making: JAX writes in place. Then it is no entry yet.
 
@@ -11,6 +11,7 @@ Nothing here writes, and nothing takes a lock.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from jcache import files
 from jcache.desk import EXECUTABLES, ThreadsLedger
 from jcache.entry import is_young
-from jcache.errors import DamagedEntry, LedgerUnavailable
+from jcache.errors import LedgerUnavailable
 from jcache.layout import ENTRY_SUFFIX, Root, is_key
 from jcache.ledger import Known
-from jcache.serialization import HEAD_BYTES, MAX_CONTENT, decompress_executable, digest, executable_seconds
+from jcache.serialization import HEAD_BYTES, digest, executable_seconds
 
 if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
     from jcache.findings import Finding
@@ -62,6 +63,7 @@ class Gate:
         self._records: dict[str, OnRecord] = {}
         self._prefetched = False
         self._silent = False  # the ledger cannot be read; asking it again could mean waiting again
+        self._copied: list[int | None] = []  # when the root was copied, once that has been asked
 
     def get(self, key: str) -> Sound | Finding | None:
         """An entry that may be served, what is wrong with it, or None if there is none (yet).
@@ -80,6 +82,10 @@ class Gate:
             return self._suspect(key, path, data, record)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError:
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                raise
+            return self._examine(key, path, None)
 
     def remember(self, known: Known) -> None:
         """Keeps what a put has told."""
@@ -131,9 +137,9 @@ class Gate:
         if len(data) != status.st_size:
             return None
         if is_key(key):  # what else a program puts need not be an executable
-            try:
-                decompress_executable(data, limit=MAX_CONTENT)
-            except DamagedEntry:
+            from jcache.checks import fault_of
+
+            if fault_of(data, EXECUTABLES, key) is not None:
                 return self._examine(key, path, None)
         return self._admit(key, data, digest(data), status.st_ctime_ns)
 
@@ -153,7 +159,8 @@ class Gate:
         from jcache.names import kept_of
 
         known = (record.digest, record.digest_ns) if record else (None, 0)
-        checked = check(self._directory, Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1]))
+        claim = Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1], copied_ns=self._copied_ns())
+        checked = check(self._directory, claim)
         finding = checked.finding
         if checked.gone or checked.being_written:
             return None
@@ -169,10 +176,21 @@ class Gate:
     def _in_the_making(self, finding: Finding, path: str) -> bool:
         if finding.expected is not None and files.born_ns(finding.path) is not None:
             return False  # it is the file that was whole once
-        return is_young(os.lstat(path).st_mtime_ns, time.time_ns())
+        status = os.lstat(path)
+        return stat.S_ISREG(status.st_mode) and is_young(status.st_mtime_ns, time.time_ns())
+
+    def _copied_ns(self) -> int | None:
+        if not self._copied:
+            try:
+                self._copied.append(None if self._silent else self._ledger.copied_ns())
+            except LedgerUnavailable:
+                self._copied.append(None)
+        return self._copied[0]
 
     def _admit(self, key: str, data: bytes, found: str, taken_ns: int) -> Sound:
         seconds = _seconds(data, None)
+        if (copied_ns := self._copied_ns()) is not None:
+            taken_ns = max(taken_ns, copied_ns + 1)  # it is of this copy's file from now on
         known = Known(EXECUTABLES, key, found, len(data), seconds, "seen", digest_ns=taken_ns)
         self.remember(known)
         if self._learn is not None:

@@ -28,7 +28,7 @@ _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says s
 
 
 def timeout_in(environment: Mapping[str, str]) -> float:
-    """Seconds to wait for a lock: ``$JCACHEVARIABLE``, an age or a number of seconds, else 10.
+    """Seconds to wait for a lock: ``$JCACHE_LOCK_TIMEOUT``, an age or a number of seconds, else 10.
 
     Raises:
         InvalidValue: it cannot be read.

@@ -20,7 +20,7 @@ class Preset(StrEnum):
 
     Attributes:
         BALANCED: every executable is stored, however small and fast to compile; the compiler is left as it is.
-        MAX_PERFORMANCE: the same, with ``jax_optimization_level="O2"`` (from jax 0.6.2 on): XLA's compilers for GPUs
+        MAX_PERFORMANCE: the same, with ``jax_optimization_level="O2"`` (jax >= 0.6.2): XLA's compilers for GPUs
             and TPUs spend more time on faster executables. On the CPU this changes nothing but the keys.
         FAST_COMPILE: the same, with ``jax_disable_most_optimizations``: a fifth to a quarter less time to compile, for
             executables that take two to four times as long and whose results differ in the last bits. For development.

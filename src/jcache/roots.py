@@ -16,9 +16,14 @@ from jcache.listing import is_legacy
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """The root that `jcache.enable` has put in use in this process, and its bound; None for none."""
+    """What `jcache.enable` has put in use in this process.
 
-    root: Root
+    Attributes:
+        root: the root, None if it is not in effect.
+        max_bytes: its bound, None for none.
+    """
+
+    root: Root | None
     max_bytes: int | None
 
 

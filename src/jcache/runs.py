@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from jcache import files
+from jcache.frozen import Frozen
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.names import storable
@@ -243,8 +243,8 @@ def _reasons(programs: Sequence[Program]) -> Mapping[str, Mapping[str, int]]:
     for program in programs:
         if program.reason is not None:
             counts.setdefault(program.outcome, Counter())[program.reason] += 1
-    frozen = {outcome: MappingProxyType(dict(counter.most_common())) for outcome, counter in counts.items()}
-    return MappingProxyType(frozen)
+    frozen = {outcome: Frozen(dict(counter.most_common())) for outcome, counter in counts.items()}
+    return Frozen(frozen)
 
 
 def _saved(program: Program, build_seconds: BuildSeconds) -> float:

@@ -10,16 +10,15 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jcache.enabled import Enabled, Request, Write
 from jcache.errors import InvalidValue, NotInEffect
 from jcache.presets import Preset, parse_preset
 from jcache.roots import InUse, put_in_use
-from jcache.session import Enabled, Request, Session, Write
+from jcache.session import Session
 from jcache.units import parse_size
 
 if TYPE_CHECKING:
     from jcache.runs import RunReport
-
-Path = str | os.PathLike[str]
 
 
 class _Current:
@@ -32,11 +31,11 @@ class _Current:
 
 
 def enable(
-    root: Path | None = None,
+    root: str | os.PathLike[str] | None = None,
     *,
     max_size: str | int | None = None,
     preset: Preset | str = Preset.BALANCED,
-    read_only: Iterable[Path] = (),
+    read_only: Iterable[str | os.PathLike[str]] = (),
     copy_on_hit: bool = False,
     write: Write | str = Write.RANK0,
     callbacks: bool = True,
@@ -50,9 +49,11 @@ def enable(
 
     Args:
         root: a jcache root or a plain JAX cache directory, made if it is not there. By default ``$JCACHE_DIR``, else
-            ``$JAX_COMPILATION_CACHE_DIR``, else ``jcache`` in the user's cache directory.
-        max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing.
-            By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it there is no bound.
+            the directory that JAX is configured with (by ``$JAX_COMPILATION_CACHE_DIR`` or by the program), else
+            ``jcache`` in the user's cache directory.
+        max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
+            and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it
+            there is no bound.
         preset: of settings for JAX's cache and compiler, see `Preset`. Where the environment sets one of them, as
             ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, the environment wins.
         read_only: more roots, which are looked into in this order where `root` has no entry, and never written.
@@ -83,10 +84,10 @@ def enable(
         21474836480
     """
     request = Request(
-        root=None if root is None else os.fspath(root),
+        root=None if root is None else _text(root),
         max_bytes=_bytes(max_size),
         preset=parse_preset(preset),
-        read_only=tuple(os.fspath(other) for other in _several(read_only)),
+        read_only=tuple(_text(other) for other in _several(read_only)),
         copy_on_hit=copy_on_hit,
         write=_parse_write(write),
         callbacks=callbacks,
@@ -96,10 +97,9 @@ def enable(
         if session is None or not session.answers(request):
             disable()
             session = _Current.session = Session(request)
-            if session.root is not None:
-                put_in_use(InUse(session.root, session.enabled.max_bytes))
+            put_in_use(InUse(session.root, session.enabled.max_bytes))
             if session.enabled.warnings and not strict:
-                warnings.warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}", UserWarning, stacklevel=2)
+                _warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:
             disable()
             raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
@@ -152,19 +152,35 @@ def stats() -> RunReport:
         return session.report()
 
 
-def _bytes(size: str | int | None) -> int | None:
-    if size is None or isinstance(size, int):
-        if size is not None and size < 0:
-            raise InvalidValue(
-                f"{size} is no bound: give bytes, a text such as '20GiB', or None for no bound of yours."
-            )
-        return size
-    return parse_size(size)
+def _warn(text: str) -> None:
+    """Warns whoever has called `enable`; where warnings are errors, nothing stays in effect."""
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning:
+        disable()
+        raise
 
 
-def _several(paths: Iterable[Path]) -> Iterable[Path]:
+def _text(path: object) -> str:
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise InvalidValue(f"{path!r} is not a path: give a text or a pathlib.Path.")
+    return text
+
+
+def _bytes(size: object) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, str):
+        return parse_size(size)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise InvalidValue(f"{size!r} is no bound: give bytes, a text such as '20GiB', or None for no bound of yours.")
+    return size
+
+
+def _several(paths: object) -> Iterable[object]:
     """One path is as good as a list of one."""
-    return [paths] if isinstance(paths, str | os.PathLike) else paths
+    return paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
 
 
 def _parse_write(text: str) -> Write:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _callbacks, _jax, files, watching
-from jcache.counts import Event, What
+from jcache.counts import Event, Refusal, What
+from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
+from jcache.locking import timeout_in
 from jcache.plain_directory import PlainDirectoryCache
-from jcache.presets import SETTINGS, Preset, overridden
+from jcache.presets import SETTINGS, overridden
 from jcache.roots import choose_path, create_root, open_root, wants_plain
 from jcache.soon import Soon
 from jcache.store import Store
@@ -27,58 +28,6 @@ if TYPE_CHECKING:
 _DIRECTORY: Final = "jax_compilation_cache_dir"
 _BOUND: Final = "jax_compilation_cache_max_size"
 _XLA_CACHES: Final = "jax_persistent_cache_enable_xla_caches"
-
-
-class Write(StrEnum):
-    """Which processes of a program of several store executables."""
-
-    RANK0 = "rank0"
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What `jcache.enable` was asked for.
-
-    Attributes:
-        root: path of the root; None for the one that the environment names.
-        max_bytes: bound of the executables together; None for the one that JAX is configured with.
-        preset, read_only, copy_on_hit, write, callbacks: as `jcache.enable` has them.
-    """
-
-    root: str | None
-    max_bytes: int | None
-    preset: Preset
-    read_only: tuple[str, ...]
-    copy_on_hit: bool
-    write: Write
-    callbacks: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enabled:
-    """What is in effect after `jcache.enable`.
-
-    Attributes:
-        root: the root that is read and written; None if there is none that could be, and JAX was left alone.
-        directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
-        max_bytes: bound of the executables together; None for none.
-        preset: of the settings.
-        read_only: the roots that are read as well.
-        store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;
-            ``"none"`` without a root.
-        warnings: what does not take effect, and what to do, as sentences.
-        notes: what else is good to know.
-    """
-
-    root: Path | None = None
-    directory: Path | None = None
-    max_bytes: int | None = None
-    preset: Preset
-    read_only: tuple[Path, ...] = ()
-    store: str = "none"
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 class Session:
@@ -98,6 +47,9 @@ class Session:
         self._warnings: list[str] = []
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
+        self._configured: dict[str, Any] = {}
+        self._unwritable = False
+        self._theirs = _jax.directory()  # that the program itself has set before
         self._soon = Soon(self._flush_statistics)
         self._undo = ExitStack()
         try:
@@ -107,8 +59,13 @@ class Session:
             raise
 
     def answers(self, request: Request) -> bool:
-        """Whether it is what the request asks for, and nobody has pointed JAX elsewhere meanwhile."""
-        return self.request == request and self.enabled.directory == _jax.directory()
+        """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
+        if self.request != request or any(_jax.option(name) != value for name, value in self._configured.items()):
+            return False
+        try:
+            return self.root is not None and self.root.path == self._choose_path()
+        except NoCacheHere:
+            return False
 
     def report(self) -> RunReport:
         """What JAX's cache has done since the beginning."""
@@ -179,18 +136,35 @@ class Session:
             notes=tuple(self._notes),
         )
 
+    def _environment(self) -> Mapping[str, str]:
+        """The environment, with the directory that the program has set in the place of JAX's own variable."""
+        if self._theirs is None:
+            return os.environ
+        return os.environ | {_DIRECTORY.upper(): str(self._theirs)}
+
+    def _choose_path(self) -> Path:
+        return choose_path(self.request.root, self._environment(), source="root")
+
     def _find_root(self) -> Root | None:
         try:
-            path = choose_path(self.request.root, os.environ, source="root")
-            plain = wants_plain(self.request.root, os.environ)
+            path = self._choose_path()
+            plain = wants_plain(self.request.root, self._environment())
             try:
                 root = create_root(path, plain=plain)
                 self._check_writable(root)
             except CannotWrite as error:
                 self._warnings.append(f"{error} Programs go on, and none of them is stored.")
+                self._unwritable = True
                 root = open_root(path) if path.is_dir() else Root(path, plain=plain)
         except NoCacheHere as error:
             self._warnings.append(f"{error} JAX is left as it was.")
+            return None
+        directory = root.directory(Kind.EXECUTABLES)
+        if not root.plain and directory.is_symlink():
+            self._warnings.append(
+                f"{directory} is a symbolic link, which is not followed: name what it points to as root. JAX is left "
+                "as it was."
+            )
             return None
         return root
 
@@ -239,23 +213,29 @@ class Session:
                 )
         values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in theirs}
         values[_DIRECTORY] = str(directory)
-        self._warn_if_ignored(_DIRECTORY, str(directory), given=self.request.root)
+        if self.request.root is not None:
+            places = {directory, self.root.path if self.root else directory}
+            self._warn_if_ignored(_DIRECTORY, self.request.root, lambda text: _absolute(text) in places)
         if self.request.max_bytes is not None:
             values[_BOUND] = self.request.max_bytes
-            self._warn_if_ignored(_BOUND, str(self.request.max_bytes), given=self.request.max_bytes)
+            self._warn_if_ignored(_BOUND, self.request.max_bytes, lambda text: text == str(self.request.max_bytes))
+        elif _jax.option(_BOUND) < -1:
+            self._warnings.append(f"{_BOUND} is {_jax.option(_BOUND)}, which is no bound, so there is none: set -1.")
+            values[_BOUND] = -1
         configured = _jax.configure(values)
         self._undo.callback(configured.restore)
+        self._configured = {name: value for name, value in values.items() if name not in configured.unknown}
         self._warnings += [
             f"jax {_jax.versions()[0]} has no option {option}, which preset '{preset}' sets: choose another preset, or "
             "a later jax."
             for option in configured.unknown
         ]
 
-    def _warn_if_ignored(self, option: str, used: str, *, given: str | int | None) -> None:
+    def _warn_if_ignored(self, option: str, given: str | int, agrees: Callable[[str], bool]) -> None:
         """Says that the environment names another value than the program has given."""
         name = option.upper()
         text = os.environ.get(name)
-        if given is not None and text and text not in (used, str(given)):
+        if text and not agrees(text):
             self._warnings.append(
                 f"${name} in the environment is {text}, but jcache.enable() was given {given}, which is used: unset "
                 "the variable, or do not give it."
@@ -286,6 +266,8 @@ class Session:
             may_write=self._may_write,
             warn=_warn,
             on_event=self._on_event,
+            lock_timeout=timeout_in(os.environ),
+            told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
         installed = _jax.install(self._cache_of)
         if isinstance(installed, _jax.Installed):
@@ -315,6 +297,10 @@ class Session:
                 self._warnings.append(str(error))
         _jax.reset()
         self._undo.callback(_jax.reset)
+
+
+def _absolute(text: str) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(text)))
 
 
 def _warn(text: str) -> None:

@@ -26,7 +26,7 @@ from jcache.recording import HIT, Program, Reader
 from jcache.runs import RunReport, new_id, news_of, present, recorded, report_of
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
-_AT_FIRST: Final = 1.0  # seconds until the first flush
+_AT_FIRST: Final = 5.0  # seconds until the first flush
 _EVERY: Final = 30.0  # seconds between two flushes
 _SHARE: Final = 0.01  # of its time that a program may spend with flushing
 _BUSY_TIMEOUT: Final = 0.5
