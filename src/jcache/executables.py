@@ -181,6 +181,11 @@ class ExecutableCache:
         """What this cache has done so far."""
         return self._tally.snapshot()
 
+    def prepare(self) -> None:
+        """Opens the ledgers now, so that the first lookup need not wait for them."""
+        for gate in (self._gate, *(gate for _, gate in self._shared)):
+            gate.prepare()
+
     def flush(self) -> None:
         """Writes what has been learnt to the ledger, softly, as happens every so often and at exit."""
         self._desk.flush()

@@ -87,6 +87,10 @@ class Gate:
                 raise
             return self._examine(key, path, None)
 
+    def prepare(self) -> None:
+        """Opens the ledger now, so that the first entry need not wait for it."""
+        self._look_up("")
+
     def remember(self, known: Known) -> None:
         """Keeps what a put has told."""
         if known.digest is not None:

@@ -271,6 +271,7 @@ class Session:
         )
         installed = _jax.install(self._cache_of)
         if isinstance(installed, _jax.Installed):
+            self._cache.prepare()
             self._undo.callback(installed.uninstall)
             return "jcache"
         self._warnings.append(

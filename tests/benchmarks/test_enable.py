@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import pytest
@@ -86,10 +86,9 @@ def test_the_first_step(benchmark: Any, tmp_path: Path, program: str) -> None:
 
     for whose in seconds:
         step(whose)
-    benchmark.pedantic(lambda: step("jcache"), setup=lambda: step("jax"), rounds=15, warmup_rounds=2)
-    ratio = median(seconds["jcache"][1:]) / median(seconds["jax"][1:])
+    benchmark.pedantic(lambda: step("jcache"), setup=lambda: step("jax"), rounds=25, warmup_rounds=2)
+    ours, theirs = (quantiles(seconds[whose][1:])[0] for whose in ("jcache", "jax"))  # noise only adds
+    ratio = ours / theirs
     benchmark.extra_info |= {"ratio to the peer": round(ratio, 3), "enable": median(enabling)}
-    print(
-        f"\n{benchmark.name}: {ratio:.3f} x JAX's {median(seconds['jax'][1:]):.3f} s; enable() {median(enabling):.3f} s"
-    )
+    print(f"\n{benchmark.name}: {ratio:.3f} x JAX's {theirs:.3f} s; enable() itself {median(enabling):.3f} s")
     assert ratio <= 1.02
