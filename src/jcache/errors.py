@@ -5,6 +5,8 @@ JcacheError                 1   something failed; the message says what, why and
 ├── NoCacheHere            10   the path is neither a root nor a JAX cache directory
 ├── Locked                 11   another process holds the directory's lock
 ├── UnknownKey              1   no entry, or more than one, has this key or prefix
+├── BadArchive              1   an archive that is torn, malformed, hostile or larger than allowed
+├── Untrusted              12   an archive that is unsigned, or not signed by whom it should be
 ├── DamagedEntry            1   bytes that do not follow the grammar of an entry
 ├── LedgerUnavailable       1   the ledger cannot be read or written
 ├── NotInEffect             1   `jcache.enable(strict=True)` could not do all that it was asked for
@@ -67,3 +69,13 @@ class CannotWrite(JcacheError):
 
 class NotInEffect(JcacheError):
     """Something that `jcache.enable` was asked for does not take effect."""
+
+
+class BadArchive(JcacheError):
+    """An archive is torn, malformed, hostile or larger than allowed."""
+
+
+class Untrusted(JcacheError):
+    """An archive is not signed by somebody who is allowed to, or differs from what was signed."""
+
+    exit_code = 12

@@ -79,6 +79,27 @@ class Known(NamedTuple):
 
 
 _COLUMNS: Final = ", ".join(Known._fields)
+_CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given them when there is something to keep
+    "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
+    " maker INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
+class Content(NamedTuple):
+    """What stored bytes tell of themselves once they are decompressed.
+
+    Attributes:
+        digest: SHA-256 of the stored bytes, in hexadecimal.
+        codec: how they are compressed.
+        seconds: of compilation, as JAX writes them.
+        maker: what they were made by and for, as text; many share one.
+    """
+
+    digest: str
+    codec: str
+    seconds: int
+    maker: str
 
 
 class Ledger:
@@ -172,6 +193,33 @@ class Ledger:
         statement, rows = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
         if rows and os.path.exists(self._path):
             self._write(lambda database: database.executemany(statement, rows), anew=False)
+
+    # -- what is inside of entries, by their digests
+
+    def contents(self) -> dict[str, Content]:
+        """What is known of the insides of stored bytes, by their digest."""
+        query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            is_there = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'contents'").fetchone()
+            return database.execute(query).fetchall() if is_there else []
+
+        return {row[0]: Content(*row) for row in self._read(ask) or ()}
+
+    def record_contents(self, news: Iterable[Content]) -> None:
+        """Adds what the insides of stored bytes have told, and drops that of bytes which no entry has any more."""
+        known = "SELECT digest FROM entries WHERE digest IS NOT NULL"
+        rows = list(news)
+
+        def add(database: "sqlite3.Connection") -> None:
+            for statement in _CONTENTS_SCHEMA:
+                database.execute(statement)
+            database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in rows})
+            database.executemany("INSERT OR REPLACE INTO contents SELECT ?, ?, ?, id FROM makers WHERE maker = ?", rows)
+            database.execute(f"DELETE FROM contents WHERE digest NOT IN ({known})")  # noqa: S608  text of our own
+            database.execute("DELETE FROM makers WHERE id NOT IN (SELECT maker FROM contents)")
+
+        self._write(add, anew=False)
 
     # -- runs
 

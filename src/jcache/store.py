@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -22,13 +23,14 @@ from typing import TYPE_CHECKING, Final
 from jcache import files
 from jcache.entry import Entry
 from jcache.errors import UnknownKey
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
 from jcache.ledger import Known, Ledger
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.upkeep import Upkeep
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.occupancy import Occupancy
+    from jcache.receiving import Arrival
 
 _UNDER_LOCK: Final = 0.1
 
@@ -171,6 +173,31 @@ class Store(Upkeep):
 
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
         return outcome
+
+    def receive(self, kind: Kind, arrivals: Sequence[Arrival]) -> None:
+        """Publishes entries of one kind that are written already, in one hold of the lock or a few, where there is one.
+
+        No entry goes to make room for them. What is known of them is written to the ledger with the next large batch,
+        or when the store is closed.
+
+        Raises:
+            CannotWrite: the root is read-only or full; those that say so are published.
+            Locked: the lock could not be had in time.
+        """
+        from jcache.receiving import publishing
+
+        replaced = [(kind, arrival.known.key) for arrival in arrivals if arrival.replace]
+        self.softly(lambda: self.ledger.discredit(replaced))  # before: we may be killed in between
+        directory = self.root.directory(kind)
+        steps = publishing(self.root, kind, arrivals)
+        with files.refusal(f"store entries in {directory}"):
+            try:
+                if self.max_bytes is not None or os.path.lexists(directory / LOCK_NAME):
+                    self.in_batches(kind, steps)
+                else:
+                    deque(steps, maxlen=0)
+            finally:
+                self.learn_all(arrival.known for arrival in arrivals if arrival.published)
 
     def _checked(self, key: str) -> str:
         """A key under which an entry may be put.

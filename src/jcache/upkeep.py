@@ -30,6 +30,7 @@ T = TypeVar("T")
 Progress = Callable[[Sequence[T]], Iterable[T]]
 
 _FLUSH_EVERY: Final = 64
+_MANY: Final = 4096
 
 
 class Upkeep:
@@ -250,6 +251,12 @@ class Upkeep:
     def _learn(self, known: Known) -> None:
         self._news.append(known)
         if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
+            self._flush()
+
+    def learn_all(self, news: Iterable[Known]) -> None:
+        """Writes what has been learnt of many entries to the ledger, seldom and much at a time."""
+        self._news += news
+        if len(self._news) >= _MANY:
             self._flush()
 
     def _unlearn(self, kind: Kind, key: str) -> None:

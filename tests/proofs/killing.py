@@ -8,6 +8,7 @@ calls are hit as well), or neither (it lives, and its steps are listed).
 """
 
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -18,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypedDict
@@ -25,14 +27,21 @@ from typing import Any, TypedDict
 import filelock
 
 import jcache
+from jcache.archive import Member
+from jcache.archive.manifest import Item, Manifest
 from jcache.eviction import Order, Policy, everything, plan
 from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine
 from jcache.repair import repair
-from jcache.serialization import Codec, pack_executable, seal
+from jcache.serialization import Codec, digest, pack_executable, seal
+from jcache.shipping import intake
+from jcache.shipping.fates import Fate, Imported
+from jcache.shipping.guards import judge
+from jcache.shipping.here import Here
+from jcache.shipping.importing import plan_import, receive
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.entries import NOW, key
+from tests.entries import NOW, SECOND, key
 
 NEW = range(100, 104)  # what is put
 BOUND = 14_000  # room for what is new and for two pinned entries
@@ -117,6 +126,25 @@ def restore(store: Store, _seed: int) -> None:
         store.restore(quarantine, record)
 
 
+def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
+    """An import, in batches of three."""
+    intake._BATCH = 3  # type: ignore[misc]
+    datas = {
+        (kind, key(number)): content(kind, key(number)) for kind in (Kind.EXECUTABLES, Kind.TRACES) for number in NEW
+    }
+    items = [
+        Item(*name, len(datas[name]), digest(datas[name]), NOW, NOW + SECOND, sidecar=True) for name in sorted(datas)
+    ]
+    manifest = Manifest(jcache="0", root="/old", directory="/old", items=tuple(items))
+    forecast = judge(manifest, Here(), store.root.directory(Kind.EXECUTABLES), {})
+    members = (Member(item, "", io.BytesIO(datas[item.kind, item.key]).read) for item in items)
+    imported = Imported()
+    receive(plan_import(manifest, store.root, forecast, replace=replace), members, store, imported)
+    assert imported.count(Fate.NEW, Fate.REPLACED) == len(items)
+    for kind, a_key in datas:
+        say({"finished": f"{kind} {a_key}"})
+
+
 OPERATIONS: dict[str, Callable[[Store, int], None]] = {
     "put": put,
     "put into a new root": put,
@@ -126,6 +154,8 @@ OPERATIONS: dict[str, Callable[[Store, int], None]] = {
     "adopt": adopt,
     "repair": mend,
     "restore": restore,
+    "import": bring,
+    "import over others": partial(bring, replace=True),
 }
 
 

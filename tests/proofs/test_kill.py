@@ -28,6 +28,7 @@ from jcache.ledger import Known
 from jcache.quarantine import Quarantine
 from jcache.repair import repair
 from jcache.roots import create_root
+from jcache.serialization import Codec, pack_executable
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
 from tests.entries import DAY, NOW, add, digits, files_of, key
@@ -187,6 +188,21 @@ def for_restore(store: Store, expected: Expected, chance: random.Random, _: int)
         expected.guarded[kind, a_key] = expected.stays.pop((kind, a_key))
 
 
+def for_import(_: Store, expected: Expected, __: random.Random, ___: int) -> None:
+    """Where no JAX has set a bound, a killed import leaves nothing at all to repair."""
+    expected.damages = frozenset()
+
+
+def for_import_over_others(store: Store, expected: Expected, _: random.Random, __: int) -> None:
+    """Under a bound, with two entries that are there already as another build."""
+    for number in NEW[:2]:
+        name = Kind.EXECUTABLES, key(number)
+        expected.goes[name] = pack_executable(b"\x0aanother build" * 40, 3, Codec.ZSTD)
+        add(store.root.directory(name[0]), name[1], expected.goes[name], used_ns=NOW, written_ns=NOW - DAY)
+    for kind in OLD:
+        (store.root.directory(kind) / LOCK_NAME).touch()
+
+
 PLANTS: dict[str, Callable[[Store, Expected, random.Random, int], None]] = {
     "put under a bound": for_bounded_put,
     "prune": for_prune,
@@ -194,6 +210,8 @@ PLANTS: dict[str, Callable[[Store, Expected, random.Random, int], None]] = {
     "adopt": for_adopt,
     "repair": for_repair,
     "restore": for_restore,
+    "import": for_import,
+    "import over others": for_import_over_others,
 }
 
 
@@ -226,7 +244,7 @@ def check_entries(root: Root, expected: Expected) -> None:
 def check_order(root: Root, expected: Expected) -> None:
     """The locks are free, repairing mends all that there is, and then there is nothing."""
     for kind in OLD:
-        if root.directory(kind).exists():
+        if (root.directory(kind) / LOCK_NAME).exists():
             with FileLock(root.directory(kind) / LOCK_NAME, timeout=0):
                 pass
     with Store(root, lock_timeout=0) as store:

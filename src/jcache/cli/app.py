@@ -33,12 +33,15 @@ COMMANDS: Final = {
     "unpin": "jcache.cli.pin",
     "verify": "jcache.cli.verify",
     "quarantine": "jcache.cli.quarantine",
+    "export": "jcache.cli.export",
+    "import": "jcache.cli.import_",
+    "merge": "jcache.cli.merge",
     "run": "jcache.cli.run",
     "env": "jcache.cli.env",
     "dir": "jcache.cli.env",
     "completion": "jcache.cli.completion",
 }
-_FUNCTIONS: Final = {"dir": "dir_"}  # a name that would hide a builtin
+_FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # names that would hide a builtin, or are none
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     # what follows the program's name is the program's, even if it looks like an option of ours
     "run": {"allow_interspersed_args": False},

@@ -1,0 +1,283 @@
+"""The manifest of an archive: what is in it, where it comes from, and what each entry was made by and for.
+
+Its bytes are canonical JSON (UTF-8, sorted keys, no blanks) with a line for each item, maker and neighbour, so that a
+reader needs no more memory than what it keeps and `zstd -d | tar xO manifest.json` is fit to be searched by lines::
+
+    manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"makers":[ LF lines
+                 ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":1,"solid":…} LF
+    lines      = [object {"," LF object} LF]
+
+What has its default value is left out of the lines' objects. There is one way to write a manifest, and no other is
+read: keys twice, NaN, blanks, escapes that are not needed and numbers out of range are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from jcache.archive import manifest_fields as fields
+from jcache.errors import BadArchive, InvalidValue
+from jcache.layout import Kind
+
+SCHEMA_VERSION: Final = 1
+MAX_ENTRIES: Final = 1_000_000  # items and neighbours: fifty times the largest cache seen; takes 1 GiB to keep
+MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
+MAX_MANIFEST: Final = 512 << 20  # a million lines of 530 bytes; real ones have 330
+
+
+class Maker(NamedTuple):
+    """By and for what executables were made; many share one. None where it is not known.
+
+    Attributes:
+        platform: ``cpu``, ``cuda``, ``rocm``, ….
+        jaxlib: version that made them.
+        cpu_name: LLVM's name of the CPU (with a GPU: the host's).
+        cpu_features: LLVM's features of the CPU: ``+avx512f``, ``-sha512``, ….
+        compute_capability: of the GPU, such as ``9.0`` or ``gfx942``.
+        abi_version: pairs such as ``("toolkit", "13.0.0")``, sorted.
+        cache_path: the cache directory that the compile options name; None if they name none.
+    """
+
+    platform: str | None = None
+    jaxlib: str | None = None
+    cpu_name: str | None = None
+    cpu_features: tuple[str, ...] | None = None
+    compute_capability: str | None = None
+    abi_version: tuple[tuple[str, str], ...] | None = None
+    cache_path: str | None = None
+
+
+class Item(NamedTuple):
+    """One entry of an archive.
+
+    Attributes:
+        kind, key: which entry.
+        bytes: how many stored bytes it has.
+        digest: SHA-256 of the stored bytes, in hexadecimal.
+        created_ns: modification time of its file, nanoseconds since 1970.
+        recency_ns: when it was last used.
+        sidecar: whether it had a sidecar.
+        pinned: whether prune had to keep it.
+        seconds: what building it took, where known.
+        origin: how it came into the root, as the ledger has it.
+        parents: keys of what it was made from (a trace's graph, an executable's trace).
+        codec: of an executable: ``zstd`` or ``zlib``.
+        portable: whether its key is known not to depend on the directory: it was stored with portable keys.
+        maker: position in the manifest's table of makers; None for none.
+    """
+
+    kind: Kind
+    key: str
+    bytes: int
+    digest: str
+    created_ns: int
+    recency_ns: int
+    sidecar: bool = False
+    pinned: bool = False
+    seconds: float | None = None
+    origin: str | None = None
+    parents: tuple[str, ...] = ()
+    codec: str | None = None
+    portable: bool = False
+    maker: int | None = None
+
+
+class Neighbour(NamedTuple):
+    """One file of XLA's own sub-caches, which lies beside the executables.
+
+    Attributes:
+        path: relative to the executables' directory, such as ``xla_gpu_per_fusion_autotune_cache_dir/x.pb``.
+        bytes, digest: as of an entry.
+    """
+
+    path: str
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine that an archive was made on.
+
+    Attributes:
+        cpu: its model, as the system names it; None where it does not.
+        gpus: models of its GPUs.
+    """
+
+    cpu: str | None = None
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What stands first in an archive.
+
+    Attributes:
+        jcache: version that made the archive.
+        root: path of the root.
+        directory: path of its executables, as ``jax_compilation_cache_dir`` has it.
+        jax, jaxlib: versions installed where it was made (from the metadata), None if not there.
+        host: where it was made.
+        solid: whether the entries were recompressed together.
+        recompressors: of a solid archive, names and versions of the libraries that must compress alike, sorted.
+        makers: what the items' ``maker`` points into.
+        items: the entries, sorted by kind and key.
+        neighbours: files of XLA's sub-caches, sorted by path.
+    """
+
+    jcache: str
+    root: str
+    directory: str
+    jax: str | None = None
+    jaxlib: str | None = None
+    host: Host = Host()
+    solid: bool = False
+    recompressors: tuple[tuple[str, str], ...] = ()
+    makers: tuple[Maker, ...] = ()
+    items: tuple[Item, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+
+
+_SECTIONS: Final = ("items", "makers", "neighbours")
+_VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
+_TOO_MANY: Final = ValueError(f"it lists more than {MAX_ENTRIES} entries, or {MAX_MAKERS} makers")
+_FRAME: Final = {
+    "directory": fields.TEXT, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
+    "jcache": fields.TEXT, "recompressors": fields.PAIRS, "root": fields.TEXT, "solid": fields.FLAG,
+}  # fmt: skip
+_HOST: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes of a manifest. Times out of range become the nearest in it; what is not printable is escaped.
+
+    Raises:
+        InvalidValue: it is not sorted, has an entry twice, or more of them than an archive may have.
+    """
+    try:
+        _check_together(manifest)
+        text = fields.dumps(_frame_record(manifest))
+        pieces = []
+        for section in _SECTIONS:
+            head, text = text.split(f'"{section}":[]')  # quotes in texts are escaped, so that it is there once
+            write = _ROWS[section][1].write
+            lines = ",\n".join(map(write, getattr(manifest, section)))
+            pieces += [head, f'"{section}":[\n', lines, "\n" if lines else ""]
+            text = "]" + text
+        data = "".join([*pieces, text, "\n"]).encode()
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(f"The manifest of an archive cannot be written: {error}.") from error
+    if len(data) > MAX_MANIFEST:
+        raise InvalidValue(
+            f"A manifest of {len(data)} bytes is more than {MAX_MANIFEST}: export fewer entries at once."
+        )
+    return data
+
+
+def decode(data: bytes, *, name: str = "the archive") -> Manifest:
+    """The manifest that the bytes are; everything about it is checked but whether it is true.
+
+    Args:
+        data: what `encode` gave.
+        name: of the archive, for messages.
+
+    Raises:
+        BadArchive: `encode` would not have written this, or it is of another version.
+    """
+    frame: list[bytes] = []
+    rows: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
+    where = "the beginning"
+    try:
+        for number, (line, is_element) in enumerate(fields.lines(data), 1):
+            where = f"line {number}"
+            if is_element:
+                section = _SECTIONS[len(frame) - 1]
+                make, row = _ROWS[section]
+                rows[section].append(make(**row.read(line)))
+                if len(rows[section]) > (MAX_MAKERS if section == "makers" else MAX_ENTRIES):
+                    raise _TOO_MANY
+            else:
+                frame.append(line)
+                if len(frame) > len(_SECTIONS) + 1:
+                    raise ValueError("it has more lines than lists")
+        where = "the whole"
+        manifest = _framed(frame, {section: tuple(found) for section, found in rows.items()})
+        _check_together(manifest)
+    except (ValueError, TypeError, IndexError, RecursionError) as error:
+        raise _refused(data, name, where, error) from error
+    return manifest
+
+
+def _refused(data: bytes, name: str, where: str, error: Exception) -> BadArchive:
+    version = _VERSION.search(data[-4096:]) or _VERSION.search(data[:4096])
+    if version and int(version[1]) != SCHEMA_VERSION:
+        return BadArchive(
+            f"The manifest of {name} is of version {int(version[1])} and this jcache reads {SCHEMA_VERSION}: "
+            "use the jcache that made the archive, or a newer one."
+        )
+    reason = str(error) if type(error) in {ValueError, TypeError} else "it is not JSON that a manifest has"
+    return BadArchive(f"The manifest of {name} cannot be used: {where}: {reason}.")
+
+
+_ROWS: Final = {
+    "items": (Item, fields.Row(fields.ITEM, Item._field_defaults)),
+    "makers": (Maker, fields.Row(fields.MAKER, Maker._field_defaults)),
+    "neighbours": (Neighbour, fields.Row(fields.NEIGHBOUR, Neighbour._field_defaults)),
+}
+
+
+# The frame
+
+
+def _frame_record(manifest: Manifest) -> dict[str, Any]:
+    """The manifest without its lines."""
+    record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME.items()}
+    record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST.items()}
+    record |= {section: [] for section in _SECTIONS}
+    return record | {"schema_version": SCHEMA_VERSION}
+
+
+def _framed(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
+    joints = zip(frame, _SECTIONS, strict=False)
+    if len(frame) != len(_SECTIONS) + 1 or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
+        raise ValueError("its lists are not those of a manifest")
+    record = json.loads(b"".join(frame))
+    if type(record) is not dict or record.keys() != _FRAME.keys() | {"host", "schema_version", *_SECTIONS}:
+        raise ValueError("it has not the fields of a manifest")
+    if type(record["host"]) is not dict or record["host"].keys() != _HOST.keys():
+        raise ValueError("the host has not its fields")
+    manifest = Manifest(
+        host=Host(**{name: field.read(record["host"][name]) for name, field in _HOST.items()}),
+        **{name: field.read(record[name]) for name, field in _FRAME.items()},
+        **rows,
+    )
+    if fields.dumps(_frame_record(manifest)).encode() != b"".join(frame):
+        raise ValueError("it is not canonical JSON")
+    return manifest
+
+
+def _check_together(manifest: Manifest) -> None:
+    """Raise ValueError unless entries are sorted, none is there twice, and makers are where items look for them."""
+    if len(manifest.items) + len(manifest.neighbours) > MAX_ENTRIES or len(manifest.makers) > MAX_MAKERS:
+        raise _TOO_MANY
+    _check_sorted([(item.kind, item.key) for item in manifest.items])
+    paths = [neighbour.path for neighbour in manifest.neighbours]
+    _check_sorted(paths)
+    directories = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
+    if not directories.isdisjoint(paths):
+        raise ValueError("a path is a file's and a directory's")
+    if max((item.maker or 0 for item in manifest.items if item.maker is not None), default=-1) >= len(manifest.makers):
+        raise ValueError("an entry's maker is not listed")
+    if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
+        raise ValueError("the recompressors are not sorted")
+
+
+def _check_sorted(names: Sequence[Any]) -> None:
+    if any(map(operator.ge, names, islice(names, 1, None))):
+        raise ValueError("entries are twice there or not sorted")

@@ -1,0 +1,115 @@
+"""What an archive is made of: names of members, limits, and what a reader hands out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from jcache.archive.manifest import Item, Manifest, Neighbour
+from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX
+
+MANIFEST_NAME: Final = "manifest.json"
+SIGNATURE_NAME: Final = "manifest.json.sig"
+TRAILER_NAME: Final = "trailer.json"
+TRAILER_START: Final = b'{"omitted":['
+TRAILER_END: Final = b"]}\n"
+XLA_KIND: Final = "xla"  # of a neighbour, in the trailer
+PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What stands before the payload of an archive.
+
+    Attributes:
+        manifest: what it lists.
+        manifest_bytes: its bytes, which are what is signed.
+        signature: armored SSHSIG; None if it is not signed.
+    """
+
+    manifest: Manifest
+    manifest_bytes: bytes
+    signature: bytes | None
+
+
+class _Content:
+    """Bytes of a member, read in order; `digest` is of what has been read."""
+
+    __slots__ = ("_hash", "_read", "size")
+
+    def __init__(self, size: int, read: Callable[[int], bytes]) -> None:
+        self.size = size
+        self._read = read
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = PIECE) -> bytes:
+        """The next bytes, at most so many; ``b""`` at the end.
+
+        Raises:
+            BadArchive: the archive ends too early or cannot be decompressed.
+        """
+        data = self._read(size if size > 0 else PIECE)
+        self._hash.update(data)
+        return data
+
+    def digest(self) -> str:
+        """SHA-256 of what has been read so far, in hexadecimal."""
+        return self._hash.hexdigest()
+
+
+class Member(_Content):
+    """An entry or neighbour of an archive: its stored bytes, whatever form the archive has them in.
+
+    It can be read until the next one is asked for; what is left of it then is passed over. Its size is the manifest's,
+    its digest need not be: compare.
+
+    Attributes:
+        entry: as the manifest lists it.
+        name: in the archive.
+        size: of the stored bytes.
+    """
+
+    __slots__ = ("entry", "name")
+
+    def __init__(self, entry: Item | Neighbour, name: str, read: Callable[[int], bytes]) -> None:
+        super().__init__(entry.bytes, read)
+        self.entry = entry
+        self.name = name
+
+    @property
+    def whole(self) -> bool:
+        """Whether what has been read is what the manifest promises."""
+        return self.digest() == self.entry.digest
+
+
+class PlainMember(_Content):
+    """A regular file of a tar without a manifest.
+
+    Attributes:
+        path: in the tar, relative, without ``.`` and ``..``.
+        name: last part of the path.
+        modified_ns: its modification time, nanoseconds since 1970, not below 0.
+    """
+
+    __slots__ = ("modified_ns", "path")
+
+    def __init__(self, path: str, size: int, modified_ns: int, read: Callable[[int], bytes]) -> None:
+        super().__init__(size, read)
+        self.path = path
+        self.modified_ns = modified_ns
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def item_name(item: Item) -> str:
+    """The name of an entry's member."""
+    return f"{DIRECTORY_NAMES[item.kind]}/{item.key}{ENTRY_SUFFIX}"
+
+
+def neighbour_name(neighbour: Neighbour) -> str:
+    """The name of a neighbour's member."""
+    return f"{XLA_KIND}/{neighbour.path}"

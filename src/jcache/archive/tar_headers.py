@@ -1,0 +1,140 @@
+"""Headers of tar members: ours as they are written, and everybody's as they are read (POSIX ustar and pax, GNU, v7)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+BLOCK: Final = 512
+END: Final = bytes(2 * BLOCK)
+REGULAR: Final = frozenset({b"0", b"\0", b"7"})
+DIRECTORY: Final = b"5"
+_PAX, _PAX_GLOBAL = b"x", b"g"
+_USTAR: Final = struct.Struct("100s8s8s8s12s12s8s1s100s6s2s32s32s8s8s155s12x")
+_ZERO: Final = b"0000000\0"
+_MODE: Final = b"0000644\0"
+_MAX_OCTAL: Final = 8**11 - 1
+_TYPES: Final = {
+    b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a FIFO",
+    b"S": "a sparse file", b"M": "a piece of a file", b"V": "a volume label", b"D": "a list of names",
+}  # fmt: skip
+
+
+class Header(NamedTuple):
+    """What a header block says.
+
+    Attributes:
+        name: as it is there.
+        size: bytes that follow.
+        type: the type flag.
+        modified: seconds since 1970.
+    """
+
+    name: str
+    size: int
+    type: bytes
+    modified: int
+
+    @property
+    def what(self) -> str:
+        """What the member is, in words."""
+        return _TYPES.get(self.type, f"of the unknown type {self.type!r}")
+
+
+def written(name: str, size: int) -> bytes:
+    """The header of one of our members, with a pax header before it if its name or size does not fit."""
+    encoded = name.encode()
+    prefix, _, base = encoded.rpartition(b"/")
+    if len(encoded) <= 100:
+        prefix, base = b"", encoded
+    records = b""
+    if len(base) > 100 or len(prefix) > 155 or not name.isascii():
+        records += _record(b"path", encoded)
+        prefix, base = b"", encoded[:100]
+    if size > _MAX_OCTAL:
+        records += _record(b"size", b"%d" % size)
+    pax = b""
+    if records:
+        pax = _block(b"././@PaxHeader", b"", len(records), _PAX) + padded(records)
+    return pax + _block(base, prefix, min(size, _MAX_OCTAL), b"0")
+
+
+def padded(data: bytes) -> bytes:
+    """The data, filled up to whole blocks."""
+    return data + bytes(-len(data) % BLOCK)
+
+
+def _block(name: bytes, prefix: bytes, size: int, type_flag: bytes) -> bytes:
+    fields = [
+        name, _MODE, _ZERO, _ZERO, b"%011o\0" % size, b"%011o\0" % 0, b" " * 8, type_flag, b"", b"ustar\0", b"00",
+        b"", b"", _ZERO, _ZERO, prefix,
+    ]  # fmt: skip
+    fields[6] = b"%06o\0 " % sum(_USTAR.pack(*fields))
+    return _USTAR.pack(*fields)
+
+
+def _record(keyword: bytes, value: bytes) -> bytes:
+    """A record of a pax header; its length counts its own digits."""
+    rest = b" %b=%b\n" % (keyword, value)
+    length = len(rest) + len(str(len(rest)))
+    length = len(rest) + len(str(length))
+    return b"%d" % length + rest
+
+
+def parsed(block: bytes) -> Header:
+    """What a header block says.
+
+    Raises:
+        ValueError: it is none.
+    """
+    stored = _number(block[148:156])
+    if sum(block) - sum(block[148:156]) + 8 * 32 != stored:
+        raise ValueError("a header has a wrong checksum")
+    name = _text(block[:100])
+    if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500])):
+        name = f"{prefix}/{name}"
+    type_flag = block[156:157]
+    if type_flag in REGULAR and name.endswith("/"):  # as before POSIX
+        type_flag = DIRECTORY
+    return Header(name, _number(block[124:136]), type_flag, _number(block[136:148]))
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _number(field: bytes) -> int:
+    """An octal number, or a base-256 one as GNU tar writes where that does not suffice."""
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    digits = field.strip(b" \0")
+    if not digits:
+        return 0
+    if not digits.isdigit() or b"8" in digits or b"9" in digits:
+        raise ValueError("a header has a number that is none")
+    return int(digits, 8)
+
+
+def pax_records(data: bytes) -> dict[str, str]:
+    """The records of a pax header.
+
+    Raises:
+        ValueError: they do not follow their grammar, or a keyword is there twice.
+    """
+    records: dict[str, str] = {}
+    at = 0
+    while at < len(data):
+        length, blank, _ = data[at : at + 8].partition(b" ")
+        if not blank or not length.isdigit():
+            raise ValueError("a pax header has a record without length")
+        end = at + int(length)
+        record = data[at + len(length) + 1 : end]
+        keyword, equals, value = record[:-1].partition(b"=")
+        if end > len(data) or record[-1:] != b"\n" or not equals:
+            raise ValueError("a pax header has a record of a wrong length")
+        name = keyword.decode("utf-8", "surrogateescape")
+        if name in records:
+            raise ValueError("a pax header says something twice")
+        records[name] = value.decode("utf-8", "surrogateescape")
+        at = end
+    return records

@@ -1,0 +1,107 @@
+"""Writing an archive in one pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import BinaryIO, Final
+
+from jcache.archive.manifest_fields import dumps
+from jcache.archive.members import MANIFEST_NAME, PIECE, SIGNATURE_NAME, TRAILER_END, TRAILER_NAME, TRAILER_START
+from jcache.archive.packing import Packer, Squeezing, Storing, solid, usual
+from jcache.archive.recompression import MAX_CONTENT, content_of
+from jcache.archive.tar_headers import BLOCK, END, written
+from jcache.layout import DIRECTORY_NAMES, Kind
+
+_SIZES = re.compile(rb'"bytes":(\d+)')
+_EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
+
+
+class Writer:
+    """Writes an archive to a stream; the calls come in the order of the methods."""
+
+    def __init__(self, stream: BinaryIO, *, level: int | None = None, solid: bool = False) -> None:
+        """Level None is one that suits: entries as they are; thorough if solid, more so if there are few."""
+        self._stream = stream
+        self._solid = solid
+        self._level = level
+        self._packer: Packer | None = None
+
+    @property
+    def written(self) -> int:
+        """Bytes given to the stream so far."""
+        return self._packer.written if self._packer else 0
+
+    def manifest(self, data: bytes, signature: bytes | None = None) -> None:
+        """Writes the manifest's bytes (`jcache.archive.manifest.encode`) and their signature, if any."""
+        self._packer = self._packer_for(data)
+        self._write = self._packer.write
+        self._file(MANIFEST_NAME, data)
+        if signature is not None:
+            self._file(SIGNATURE_NAME, signature)
+
+    def _packer_for(self, manifest: bytes) -> Packer:
+        if self._solid:
+            return Squeezing(self._stream, solid(self._level, sum(map(int, _SIZES.findall(manifest)))))
+        return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
+
+    def member(self, name: str, size: int, chunks: Iterable[bytes]) -> bool:
+        """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
+
+        Returns:
+            Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
+            among the omitted.
+        """
+        if self._solid and size <= MAX_CONTENT and name.startswith(_EXECUTABLES):
+            stored = _joined(chunks, size)
+            suffix, content = content_of(stored) if len(stored) == size else ("", None)
+            if content is not None:
+                self._file(name + suffix, content)
+                return True
+            chunks = (stored,)
+        return self._streamed(name, size, chunks)
+
+    def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
+        """Writes the trailer and the end; the stream is flushed and stays open.
+
+        Args:
+            omitted: kind (``"xla"`` for a neighbour) and key (its path) of what is not in the archive as the manifest
+                has it.
+        """
+        pairs = sorted({(str(kind), key) for kind, key in omitted})
+        self._file(TRAILER_NAME, TRAILER_START + ",".join(map(dumps, pairs)).encode() + TRAILER_END)
+        self._write(END)
+        if self._packer:
+            self._packer.close()
+
+    def _file(self, name: str, data: bytes) -> None:
+        self._write(written(name, len(data)))
+        self._write(data)
+        self._write(bytes(-len(data) % BLOCK))
+
+    def _streamed(self, name: str, size: int, chunks: Iterable[bytes]) -> bool:
+        self._write(written(name, size))
+        left = size
+        is_whole = True
+        for chunk in chunks:
+            is_whole = is_whole and len(chunk) <= left
+            self._write(chunk[:left] if len(chunk) > left else chunk)
+            left -= min(len(chunk), left)
+        is_whole = is_whole and not left
+        while left:
+            piece = bytes(min(left, PIECE))
+            self._write(piece)
+            left -= len(piece)
+        self._write(bytes(-size % BLOCK))
+        return is_whole
+
+
+def _joined(chunks: Iterable[bytes], size: int) -> bytes:
+    """The chunks in one; of what is more than the size only so much that it can be seen."""
+    pieces, length = [], 0
+    for chunk in chunks:
+        pieces.append(chunk)
+        length += len(chunk)
+        if length > size:
+            break
+    return b"".join(pieces)

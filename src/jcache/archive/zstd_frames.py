@@ -1,0 +1,85 @@
+r"""Frames of zstd (RFC 8878), as far as they are written and walked here without the library.
+
+Numbers are little-endian::
+
+    frame      = magic descriptor [window] [dictionary] [content size] block* [checksum]
+    magic      = 28 B5 2F FD
+    descriptor = content size's length (2 bits), no window (1), 2 unused bits, checksum (1), dictionary's length (2)
+    block      = 3 bytes: last (1 bit), type (2: raw, RLE, compressed), size (21); its bytes, of at most 128 KiB content
+    skippable  = 5? 2A 4D 18, a size of 4 bytes, and so many bytes
+
+A stored frame is one of at most 1 MiB that declares its content's size in 4 bytes and has nothing but raw blocks, all
+of 128 KiB but the last. Entries are compressed already: this way they pass at the speed of memory, and `zstd -d` reads
+them like any other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
+WINDOW: Final = 128 << 20  # zstd's own default bound, which `zstd -d` takes without being asked
+BLOCK: Final = 128 << 10
+STORED: Final = 1 << 20  # content of a stored frame at most
+STORED_DESCRIPTOR: Final = b"\xa0"
+STORED_HEAD: Final = 9
+STORED_FRAME: Final = STORED_HEAD + STORED + 3 * (STORED // BLOCK)
+CHECKSUM: Final = 4
+
+
+def is_skippable(magic: bytes) -> bool:
+    """Whether a frame that begins like this is to be skipped."""
+    return magic[1:] == SKIPPABLE and magic[0] >> 4 == 5
+
+
+def skippable(size: int) -> bytes:
+    """A frame to be skipped, of so many zeros."""
+    return b"\x50" + SKIPPABLE + size.to_bytes(4, "little") + bytes(size)
+
+
+def head_length(descriptor: int) -> int:
+    """Bytes between a frame's descriptor and its first block."""
+    is_single = descriptor >> 5 & 1
+    return 1 - is_single + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
+
+
+def has_checksum(descriptor: int) -> bool:
+    """Whether a frame ends with a checksum."""
+    return bool(descriptor >> 2 & 1)
+
+
+def stored_head(size: int) -> bytes:
+    """The beginning of a stored frame, up to its first block."""
+    return MAGIC + STORED_DESCRIPTOR + struct.pack("<I", size)
+
+
+def stored_block(size: int, at: int) -> bytes:
+    """The header of the block of a stored frame that begins at this place of its content."""
+    length = min(BLOCK, size - at)
+    return (length << 3 | (at + length == size)).to_bytes(3, "little")
+
+
+def stored_views(frame: memoryview, at: int, end: int) -> Iterator[memoryview]:
+    """The content of a stored frame between two places."""
+    while at < end:
+        length = min(BLOCK - at % BLOCK, end - at)
+        start = stored_place(at)
+        yield frame[start : start + length]
+        at += length
+
+
+def stored_place(at: int) -> int:
+    """Where in a stored frame a place of its content is."""
+    return STORED_HEAD + 3 * (at // BLOCK + 1) + at
+
+
+def widen(stream: BinaryIO) -> None:
+    """Lets a pipe hold as much as we write at once, so that neither end waits for the other all the time."""
+    with suppress(ImportError, AttributeError, OSError, ValueError):
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, STORED)

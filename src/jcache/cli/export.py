@@ -1,0 +1,239 @@
+"""`jcache export`: entries as a stream, for `jcache import`."""
+
+import json as jsonlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, cast
+
+import typer
+
+from jcache import files
+from jcache.archive import signing
+from jcache.cli import output
+from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
+from jcache.cli.ls import FilterOption
+from jcache.cli.options import (
+    JsonOption,
+    KindsOption,
+    QuietOption,
+    RootOption,
+    VerboseOption,
+    complete_keys,
+    kinds_of,
+    open_store,
+)
+from jcache.errors import InvalidValue, JcacheError
+from jcache.filters import Filter, parse_filter
+from jcache.layout import Kind, Member, Root, is_key, member
+from jcache.selection import Selection
+from jcache.shipping.exporting import Request, prepare, write
+from jcache.units import format_size, parse_age
+
+_PARTLY: Final = 3
+_LONGEST_LINE: Final = 1024
+_STDOUT: Final = "-"
+
+
+def export(
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY...]",
+            help="Only these: keys, or unambiguous beginnings of them.",
+            autocompletion=complete_keys,
+        ),
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write to a file, at once and whole; '-' is stdout.")
+    ] = _STDOUT,
+    root: RootOption = None,
+    kind: KindsOption = None,
+    filter: FilterOption = None,  # noqa: A002
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="Only what this recorded run stored or hit; 'last' for the last one."),
+    ] = None,
+    used_since: Annotated[
+        str | None, typer.Option("--used-since", metavar="AGE", help="Only what was used within this time, such as 7d.")
+    ] = None,
+    exclude_from: Annotated[
+        str | None,
+        typer.Option("--exclude-from", metavar="FILE", help="Not these keys, one a line; '-' reads them from stdin."),
+    ] = None,
+    xla: Annotated[bool, typer.Option("--xla", help="XLA's own sub-caches (autotune, kernels) as well.")] = False,
+    solid: Annotated[
+        bool, typer.Option("--solid", help="Recompress across entries: smaller, slower, the same entries.")
+    ] = False,
+    sign: Annotated[
+        str | None, typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH Ed25519 private key.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Write entries as one stream, a zstd-compressed tar, that `jcache import` takes. Damaged ones stay behind.
+
+    Example: jcache export | ssh host jcache import -
+    """
+    if to == _STDOUT and sys.stdout.isatty():
+        raise InvalidValue(
+            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it, as in "
+            "`jcache export | ssh host jcache import -`."
+        )
+    filters = [parse_filter(text) for text in filter or ()]
+    if used_since is not None:
+        filters.append(Filter("used", "<=", parse_age(used_since)))
+    request = Request(
+        selection=Selection(kinds=kinds_of(kind), filters=tuple(filters)),
+        keys=tuple(keys or ()),
+        run=run,
+        exclude=frozenset() if exclude_from is None else frozenset(_read_keys(exclude_from)),
+        xla=xla,
+        solid=solid,
+    )
+    signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
+    with open_store(root) as store:
+        target = None if to == _STDOUT else _checked_target(to, store.root)
+        with output.Bar("checking") as bar:
+            prepared = prepare(store, request, bar.show)
+        if not quiet:
+            tell_notes(prepared)
+        with _sink(target) as sink, output.Bar("exporting") as bar:
+            exported = write(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
+        summary = summarize(store.root, target, prepared, exported, sink.written, signed=sign is not None)
+        tell_left_out(store, prepared, exported, verbose=verbose)
+        if json and target is not None:
+            output.as_json(summary)
+        elif json:
+            output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
+        elif not quiet:
+            render(summary, verbose=verbose)
+    return _PARTLY if prepared.findings or exported.omitted else 0
+
+
+# -- options
+
+
+def _read_keys(source: str) -> Iterator[str]:
+    """The keys of a list as `jcache ls -q` or a directory's listing has them: blank lines and sidecars are passed over.
+
+    Raises:
+        InvalidValue: it cannot be read, or a line is no key.
+    """
+    try:
+        file = sys.stdin.buffer if source == _STDOUT else open(os.path.expanduser(source), "rb")  # noqa: SIM115
+        with file:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
+                text = line.decode("utf-8-sig", "surrogateescape").strip().rpartition("/")[2]
+                what, key = member(text)
+                if is_key(text) or what is Member.ENTRY:
+                    yield key or text
+                elif text and what not in (Member.SIDECAR, Member.LEGACY, Member.OURS):
+                    raise InvalidValue(
+                        f"Line {number} of {_named(source)} is no key: '{text[:80]}'; give keys one a line, as "
+                        "`jcache ls -q` prints them."
+                    )
+    except OSError as error:
+        raise InvalidValue(f"Cannot read keys from {_named(source)}: {error.strerror or error}.") from None
+
+
+def _named(source: str) -> str:
+    return "the standard input" if source == _STDOUT else source
+
+
+def _signer(path: Path) -> Callable[[bytes], bytes]:
+    """Signs manifests by a key, which is tried at once: not after an hour of reading."""
+    signing.sign(b"", path)
+    return lambda data: signing.sign(data, path)
+
+
+def _checked_target(to: str, root: Root) -> Path:
+    """The file to write, links followed.
+
+    Raises:
+        InvalidValue: it is a directory, in none, or among the root's own files.
+    """
+    if not to:
+        raise InvalidValue("-o is empty: name a file, or '-' for the standard output.")
+    path = Path(os.path.realpath(os.path.expanduser(to)))
+    if path.is_dir():
+        raise InvalidValue(f"{to} is a directory: name a file in it.")
+    if not path.parent.is_dir():
+        raise InvalidValue(f"{path.parent}, in which {path.name} is to be, is no directory: make it first.")
+    for directory in (root.state, *map(root.directory, Kind)):
+        if path.is_relative_to(os.path.realpath(directory)):
+            raise InvalidValue(f"{to} is among the cache's own files in {directory}: write the archive elsewhere.")
+    return path
+
+
+# -- the stream
+
+
+class _Sink:
+    """Takes bytes to where they go, all of them, and counts them."""
+
+    def __init__(self, put: Callable[[bytes | memoryview], object], where: str) -> None:
+        self.written = 0
+        self._put = put
+        self._where = where
+
+    def write(self, data: bytes | memoryview) -> int:
+        with files.refusal(f"write the archive to {self._where}"):
+            try:
+                self._put(data)
+            except BrokenPipeError:
+                raise JcacheError(
+                    f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
+                    "message says why."
+                ) from None
+        self.written += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+@contextmanager
+def _sink(target: Path | None) -> Iterator[_Sink]:
+    """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
+    if target is None:
+        yield _Sink(_writer(sys.stdout.fileno()), "the standard output")
+    elif target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        with files.refusal(f"write to {target}"):
+            descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            yield _Sink(_writer(descriptor), str(target))
+        finally:
+            os.close(descriptor)
+    else:
+        with files.refusal(f"write to {target.parent}"):
+            directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with files.refusal(f"write to {target.parent}"):
+                file = files.Unpublished(directory)
+            try:
+                yield _Sink(file.write, str(target))
+                with files.refusal(f"write {target}"):
+                    file.publish(target.name, replace=True)
+            finally:
+                file.discard()
+        finally:
+            os.close(directory)
+
+
+def _writer(descriptor: int) -> Callable[[bytes | memoryview], None]:
+    def put(data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(descriptor, rest) :]
+            except BlockingIOError:  # a pipe that somebody has told not to wait
+                import select
+
+                select.select([], [descriptor], [])
+
+    return put

@@ -1,0 +1,99 @@
+"""What `jcache export` says, on stderr: stdout may be the archive."""
+
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+from jcache.cli import output
+from jcache.cli.ls import short_key
+from jcache.layout import Root
+from jcache.shipping.exporting import Exported, Prepared, keyed_for
+from jcache.store import Store
+from jcache.units import format_size
+
+_SHOWN: Final = 40  # of what was left out
+
+
+def summarize(
+    root: Root, target: Path | None, prepared: Prepared, exported: Exported, written: int, *, signed: bool
+) -> dict[str, Any]:
+    """All of it as plain values."""
+    return {
+        "root": str(root.path),
+        "output": None if target is None else str(target),
+        "entries": exported.entries,
+        "xla_files": exported.neighbours,
+        "bytes": exported.bytes,
+        "archive_bytes": written,
+        "solid": prepared.manifest.solid,
+        "signed": signed,
+        "keyed_for": keyed_for(prepared.manifest),
+        "damaged": [
+            {"kind": finding.kind, "key": finding.key, "damage": finding.damage, "evidence": finding.evidence}
+            for finding in prepared.findings
+        ],
+        "changed": [{"kind": kind, "key": key} for kind, key in exported.omitted],
+        "being_written": prepared.in_the_making,
+        "legacy": prepared.legacy,
+        "excluded": prepared.excluded,
+    }
+
+
+def tell_notes(prepared: Prepared) -> None:
+    """What is left out as it should be."""
+    if not prepared.sources:
+        why = " that was asked for" if prepared.excluded or prepared.legacy else ""
+        output.warning(f"No entry{why}: the archive is empty.")
+    if prepared.legacy:
+        number = output.count(prepared.legacy, "legacy entry", "legacy entries")
+        output.message(f"{number} not exported: no JAX after 0.4.30 reads such.")
+    if prepared.in_the_making:
+        number = output.count(prepared.in_the_making, "entry", "entries")
+        output.message(f"{number} not exported: being written just now.")
+
+
+def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
+    """What should have been exported and was not, a line each, and the next command."""
+    lines = [
+        f"Damaged ({finding.damage.replace('_', ' ')}): {short_key(finding.key or '')}: {finding.evidence}"
+        for finding in prepared.findings
+    ]
+    lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
+    shown = lines if verbose else lines[:_SHOWN]
+    for line in shown:
+        output.message(line.replace("\n", "\\n"))
+    if len(shown) < len(lines):
+        output.message(f"… and {len(lines) - len(shown):,} more: -v shows all")
+    if prepared.findings:
+        number = output.count(len(prepared.findings), "damaged entry", "damaged entries")
+        output.error(f"{number} not exported: `jcache verify --repair --root {shlex.quote(str(store.root.path))}`.")
+    if exported.omitted:
+        number = output.count(len(exported.omitted), "entry", "entries")
+        output.error(f"{number} changed or removed meanwhile, and not exported: run the export again for the rest.")
+
+
+def render(summary: dict[str, Any], *, verbose: bool) -> None:
+    """The summary for people."""
+    number = output.count(summary["entries"], "entry", "entries")
+    if summary["xla_files"]:
+        number += f" and {output.count(summary['xla_files'], 'file', 'files')} of XLA's caches"
+    how = [word for word in ("solid", "signed") if summary[word]]
+    extra = f" ({', '.join(how)})" if how else ""
+    if summary["excluded"]:
+        extra += f"; {summary['excluded']:,} excluded"
+    sizes = format_size(summary["bytes"]), format_size(summary["archive_bytes"])
+    if verbose:
+        sizes = f"{sizes[0]} ({summary['bytes']:,})", f"{sizes[1]} ({summary['archive_bytes']:,})"
+    output.message(f"Exported {number}, {sizes[0]}, in an archive of {sizes[1]}{extra}")
+    if summary["keyed_for"]:
+        output.message(_keyed(summary["keyed_for"]))
+
+
+def _keyed(directories: dict[str, int]) -> str:
+    """Of entries that a plain copy would not let anybody hit."""
+    number, first, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
+    where = f"{first} and {output.count(more, 'other directory', 'other directories')}" if more else first
+    return (
+        f"{number:,} of them {'is' if number == 1 else 'are'} keyed for {where}, as JAX up to 0.10.2 does it: "
+        "elsewhere only `jcache import --link` lets them be hit, and what `jcache run` stores is hit anywhere"
+    )

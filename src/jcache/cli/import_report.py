@@ -1,0 +1,161 @@
+"""Showing what an import or a merge did, or would do, for people and for programs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jcache.archive.manifest import Item
+from jcache.census import CAP, take_census
+from jcache.cli import output
+from jcache.cli.ls import short_key
+from jcache.layout import Kind, Root
+from jcache.loading import Loading
+from jcache.loads import Loads
+from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
+from jcache.shipping.guards import Forecast, Hit
+from jcache.store import Store
+from jcache.units import format_size
+
+_ROWS: Final = 20
+_WORDS: Final = {
+    Fate.NEW: "new",
+    Fate.PRESENT: "present and equal",
+    Fate.DIFFERENT: "present and different, kept",
+    Fate.REPLACED: "replaced",
+    Fate.INCOMPATIBLE: "left out, since nothing here can hit them",
+    Fate.REFUSED: "refused",
+    Fate.OMITTED: "omitted by the archive",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What there is to tell.
+
+    Attributes:
+        root: where to.
+        source: where from, for people.
+        dry_run: whether nothing was changed.
+        fates: what became of the entries, or would.
+        neighbours: the same of the files of XLA's sub-caches.
+        bytes: that were written, or would be.
+        refused: what was not taken, and why.
+        forecast: what will hit here.
+        notes: more sentences for people.
+        passed_over: how many files of a tar were no entries.
+        names: the first of these.
+        loads: what opening the entries gave, where that was asked for.
+        more: further values for programs.
+    """
+
+    root: Root
+    source: str
+    dry_run: bool
+    fates: Mapping[Name, Fate]
+    neighbours: Mapping[str, Fate]
+    bytes: int
+    refused: Sequence[Refused] = ()
+    forecast: Forecast
+    notes: list[str] = field(default_factory=list)
+    passed_over: int = 0
+    names: Sequence[str] = ()
+    loads: Loads | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, *fates: Fate) -> list[Name]:
+        """The entries that have one of these fates."""
+        return [name for name, fate in self.fates.items() if fate in fates]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was wanted is there now."""
+        lacking = {Fate.DIFFERENT, Fate.REFUSED, Fate.OMITTED}
+        return not lacking & {*self.fates.values(), *self.neighbours.values()} and not self.refused
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole result as plain values."""
+        counts = Counter(self.fates.values())
+        return {
+            "root": str(self.root.path),
+            "dry_run": self.dry_run,
+            **self.more,
+            "entries": {fate.value: counts[fate] for fate in Fate},
+            "xla_files": {fate.value: number for fate, number in Counter(self.neighbours.values()).items()},
+            "bytes": self.bytes,
+            "kept": [_name(name) for name in self.of(Fate.DIFFERENT)],
+            "refused": [_refused(one) for one in self.refused],
+            "omitted": [_name(name) for name in self.of(Fate.OMITTED)],
+            "passed_over": self.passed_over,
+            "forecast": {
+                "executables": len(self.forecast.verdicts),
+                **{hit.value: self.forecast.count(hit) for hit in Hit},
+                "reasons": {f"{hit}: {reason}": n for (hit, reason), n in self.forecast.reasons.items()},
+                "sentences": list(self.forecast.sentences),
+            },
+            "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in Loading},
+            "notes": self.notes,
+        }
+
+    def render(self, *, quiet: bool, verbose: bool) -> None:
+        """A summary, what deserves attention, and what will hit."""
+        output.data(self._summary())
+        if quiet:
+            return
+        self._list("kept", self.of(Fate.DIFFERENT), verbose=verbose)
+        for one in self.refused if verbose else self.refused[:_ROWS]:
+            what = one.what.key if isinstance(one.what, Item) else one.what.path
+            output.data(f"  refused {what}: {one.evidence}")
+        self._list("omitted", self.of(Fate.OMITTED), verbose=verbose)
+        if self.of(Fate.DIFFERENT):
+            output.data("Other bytes under the same key are another build of the same program: --replace takes these.")
+        if self.passed_over:
+            more = " …" if self.passed_over > len(self.names) else ""
+            names = ", ".join(self.names if verbose else self.names[:3])
+            output.data(f"Passed over {output.count(self.passed_over, 'file', 'files')}, no entries: {names}{more}")
+        for sentence in (*self.forecast.sentences, *self.notes):
+            output.data(sentence)
+        if self.loads is not None:
+            texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
+            output.data(f"Opened what was imported: {', '.join(texts) or 'nothing to open'}")
+
+    def _summary(self) -> str:
+        written = len(self.of(*WRITTEN))
+        counts = Counter(self.fates.values())
+        parts = [f"{counts[fate]:,} {_WORDS[fate]}" for fate in Fate if counts[fate]]
+        beside = sum(fate in WRITTEN for fate in self.neighbours.values())
+        parts += [f"{beside:,} files of XLA's sub-caches"] if beside else []
+        verb = "Would import" if self.dry_run else "Imported"
+        entries = output.count(written, "entry", "entries")
+        rest = f": {', '.join(parts)}" if parts else ""
+        return f"{verb} {entries}, {format_size(self.bytes)}, from {self.source} into {self.root.path}{rest}"
+
+    def _list(self, doing: str, names: Sequence[Name], *, verbose: bool) -> None:
+        for _, key in names if verbose else names[:_ROWS]:
+            output.data(f"  {doing} {key if verbose else short_key(key)}")
+        if not verbose and len(names) > _ROWS:
+            output.data(f"  … and {len(names) - _ROWS:,} more: -v shows all")
+
+
+def _name(name: Name) -> dict[str, str]:
+    return {"kind": name[0], "key": name[1]}
+
+
+def _refused(one: Refused) -> dict[str, str]:
+    name = {"kind": one.what.kind, "key": one.what.key} if isinstance(one.what, Item) else {"path": one.what.path}
+    return name | {"evidence": one.evidence}
+
+
+def over_the_cap(store: Store) -> Iterable[str]:
+    """A sentence for each kind that has more bytes now than JAX's bound allows; an import evicts nothing."""
+    if not os.environ.get(CAP):
+        return
+    for kind, counted in take_census(store, os.environ).kinds.items():
+        if kind is Kind.EXECUTABLES and counted.cap is not None and counted.bytes > counted.cap:
+            over, cap = format_size(counted.bytes), format_size(counted.cap)
+            prune = f"jcache prune --max-size {counted.cap} --root {shlex.quote(str(store.root.path))}"
+            yield f"The {kind} have {over} now, over the {cap} of {CAP}: a bounded JAX evicts, as does `{prune}`"

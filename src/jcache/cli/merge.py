@@ -1,0 +1,97 @@
+"""`jcache merge`: local roots brought together in one."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.import_report import Report, over_the_cap
+from jcache.cli.import_steps import Options, Outlook, ReplaceOption, SkipOption, exit_code, told
+from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.removal_report import PARTLY
+from jcache.errors import InvalidValue
+from jcache.layout import Root
+from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.shipping.fates import Imported
+from jcache.shipping.importing import future_root
+from jcache.shipping.merging import merge as merge_root
+from jcache.shipping.merging import plan_merge
+
+
+def merge(
+    sources: Annotated[list[str], typer.Argument(metavar="ROOT...", help="Roots, or JAX cache directories, to bring.")],
+    root: RootOption = None,
+    dry_run: DryRunOption = False,
+    replace: ReplaceOption = False,
+    skip_incompatible: SkipOption = False,
+    xla: Annotated[bool, typer.Option("--xla", help="XLA's own sub-caches (autotune, kernels) as well.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Bring local roots together in one, which is made if need be; the sources stay as they are.
+
+    Example: jcache merge ~/old-cache /scratch/jax-cache --root ~/cache
+    """
+    target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
+    origins = [open_root(choose_path(source, {}, source="ROOT")) for source in sources]
+    for origin in origins:
+        if _same(origin, target):
+            raise InvalidValue(f"{origin.path} is where the others are to go: name it by --root alone.")
+    options = Options(dry_run=dry_run, replace=replace, skip_incompatible=skip_incompatible, xla=xla)
+    reports = []
+    damaged = 0
+    for origin in origins:
+        report, findings = _merge_one(origin, target, options)
+        reports.append(report)
+        damaged += findings
+    if json:
+        output.as_json({"root": str(target.path), "merged": [report.as_json() for report in reports]})
+    else:
+        for report in reports:
+            report.render(quiet=quiet, verbose=verbose)
+    if dry_run:
+        return 0
+    code = max(map(exit_code, reports))
+    return code or (PARTLY if damaged else 0)
+
+
+def _same(one: Root, other: Root) -> bool:
+    return os.path.realpath(one.path) == os.path.realpath(other.path)
+
+
+def _merge_one(origin: Root, target: Root, options: Options) -> tuple[Report, int]:
+    outlook = Outlook(target, options)
+    with store_of(origin) as source:
+        with output.Bar("checking") as bar:
+            merging = plan_merge(
+                source,
+                target,
+                outlook.plain,
+                replace=options.replace,
+                skip_incompatible=options.skip_incompatible,
+                xla=options.xla,
+                progress=bar.show,
+            )
+        plan, findings = merging.plan, merging.prepared.findings
+        report = Report(
+            root=target,
+            source=str(origin.path),
+            dry_run=options.dry_run,
+            fates=plan.fates,
+            neighbours=plan.neighbours,
+            bytes=plan.bytes,
+            forecast=plan.forecast,
+            more={"source": str(origin.path), "damaged": [finding.key for finding in findings]},
+        )
+        report.notes += [f"Damaged, and not brought: {finding.key}: {finding.evidence}" for finding in findings]
+        if not options.dry_run:
+            imported = Imported()
+            with store_of(create_root(target.path, plain=target.plain)) as store:
+                with output.Bar("merging") as bar, told(imported, "merge"):
+                    merge_root(merging, store, imported, progress=bar.show)
+                report.fates, report.neighbours = imported.fates, imported.neighbours
+                report.bytes, report.refused = imported.bytes, imported.refused
+                report.notes += over_the_cap(store)
+    return report, len(findings)

@@ -1,0 +1,97 @@
+"""Entries that arrive already written, made visible in their directory, under its lock.
+
+Where each entry needs its sidecar, because a bounded JAX was here, the sidecar comes before the entry, as in a put;
+elsewhere after it, so that a process killed in between leaves nothing that has to be repaired. A lock file is not made:
+where there is none, nobody has locked the others out yet, as in a put without a bound.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from jcache import files
+from jcache.files import RECENCY_BYTES, Unpublished
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
+from jcache.ledger import Known
+from jcache.roots import is_bounded
+
+
+@dataclass(slots=True)
+class Arrival:
+    """An entry that is written and not visible yet.
+
+    Attributes:
+        known: what is known of it.
+        file: its bytes.
+        recency_ns: when it was last used.
+        sidecar: whether a sidecar is to say so; else the file's own time does.
+        replace: whether it takes the place of an entry that is there.
+        published: whether it is in its place now; if not, another entry is.
+    """
+
+    known: Known
+    file: Unpublished
+    recency_ns: int
+    sidecar: bool
+    replace: bool = False
+    published: bool = False
+
+
+@contextmanager
+def opened(root: Root, kind: Kind) -> Iterator[int]:
+    """The descriptor of a kind's directory, which is made if need be; a symbolic link below the root is no such.
+
+    Raises:
+        OSError: it cannot be made or opened.
+    """
+    directory = root.directory(kind)
+    directory.mkdir(parents=True, exist_ok=True)
+    follow = 0 if directory == root.path else os.O_NOFOLLOW
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
+    """Publishes entries of one kind, a step each, with the lock held where there is one."""
+    always, place = is_bounded(root, kind), root.directory(kind)
+    with opened(root, kind) as directory:
+        for arrival in arrivals:
+            key = arrival.known.key
+            entry, sidecar = key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX
+            try:
+                if always and (arrival.replace or not _is_there(entry, directory)):
+                    _write_sidecar(directory, place / sidecar, arrival.recency_ns)
+                arrival.file.publish(entry, replace=arrival.replace)
+                arrival.published = True
+                if arrival.sidecar and not always:
+                    _write_sidecar(directory, place / sidecar, arrival.recency_ns)
+            except FileExistsError:
+                arrival.file.discard()
+            yield
+
+
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.lstat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _write_sidecar(directory: int, path: Path, time_ns: int) -> None:
+    """Writes a sidecar at once and whole, over one that is there in place."""
+    file = Unpublished(directory)
+    try:
+        file.write(time_ns.to_bytes(RECENCY_BYTES, "little"))
+        file.publish(path.name)
+    except FileExistsError:
+        files.write_recency(path, time_ns)
+    finally:
+        file.discard()

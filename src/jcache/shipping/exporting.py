@@ -1,0 +1,305 @@
+"""Entries into an archive: chosen, read once for the manifest, and once more for the stream.
+
+The first reading checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its
+digest. What is on record as sound, and remembered inside, costs the digest alone. The second reading goes into the
+stream in pieces; a file that is not the one of the first any more, before or after, is named in the archive's trailer:
+it was removed, or written anew, and no reader of the archive takes it. No lock is taken, no file of the cache changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from jcache import __version__
+from jcache.archive import Writer, item_name, neighbour_name, recompressors
+from jcache.archive.manifest import Manifest, Neighbour, encode
+from jcache.archive.members import XLA_KIND
+from jcache.entry import GRACE_NS, Entry
+from jcache.errors import UnknownKey
+from jcache.findings import Finding
+from jcache.layout import XLA_NAMES, Kind
+from jcache.names import storable
+from jcache.recording import HIT, STORED
+from jcache.selection import Selection, select
+from jcache.shipping import provenance
+from jcache.shipping.reading import Mark, hash_file, open_regular
+from jcache.shipping.surveying import Progress, Source, Survey
+from jcache.store import Store
+
+PATHLESS: Final = (0, 11)  # from this jax on the directory's path is in no key
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to export.
+
+    Attributes:
+        selection: entries as `jcache ls` selects them; legacy ones are never exported.
+        keys: of these, those with these keys or unambiguous beginnings of keys; none for all.
+        run: of these, those that this recorded run has stored or hit; ``last`` for the last one.
+        exclude: but none with these keys.
+        xla: also XLA's sub-caches.
+        solid: recompress across entries.
+        grace_ns: what was written less than this ago may still be in the making.
+        processes: how many read at once; None for as many as there are cores for us.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    keys: tuple[str, ...] = ()
+    run: str | None = None
+    exclude: frozenset[str] = frozenset()
+    xla: bool = False
+    solid: bool = False
+    grace_ns: int = GRACE_NS
+    processes: int | None = None
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What can be exported, read and checked.
+
+    Attributes:
+        manifest: what comes first.
+        findings: the damaged entries, which stay behind.
+        in_the_making: how many were left out since somebody was writing them.
+        legacy: how many were left out since only jax <= 0.4.30 reads them.
+        excluded: how many were left out on request.
+        sources: files of the manifest's items, then of its neighbours.
+    """
+
+    manifest: Manifest
+    findings: list[Finding] = field(default_factory=list)
+    in_the_making: int = 0
+    legacy: int = 0
+    excluded: int = 0
+    sources: list[Source] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """Of all that goes into the stream."""
+        return sum(source.mark.stamp.bytes for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        entries: how many, whole.
+        neighbours: how many files of XLA's sub-caches, whole.
+        bytes: of both, as they lie in the root.
+        omitted: what changed or vanished meanwhile, as pairs of kind (or ``xla``) and key (or path).
+    """
+
+    entries: int
+    neighbours: int
+    bytes: int
+    omitted: tuple[tuple[str, str], ...]
+
+
+def _silent(done: int, total: int) -> None:
+    del done, total
+
+
+# -- choosing
+
+
+def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
+    """The entries that were asked for, in the manifest's order; those that are left out are counted."""
+    found = {
+        (entry.kind, entry.key): entry
+        for entry in select(store, dataclasses.replace(request.selection, legacy=True), seconds=False)
+    }
+    if request.keys:
+        exact = {entry.key for entry in found.values()}
+        wanted = {key if key in exact else store.find(key).key for key in request.keys}
+        found = {place: entry for place, entry in found.items() if entry.key in wanted}
+    if request.run is not None:
+        of_run = _of_run(store, request.run)
+        found = {place: entry for place, entry in found.items() if place in of_run}
+    chosen = [entry for entry in found.values() if not entry.legacy]
+    prepared.legacy = len(found) - len(chosen)
+    kept = [entry for entry in chosen if entry.key not in request.exclude]
+    prepared.excluded = len(chosen) - len(kept)
+    return sorted(kept)
+
+
+def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
+    """The entries that a recorded run has stored or hit."""
+    reports = [json.loads(text) for text in store.ledger.runs()]
+    matching = reports[-1:] if wanted == "last" else [one for one in reports if one["id"].startswith(wanted)]
+    if len(matching) != 1:
+        how = "Several runs are" if matching else "No run is"
+        raise UnknownKey(f"{how} recorded as '{wanted}': `jcache stats` lists them.")
+    report = matching[0]
+    found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
+             if known.run == report["id"]}  # fmt: skip
+    if "programs" not in report:
+        store.notice(f"Of run {report['id']}, which was long ago, only what it stored is known, not what it hit.")
+    for program in report.get("programs", ()):
+        if program["outcome"] in (HIT, STORED) and program["key"]:
+            found |= {(Kind.EXECUTABLES, key) for key in (program["key"], storable(program["key"]))}
+    return found
+
+
+# -- the first reading
+
+
+def prepare(store: Store, request: Request, progress: Progress = _silent) -> Prepared:
+    """Chooses the entries, checks each, and makes the manifest.
+
+    Args:
+        store: of the root.
+        request: what to export.
+        progress: is told how many bytes are read, and of how many.
+
+    Raises:
+        UnknownKey: no entry, or no run, or more than one, answers to what was asked for.
+        CannotWrite: a directory of the root cannot be read.
+        LedgerUnavailable: a run was asked for, and what it did cannot be read.
+        JcacheError: a process that was reading was killed.
+    """
+    directory = _text(store.root.directory(Kind.EXECUTABLES))
+    prepared = Prepared(
+        Manifest(
+            jcache=__version__,
+            root=_text(store.root.path),
+            directory=directory,
+            jax=provenance.installed("jax"),
+            jaxlib=provenance.installed("jaxlib"),
+            host=provenance.host(),
+            solid=request.solid,
+            recompressors=recompressors() if request.solid else (),
+        )
+    )
+    survey = Survey(store, _choose(store, request, prepared), grace_ns=request.grace_ns, processes=request.processes)
+    survey.read(progress)
+    prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
+    beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if request.xla else []
+    prepared.sources += (source for _, source in beside)
+    prepared.manifest = dataclasses.replace(
+        prepared.manifest,
+        makers=tuple(survey.makers),
+        items=tuple(survey.items),
+        neighbours=tuple(neighbour for neighbour, _ in beside),
+    )
+    return prepared
+
+
+def _text(path: Path) -> str:
+    """A path as the manifest has it, which is text whatever bytes a name has."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
+    """The files of XLA's sub-caches, in order; links, and what is not text, are none of them."""
+    found: list[str] = []
+    for name in XLA_NAMES:
+        top = directory / name
+        if top.is_dir() and not top.is_symlink():
+            found += (os.path.join(path, file) for path, _, some in os.walk(top) for file in some)
+        else:
+            found.append(str(top))
+    for file in sorted(found):
+        relative = os.path.relpath(file, directory)
+        with suppress(OSError):
+            hashed = hash_file(file) if relative.isprintable() else None
+            if hashed is not None:
+                mark, digest = hashed
+                source = Source(Path(file), mark, digest, settled=False)
+                yield Neighbour(relative, mark.stamp.bytes, digest), source
+
+
+def keyed_for(manifest: Manifest) -> dict[str, int]:
+    """The directories that executables are keyed for, by JAX's default settings, and how many are; the most first."""
+    from jcache.shipping.here import numbers
+
+    found: Counter[str] = Counter()
+    for item in manifest.items:
+        maker = None if item.maker is None else manifest.makers[item.maker]
+        if maker is not None and maker.cache_path is not None and not item.portable:
+            version = maker.jaxlib or manifest.jaxlib
+            if version is None or numbers(version) < PATHLESS:
+                found[maker.cache_path] += 1
+    return dict(found.most_common())
+
+
+# -- the second reading
+
+
+def write(
+    prepared: Prepared,
+    stream: BinaryIO,
+    *,
+    sign: Callable[[bytes], bytes] | None = None,
+    level: int | None = None,
+    progress: Progress = _silent,
+) -> Exported:
+    """Writes the archive of what is prepared.
+
+    Args:
+        prepared: what `prepare` gave.
+        stream: where to.
+        sign: makes the signature of the manifest's bytes; None for none.
+        level: of compression; None for what suits.
+        progress: is told how many bytes of the entries are written, and of how many.
+
+    Raises:
+        OSError: the stream cannot be written.
+    """
+    manifest, total = prepared.manifest, prepared.bytes
+    members = [(item.kind.value, item.key, item_name(item)) for item in manifest.items]
+    members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
+    writer = Writer(stream, level=level, solid=manifest.solid)
+    data = encode(manifest)
+    writer.manifest(data, None if sign is None else sign(data))
+    omitted: list[tuple[str, str]] = []
+    passed = done = entries = 0
+    for (kind, name, path), source in zip(members, prepared.sources, strict=True):
+        size = source.mark.stamp.bytes
+        passed += size
+        if _send(writer, path, source):
+            entries += kind != XLA_KIND
+            done += size
+        else:
+            omitted.append((kind, name))
+        progress(passed, total)
+    omitted.sort()
+    writer.close(omitted)
+    neighbours = len(members) - len(omitted) - entries
+    return Exported(entries=entries, neighbours=neighbours, bytes=done, omitted=tuple(omitted))
+
+
+def _send(writer: Writer, name: str, source: Source) -> bool:
+    """Writes a member; whether it is the file that was read first, from the first byte to the last."""
+    try:
+        file = open_regular(source.path)
+    except OSError:
+        return False
+    with file:
+        if Mark.of(file) != source.mark:
+            return False
+        hasher = None if source.settled else hashlib.sha256()
+        whole = writer.member(name, source.mark.stamp.bytes, _pieces(file, hasher))
+        same = hasher is None or hasher.hexdigest() == source.digest
+        return whole and same and Mark.of(file) == source.mark
+
+
+def _pieces(file: FileIO, hasher: hashlib._Hash | None) -> Iterator[bytes]:
+    """The bytes of a file as far as it can be read."""
+    with suppress(OSError):
+        while piece := file.read(_CHUNK):
+            if hasher is not None:
+                hasher.update(piece)
+            yield piece

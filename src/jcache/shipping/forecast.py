@@ -1,0 +1,244 @@
+"""What is to be expected of executables in a directory: counts for programs, sentences and ways out for people."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Final, NamedTuple
+
+from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
+from jcache.shipping.here import Here
+
+XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+_DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
+
+
+class Hit(StrEnum):
+    """Whether an executable will be hit."""
+
+    WILL = "will"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
+
+
+class Reader(StrEnum):
+    """Programs by the keys that they look for, where jax has the directory in them.
+
+    Attributes:
+        JCACHE: those of `jcache run`, `jcache env` and `jcache.enable()`: without the directory.
+        PLAIN: those of JAX with its default settings: with the directory.
+    """
+
+    JCACHE = "jcache"
+    PLAIN = "plain"
+
+
+class Reason(StrEnum):
+    """Why an executable cannot be hit, or why that is not known."""
+
+    NO_JAX = "no_jax"
+    JAXLIB = "jaxlib"
+    PLATFORM = "platform"
+    CPU = "cpu"
+    GPU = "gpu"
+    TOOLKIT = "toolkit"
+    COMPRESSION = "compression"  # it is never looked up
+    CODEC = "codec"  # it is looked up and cannot be read; transcoding helps
+    DIRECTORY = "directory"  # it is keyed for another one; a link helps
+
+
+class Way(NamedTuple):
+    """Which programs hit an executable; None for any.
+
+    Attributes:
+        reader: their kind.
+        directory: the string that their ``jax_compilation_cache_dir`` must be; None for any that leads here.
+    """
+
+    reader: Reader | None = None
+    directory: str | None = None
+
+
+class Verdict(NamedTuple):
+    """What is to be expected of one executable.
+
+    Attributes:
+        hit: whether some programs will hit it.
+        way: which ones, if they will; by a link, if it is keyed for another directory.
+        reason: why not, or why it is not known.
+        detail: the same in words, as the end of a sentence.
+    """
+
+    hit: Hit
+    way: Way = Way()
+    reason: Reason | None = None
+    detail: str = ""
+
+    @property
+    def incompatible(self) -> bool:
+        """Whether nothing that can be done here will let it be hit."""
+        return self.hit is Hit.CANNOT and self.reason not in (Reason.CODEC, Reason.DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is to be expected of executables in a directory.
+
+    Attributes:
+        directory: where they lie, or will.
+        here: the machine and its JAX.
+        environment: of the programs, as far as it is that of this process.
+        verdicts: by key.
+    """
+
+    directory: Path
+    here: Here
+    environment: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+    def count(self, hit: Hit) -> int:
+        """How many executables will, cannot, or may be hit, each by programs of the kind that can."""
+        return sum(verdict.hit is hit for verdict in self.verdicts.values())
+
+    def hits(self, reader: Reader, directory: str | None = None) -> int:
+        """How many executables will be hit by programs of one kind.
+
+        Args:
+            reader: which kind.
+            directory: what their ``jax_compilation_cache_dir`` is; by default the directory itself.
+        """
+        string = spelled(directory or self.directory)
+        return sum(
+            verdict.hit is Hit.WILL and verdict.way.reader in (None, reader) and verdict.way.directory in (None, string)
+            for verdict in self.verdicts.values()
+        )
+
+    @property
+    def ways(self) -> dict[Way, int]:
+        """By which programs executables will be hit, and how many; the most first."""
+        return dict(Counter(v.way for v in self.verdicts.values() if v.hit is Hit.WILL).most_common())
+
+    @property
+    def reasons(self) -> dict[tuple[Hit, Reason], int]:
+        """How many executables cannot be hit, or may not, for which reason; the most first."""
+        counted = Counter((v.hit, v.reason) for v in self.verdicts.values() if v.reason is not None)
+        return dict(counted.most_common())
+
+    @property
+    def linkable(self) -> dict[str, int]:
+        """Directories that executables are keyed for, and how many a link from there would let hit."""
+        return {path: count for path, count in self._elsewhere().items() if os.path.isabs(path)}
+
+    @property
+    def transcodable(self) -> frozenset[str]:
+        """Keys of executables that can be read here once they have the codec of `Here.compression`."""
+        return frozenset(key for key, verdict in self.verdicts.items() if verdict.reason is Reason.CODEC)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it for people, and what can be done; a command stands between backquotes and can be run as it is."""
+        if not self.verdicts:
+            return ()
+        return (*self._hits(), *self._others(), *self._ways_out())
+
+    def _hits(self) -> Iterator[str]:
+        for way, count in self.ways.items():
+            yield f"{count} of {_executables(len(self.verdicts))} will hit here{self._by(way)}."
+
+    def _by(self, way: Way) -> str:
+        if way.reader is Reader.PLAIN and way.directory is not None:
+            command = self._settings(way.directory)
+            return (
+                f" where JAX with its default settings is told that its cache is {way.directory}: `{command}`"
+                "; none of them by `jcache run`, `jcache env` or `jcache.enable()`, which leave the path out of keys"
+            )
+        if way.reader is Reader.JCACHE and reader_of(self.environment) is not Reader.JCACHE:
+            return (
+                f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
+                "; none of them by JAX alone, which has this path in the keys it looks for"
+            )
+        return ""
+
+    def _others(self) -> Iterator[str]:
+        total = len(self.verdicts)
+        counted = Counter((v.hit, v.reason, v.detail) for v in self.verdicts.values() if v.reason is not None)
+        for (hit, reason, detail), count in sorted(counted.items(), key=lambda one: (one[0][0], -one[1], one[0][2])):
+            where = "at this path" if reason is Reason.DIRECTORY else "here"
+            if hit is Hit.UNKNOWN:
+                yield f"{count} of {_executables(total)} may hit {where} or not: {detail}."
+            elif count == total:
+                yield f"0 of {_executables(total)} can hit {where}: {detail}."
+            else:
+                yield f"{count} of {_executables(total)} cannot hit {where}: {detail}."
+
+    def _ways_out(self) -> Iterator[str]:
+        reasons = {verdict.reason for verdict in self.verdicts.values()}
+        if Reason.NO_JAX in reasons:
+            yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
+        if Reason.CODEC in reasons:
+            yield f"--transcode gives {len(self.transcodable)} of them the codec that JAX reads here."
+        elsewhere = self._elsewhere()
+        for path, count in elsewhere.items():
+            yield from self._link(path, count)
+        if elsewhere:
+            yield (
+                f"What is built by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
+                " has no path in its keys, and hits wherever it is copied."
+            )
+
+    def _elsewhere(self) -> dict[str, int]:
+        """The directories that executables are keyed for and that are not this one, the most first."""
+        found = [v.way.directory for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory]
+        return dict(Counter(found).most_common())
+
+    def _link(self, path: str, count: int) -> Iterator[str]:
+        if not os.path.isabs(path):
+            if ":" not in PurePath(path).parts[0]:  # the address of a remote store can be no link
+                yield f"{path} is relative: programs hit them in a directory where it leads to {self.directory}."
+        elif os.path.lexists(path):
+            yield f"No link can lead from {path}, where something else is."
+        else:
+            parent = shlex.quote(os.path.dirname(path))
+            link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
+            yield (
+                f"A link from there lets {count} hit, by JAX with its default settings (--link makes it, or by hand):"
+                f" `{link} && {self._settings(path)}`."
+            )
+
+    def _settings(self, directory: str) -> str:
+        """The command by which JAX alone looks for keys with a directory."""
+        command = f"export {_DIRECTORY}={shlex.quote(directory)}"
+        return command if reader_of(self.environment) is Reader.PLAIN else f"{command} && unset {XLA_CACHES}"
+
+    def _env(self) -> str:
+        """The command by which JAX alone looks for keys without a directory; `jcache env` lets others' settings be."""
+        command = f'eval "$(jcache env --root {shlex.quote(str(self._root))})"'
+        free = reader_of(self.environment) is Reader.JCACHE or XLA_CACHES not in self.environment
+        return command if free else f"export {XLA_CACHES}=none && {command}"
+
+    @property
+    def _root(self) -> Path:
+        parent = self.directory.parent
+        if self.directory.name != DIRECTORY_NAMES[Kind.EXECUTABLES]:
+            return self.directory
+        return parent if os.path.lexists(parent / TAG_NAME) or not self.directory.exists() else self.directory
+
+
+def _executables(count: int) -> str:
+    return f"{count} executable" + ("" if count == 1 else "s")
+
+
+def spelled(directory: str | Path) -> str:
+    """The string that JAX hashes for a directory: slashes too many are not in it, ``..`` and links are."""
+    return str(PurePath(directory))
+
+
+def reader_of(environment: Mapping[str, str]) -> Reader | None:
+    """Which keys JAX alone looks for with an environment; None for those of XLA's caches of somebody's choice."""
+    chosen = environment.get(XLA_CACHES)
+    if chosen is None:
+        return Reader.PLAIN
+    return Reader.JCACHE if chosen in ("", "none") else None

@@ -1,0 +1,227 @@
+"""What is known of this machine and of the JAX installed on it, without importing JAX.
+
+The versions come from the packages' metadata, CPU and GPUs from the kernel. What cannot be told is None or empty, and
+never a guess: a login node has neither GPU nor, often, JAX.
+
+LLVM and the kernel have names of their own for a CPU's features. The tables have those that the kernel shows just
+where LLVM finds them; left out are those that it hides, or clears for reasons of its own (``xsaves``, ``rdseed``,
+``shstk``, …), as are LLVM's tuning features (``prefer-no-gather``). Of what is not in the tables nothing is known.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from jcache.archive.manifest import Host
+from jcache.compression import Codec
+from jcache.errors import InvalidValue
+from jcache.shipping import _installed, provenance
+
+Version = tuple[int, ...]
+
+_OLD_X86: Final = (
+    "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"
+    " cx8 f16c fma fma4 fsgsbase fxsr lwp mmx movbe popcnt rtm sse sse2 sse4a ssse3 tbm xop xsave xsavec xsaveopt"
+    " 3dnowprefetch=prfchw abm=lzcnt bmi1=bmi lahf_lm=sahf lm=64bit pclmulqdq=pclmul pni=sse3 sha_ni=sha"
+    " sse4_1=sse4.1 sse4_2=sse4.2"
+)
+_RECENT_X86: Final = (
+    "cldemote clzero gfni movdir64b movdiri mwaitx rdpid rdpru serialize tsxldtrk vaes vpclmulqdq waitpkg wbnoinvd"
+    " amx_bf16=amx-bf16 amx_int8=amx-int8 amx_tile=amx-tile avx512_bf16=avx512bf16 avx512_bitalg=avx512bitalg"
+    " avx512_fp16=avx512fp16 avx512_vbmi2=avx512vbmi2 avx512_vnni=avx512vnni avx512_vp2intersect=avx512vp2intersect"
+    " avx512_vpopcntdq=avx512vpopcntdq avx_vnni=avxvnni ospke=pku"
+)
+_OLD_ARM: Final = "asimd=neon fp=fp-armv8 crc32=crc atomics=lse"
+_RECENT_ARM: Final = (
+    "asimddp=dotprod asimdfhm=fp16fml bf16 fcma=complxnum fphp=fullfp16 i8mm jscvt=jsconv lrcpc=rcpc sve sve2"
+)
+_SHOWS_RECENT: Final = (5, 16)  # the first kernel that shows them all; older ones may have them and say nothing
+_X86: Final = frozenset({"x86_64", "amd64", "i686"})
+_CAPABILITIES: Final = (
+    ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),
+    ("H100", "9.0"), ("H800", "9.0"), ("H20", "9.0"), ("L40", "8.9"), ("L4", "8.9"), ("RTX 50", "12.0"),
+    ("RTX 40", "8.9"), ("RTX 30", "8.6"), ("A100", "8.0"), ("A800", "8.0"), ("A30", "8.0"), ("A10", "8.6"),
+    ("A16", "8.6"), ("A40", "8.6"), ("V100", "7.0"), ("T4", "7.5"), ("P100", "6.0"),
+)  # fmt: skip
+_NVIDIA_TIMEOUT_S: Final = 10.0
+_PYTHON_TIMEOUT_S: Final = 60.0  # of a network file system that has gone to sleep
+_ZSTD_IN_PYTHON: Final = (3, 14)
+_JAX_WITH_IT: Final = (0, 7, 1)
+
+
+class Gpu(NamedTuple):
+    """A GPU of this machine; its compute capability is None where nothing tells it."""
+
+    model: str
+    compute_capability: str | None = None
+
+
+class Compression(NamedTuple):
+    """How a JAX compresses what it stores, the only codec it then reads, and the word for it that it hashes."""
+
+    codec: Codec
+    word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """A machine, and what is installed for one of its interpreters.
+
+    Attributes:
+        interpreter: the interpreter that was looked at.
+        python: its version.
+        zstandard: whether it can import ``zstandard``.
+        jax, jaxlib: versions; None where it has none.
+        platforms: that JAX can compute on here.
+        cpu: model, as the system names it.
+        cpu_features: LLVM's names of features that the CPU has (True) or has not (False); others are not known.
+        gpus: in the order of their addresses.
+        toolkit, cudnn: versions of CUDA's wheels.
+    """
+
+    interpreter: str = ""
+    python: Version = (3, 11)
+    zstandard: bool = True
+    jax: str | None = None
+    jaxlib: str | None = None
+    platforms: frozenset[str] = frozenset({"cpu"})
+    cpu: str | None = None
+    cpu_features: Mapping[str, bool] = field(default_factory=dict)
+    gpus: tuple[Gpu, ...] = ()
+    toolkit: str | None = None
+    cudnn: str | None = None
+
+    @property
+    def host(self) -> Host:
+        """What an archive that is made here says of the machine."""
+        return Host(cpu=self.cpu, gpus=tuple(gpu.model for gpu in self.gpus))
+
+    def compression(self, jax: str) -> Compression:
+        """What a JAX of that version does with this interpreter.
+
+        From 0.7.1 on it takes Python's own zstd where there is one, from 3.14 on, and hashes ``zlib`` all the same.
+        """
+        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= _JAX_WITH_IT:
+            return Compression(Codec.ZSTD, "zlib")
+        return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
+
+
+def numbers(version: str) -> Version:
+    """A version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def here(environment: Mapping[str, str], *, python: str | None = None) -> Here:
+    """What is known of this machine and of an interpreter that has JAX.
+
+    Args:
+        environment: of the process; ``JCACHE_PYTHON`` in it names an interpreter.
+        python: an interpreter; by default that one, else the one that runs jcache.
+
+    Raises:
+        InvalidValue: the interpreter that is named cannot be asked.
+    """
+    chosen = python or environment.get("JCACHE_PYTHON") or None
+    installed: dict[str, Any] = _installed.look() if chosen is None else _ask(chosen)
+    versions: dict[str, str] = installed["versions"]
+    host = provenance.host()
+    gpus = _gpus(host.gpus, environment)
+    return Here(
+        interpreter=str(installed["executable"]),
+        python=tuple(installed["python"]),
+        zstandard=bool(installed["zstandard"]),
+        jax=versions.get("jax"),
+        jaxlib=versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
+        platforms=_platforms(versions, nvidia=bool(gpus)),
+        cpu=host.cpu,
+        cpu_features=_features(platform.machine().lower(), platform.release()),
+        gpus=gpus,
+        toolkit=_newest(versions, "nvidia-cuda-runtime"),
+        cudnn=_newest(versions, "nvidia-cudnn"),
+    )
+
+
+def _ask(python: str) -> Any:  # noqa: ANN401  JSON
+    import json
+
+    try:
+        done = subprocess.run(
+            [python, _installed.__file__], capture_output=True, text=True, timeout=_PYTHON_TIMEOUT_S, check=True
+        )
+        return json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise InvalidValue(f"{python} is no Python that can be asked for its JAX: {error}.") from error
+
+
+def _newest(versions: Mapping[str, str], prefix: str) -> str | None:
+    """Of wheels for several CUDA versions, which can be installed side by side."""
+    found = [version for name, version in versions.items() if name.startswith(prefix)]
+    return max(found, key=numbers, default=None)
+
+
+def _platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:
+    in_jaxlib = versions.get("jaxlib", "").partition("+")[2]  # "cuda12.cudnn89": up to 0.4.25 it was one wheel
+    plugins = " ".join(versions)
+    found = {"cpu"}
+    if nvidia and ("jax-cuda" in plugins or "cuda" in in_jaxlib):
+        found.add("cuda")
+    if os.path.exists("/dev/kfd") and ("jax-rocm" in plugins or "rocm" in in_jaxlib):
+        found.add("rocm")
+    if "libtpu" in plugins and any(os.path.exists(path) for path in ("/dev/accel0", "/dev/vfio/0")):
+        found.add("tpu")
+    return frozenset(found)
+
+
+def _features(machine: str, kernel: str) -> dict[str, bool]:
+    """What the kernel shows of the first CPU; all are alike as far as LLVM can tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return {}
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    flags = set(line[1].split()) if line else set()
+    if not flags:
+        return {}
+    old, recent = (_OLD_X86, _RECENT_X86) if machine in _X86 else (_OLD_ARM, _RECENT_ARM)
+    features = {llvm: flag in flags for flag, llvm in _pairs(old)}
+    shows_recent = numbers(kernel) >= _SHOWS_RECENT
+    return features | {llvm: flag in flags for flag, llvm in _pairs(recent) if shows_recent or flag in flags}
+
+
+def _pairs(table: str) -> list[tuple[str, str]]:
+    """The kernel's and LLVM's names; where they are the same, a table has one."""
+    return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
+
+
+def _gpus(models: tuple[str, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """NVIDIA's GPUs of these models; its own tool, which takes a second, is asked for what the table does not have."""
+    found = tuple(Gpu(model, _capability(model)) for model in models)
+    if found and all(gpu.compute_capability for gpu in found):
+        return found
+    if not found and not any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg"))):  # dxg: under Windows
+        return ()
+    return _asked_nvidia(environment) or found
+
+
+def _asked_nvidia(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+    program = shutil.which("nvidia-smi", path=environment.get("PATH"))
+    if program is None:
+        return ()
+    command = [program, "--query-gpu=name,compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ()
+    rows = [line.rpartition(",") for line in done.stdout.splitlines()]
+    return tuple(Gpu(name.strip(), value.strip() or None) for name, comma, value in rows if comma)
+
+
+def _capability(model: str) -> str | None:
+    return next((value for name, value in _CAPABILITIES if re.search(rf"\b{name}", model)), None)

@@ -1,0 +1,77 @@
+"""A symbolic link at the path that executables are keyed for.
+
+JAX up to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, and not what it leads to: with a link
+at the old path and that path as the setting, the old keys hit in the new place.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from jcache.errors import CannotWrite
+from jcache.files import refusal
+
+
+def link(old_path: str | Path, directory: Path) -> bool:
+    """Makes the old path a link to a directory; the directories above are made where they are missing.
+
+    Args:
+        old_path: what the keys are of.
+        directory: where the executables lie now, or will.
+
+    Returns:
+        Whether there was something to do: not if it leads there already.
+
+    Raises:
+        CannotWrite: something else is there, it is no absolute path, or it cannot be made.
+    """
+    old, target = Path(old_path), Path(os.path.abspath(directory))
+    if not old.is_absolute() or "\0" in str(old):
+        raise CannotWrite(f"Cannot link {old_path} to {target}: only an absolute path can be a link for every program.")
+    if os.path.realpath(old) == os.path.realpath(target):
+        return False
+    if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
+        raise CannotWrite(f"Cannot link {old} to {target}, which lies in it.")
+    if os.path.lexists(old):
+        raise CannotWrite(f"Cannot link {old} to {target}: {_what(old)} is there; move it away first.")
+    with refusal(f"link {old} to {target}"):
+        made = _make_parents(old.parent)
+        try:
+            os.symlink(target, old)
+        except FileExistsError:  # another process was faster, to the same end perhaps
+            if os.path.realpath(old) != os.path.realpath(target):
+                raise
+            return False
+        except OSError:
+            for path in made:
+                with suppress(OSError):
+                    os.rmdir(path)
+            raise
+    return True
+
+
+def _make_parents(path: Path) -> list[Path]:
+    """Makes a directory and those above it; gives those that were made, the deepest first."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = path.parent
+    made: list[Path] = []
+    for directory in reversed(missing):
+        with suppress(FileExistsError):
+            directory.mkdir()
+            made.insert(0, directory)
+    return made
+
+
+def _what(path: Path) -> str:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return f"a link to {os.readlink(path)}"
+    if not stat.S_ISDIR(mode):
+        return "a file"
+    try:
+        return "an empty directory" if not os.listdir(path) else "a directory with something in it"
+    except OSError:
+        return "a directory"

@@ -1,0 +1,113 @@
+"""Local roots brought together: an export and an import without the archive in between.
+
+The sources are read as for an export: checked, digested, and their damaged entries stay where they are. Nothing of them
+is changed but what their ledgers know. What is there already is dealt with as in an import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jcache.archive import Member, item_name, neighbour_name
+from jcache.archive.manifest import Item, Manifest, Neighbour
+from jcache.layout import Root
+from jcache.shipping.exporting import Prepared, Request, prepare
+from jcache.shipping.fates import Imported
+from jcache.shipping.guards import Forecast
+from jcache.shipping.importing import ImportPlan, check_room, plan_import, receive
+from jcache.shipping.reading import Mark, open_regular
+from jcache.store import Store
+
+Progress = Callable[[int, int], None]
+
+
+def _silent(done: int, total: int) -> None:
+    del done, total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """What bringing one root into another one will do.
+
+    Attributes:
+        source: the root that is brought.
+        prepared: its entries.
+        plan: what becomes of them.
+    """
+
+    source: Root
+    prepared: Prepared
+    plan: ImportPlan
+
+
+def plan_merge(
+    source: Store,
+    root: Root,
+    judge: Callable[[Manifest], Forecast],
+    *,
+    replace: bool = False,
+    skip_incompatible: bool = False,
+    xla: bool = False,
+    progress: Progress = _silent,
+) -> Merging:
+    """What bringing a root into another one will do.
+
+    Args:
+        source: the root that is brought.
+        root: where to; it need not be there.
+        judge: tells what will be hit there.
+        replace: whether entries take the place of others under their keys.
+        skip_incompatible: whether to leave out what cannot be hit.
+        xla: whether to bring XLA's sub-caches as well.
+        progress: is told how many bytes are read, and of how many.
+
+    Raises:
+        CannotWrite: the disk has no room for it, or the source cannot be read.
+    """
+    prepared = prepare(source, Request(xla=xla), progress)
+    plan = plan_import(
+        prepared.manifest, root, judge(prepared.manifest), replace=replace, skip_incompatible=skip_incompatible
+    )
+    return Merging(source=source.root, prepared=prepared, plan=plan)
+
+
+def merge(merging: Merging, store: Store, imported: Imported, *, progress: Progress = _silent) -> None:
+    """Brings a root into another one.
+
+    Args:
+        merging: what `plan_merge` gave.
+        store: of the root where it goes, which is there.
+        imported: is told what became of each entry, also if this ends with an error.
+        progress: is told how many bytes are written, and of how many.
+
+    Raises:
+        CannotWrite: the root is read-only or full.
+        Locked: a lock could not be had in time.
+    """
+    check_room(store.root, merging.plan.written)
+    omitted: list[tuple[str, str]] = []
+    members = _members(merging.prepared, omitted)
+    receive(merging.plan, members, store, imported, omitted=lambda: omitted, progress=progress)
+
+
+def _members(prepared: Prepared, omitted: list[tuple[str, str]]) -> Iterator[Member]:
+    """The files as members of an archive would be; those that have changed meanwhile are omitted."""
+    manifest = prepared.manifest
+    whats: list[Item | Neighbour] = [*manifest.items, *manifest.neighbours]
+    for what, source in zip(whats, prepared.sources, strict=True):
+        if isinstance(what, Item):
+            name, short = item_name(what), (what.kind.value, what.key)
+        else:
+            name, short = neighbour_name(what), ("xla", what.path)
+        try:
+            file = open_regular(source.path)
+        except OSError:
+            omitted.append(short)
+            continue
+        with file:
+            if Mark.of(file) == source.mark:
+                yield (member := Member(what, name, file.read))
+                if member.digest() == what.digest:
+                    continue
+            omitted.append(short)

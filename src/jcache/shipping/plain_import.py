@@ -1,0 +1,208 @@
+"""A tar of a JAX directory into a root: what people have today, without a manifest.
+
+Nothing vouches for anything there. So every entry is read as a whole and passes all checks of `jcache verify` before it
+is written; what is no entry is passed over. A sidecar of the tar says when its entry was last used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from jcache import __version__
+from jcache.archive import PlainMember
+from jcache.archive.manifest import Item, Maker, Manifest, Neighbour
+from jcache.checks import CHECKS_VERSION, fault_of
+from jcache.errors import DamagedEntry, InvalidValue
+from jcache.files import LATEST_NS, RECENCY_BYTES
+from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
+from jcache.layout import Member as NameOf
+from jcache.serialization import digest
+from jcache.shipping import provenance
+from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_of
+from jcache.shipping.guards import Forecast
+from jcache.shipping.importing import check_room
+from jcache.shipping.intake import Intake
+from jcache.shipping.staging import Held
+from jcache.store import Store
+
+_NAMES_KEPT: Final = 20
+_DIRECTORIES: Final = {name: kind for kind, name in DIRECTORY_NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is wanted of a tar.
+
+    Attributes:
+        replace: entries take the place of others under their keys.
+        skip_incompatible: what cannot be hit here is left out.
+        xla: XLA's sub-caches are taken as well.
+        dry_run: nothing is written.
+    """
+
+    replace: bool = False
+    skip_incompatible: bool = False
+    xla: bool = False
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class PlainImport:
+    """What a tar held and what became of it.
+
+    Attributes:
+        imported: the entries.
+        items: what a manifest would say of them.
+        makers: by and for what they were made.
+        passed_over: how many files were no entries.
+        names: the first of these.
+    """
+
+    imported: Imported = field(default_factory=Imported)
+    items: list[Item] = field(default_factory=list)
+    makers: dict[Maker, int] = field(default_factory=dict)
+    passed_over: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def manifest(self) -> Manifest:
+        """What a manifest of the tar would be; where its entries lay is only what they themselves say."""
+        items = tuple(sorted(self.items, key=lambda item: (item.kind, item.key)))
+        return Manifest(jcache=__version__, root="", directory="", makers=tuple(self.makers), items=items)
+
+    def pass_over(self, path: str) -> None:
+        self.passed_over += 1
+        if len(self.names) < _NAMES_KEPT:
+            self.names.append(path)
+
+
+def receive_plain(
+    members: Iterable[PlainMember],
+    store: Store,
+    judge: Callable[[Manifest], Forecast],
+    wishes: Wishes,
+    result: PlainImport,
+    *,
+    progress: Callable[[], None] = lambda: None,
+) -> None:
+    """Takes the entries of a tar into a root, or says what it would do.
+
+    Args:
+        members: files of the tar.
+        store: of the root, which is there unless this is a dry run.
+        judge: tells what will be hit in the root.
+        wishes: what is wanted.
+        result: is told what became of each, also if this ends with an error.
+        progress: is called after each file.
+
+    Raises:
+        BadArchive: the tar is torn or malformed.
+        CannotWrite: the root is read-only or full.
+        Locked: a lock could not be had in time.
+    """
+    used: dict[Name, int] = {}
+    with Intake(store, result.imported, lambda item: None) as intake:
+        taker = _Taker(store.root, intake, judge, wishes, result, used)
+        for some in members:
+            taker.take(some)
+            progress()
+    if not wishes.dry_run:
+        there = WRITTEN | {Fate.PRESENT}
+        for (kind, key), recency_ns in used.items():
+            if result.imported.fates.get((kind, key)) in there:
+                store.touch(kind, [key], recency_ns)
+
+
+@dataclass(slots=True)
+class _Taker:
+    root: Root
+    intake: Intake
+    judge: Callable[[Manifest], Forecast]
+    wishes: Wishes
+    result: PlainImport
+    used: dict[Name, int]
+
+    def take(self, file: PlainMember) -> None:
+        """Deals with one file of the tar."""
+        what, key = member(file.name)
+        parents = file.path.split("/")[:-1]
+        kind = _DIRECTORIES.get(parents[-1], Kind.EXECUTABLES) if parents else Kind.EXECUTABLES
+        if STATE_NAME in parents:
+            self.result.pass_over(file.path)
+        elif what is NameOf.ENTRY and not set(parents) & set(XLA_NAMES):
+            self._entry(kind, key, file)
+        elif what is NameOf.SIDECAR and file.size == RECENCY_BYTES:
+            self.used[kind, key] = min(int.from_bytes(b"".join(_pieces(file)), "little"), LATEST_NS)
+        elif self.wishes.xla and (path := _xla_path(file.path)) is not None:
+            self._neighbour(path, file)
+        else:
+            self.result.pass_over(file.path)
+
+    def _entry(self, kind: Kind, key: str, file: PlainMember) -> None:
+        fates = self.result.imported.fates
+        try:
+            check_key(key)
+        except InvalidValue:
+            return self.result.pass_over(file.path)
+        if (kind, key) in fates:
+            return self.result.pass_over(file.path)
+        data = b"".join(_pieces(file))
+        item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
+        fault = fault_of(data, kind, key)
+        if fault is not None:
+            fates[kind, key] = Fate.REFUSED
+            self.result.imported.refused.append(Refused(item, fault.evidence))
+            return None
+        if kind is Kind.EXECUTABLES:
+            with suppress(DamagedEntry):
+                found = provenance.of(data)
+                at = self.result.makers.setdefault(found.maker, len(self.result.makers))
+                item = item._replace(maker=at, codec=found.codec)
+        self.result.items.append(item)
+        fate = self._fate(item)
+        fates[kind, key] = fate
+        if self.wishes.dry_run:
+            return None
+        if fate in WRITTEN:
+            check_room(self.root, [item])
+            item = item._replace(
+                sidecar=(kind, key) in self.used, recency_ns=self.used.get((kind, key), item.recency_ns)
+            )
+            self.intake.take(item, Held(data, item.digest), replace=fate is Fate.REPLACED, checks=CHECKS_VERSION)
+        elif fate is Fate.PRESENT:
+            self.intake.take_over(item)
+        return None
+
+    def _fate(self, item: Item) -> Fate:
+        directory = self.root.directory(item.kind)
+        if self.wishes.skip_incompatible and item.kind is Kind.EXECUTABLES:
+            alone = Manifest(jcache=__version__, root="", directory="", makers=tuple(self.result.makers), items=(item,))
+            if self.judge(alone).verdicts[item.key].incompatible:
+                return Fate.INCOMPATIBLE
+        return fate_of(os.path.join(directory, item.key + ENTRY_SUFFIX), item, replace=self.wishes.replace)
+
+    def _neighbour(self, path: str, file: PlainMember) -> None:
+        neighbours = self.result.imported.neighbours
+        data = b"".join(_pieces(file))
+        neighbour = Neighbour(path, len(data), digest(data))
+        place = self.root.directory(Kind.EXECUTABLES) / path
+        neighbours[path] = fate = fate_of(place, neighbour, replace=self.wishes.replace)
+        if fate in WRITTEN and not self.wishes.dry_run:
+            self.intake.take_neighbour(neighbour, Held(data, neighbour.digest), replace=fate is Fate.REPLACED)
+
+
+def _pieces(file: PlainMember) -> Iterator[bytes]:
+    while data := file.read():
+        yield data
+
+
+def _xla_path(path: str) -> str | None:
+    """Where a file of XLA's sub-caches lies below the executables; None if it is no such."""
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        if part in XLA_NAMES:
+            return "/".join(parts[at:])
+    return None

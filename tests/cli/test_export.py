@@ -1,0 +1,357 @@
+"""`jcache export`: what it writes, where, and what it says."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.archive.manifest import Manifest, decode
+from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.ledger import Known
+from jcache.store import Store
+from tests.cli.conftest import H200, PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
+from tests.entries import add, key
+from tests.test_exporting import incompressible, members
+
+JCACHE = (sys.executable, "-m", "jcache")
+
+
+def archive(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """An archive's manifest and all of its members."""
+    found = members(path.read_bytes())
+    return decode(found["manifest.json"]), found
+
+
+def exported(jcache: Jcache, root: Path, *arguments: str | Path, **options: Any) -> tuple[Manifest, Result]:
+    """What an export to a file wrote, and said."""
+    file = root.parent / "exported.tar.zst"
+    result = jcache("export", "--root", root, "-o", file, *arguments, **options)
+    return archive(file)[0], result
+
+
+def large(root: Path, megabytes: int = 60) -> None:
+    """Adds an entry of so many MB to a root."""
+    add(root, key(1, "large"), incompressible(megabytes), written_ns=10**18)
+
+
+def test_a_real_cache(jcache: Jcache, cache: Path) -> None:
+    """All entries of a real JAX are in the archive, byte by byte, with who made them, and for which directory."""
+    manifest, result = exported(jcache, cache)
+    assert result.code == 0 and result.out == "" and f"Exported {len(manifest.items)} entries" in result.err
+    found = archive(cache.parent / "exported.tar.zst")[1]
+    files = {name: data for name, data in found.items() if name.startswith("executables/")}
+    assert files == {f"executables/{p.name}": p.read_bytes() for p in cache.glob("*-cache")} and files
+    assert {maker.platform for maker in manifest.makers} == {"cpu"} and manifest.jaxlib and manifest.host.cpu
+    assert all(maker.cache_path is None for maker in manifest.makers) and "keyed for" not in result.err
+
+
+def test_keys_with_a_path_are_announced(jcache: Jcache, tmp_path: Path) -> None:
+    """Where JAX's default settings have put the directory into keys, the summary says how many, and for which."""
+    root = tmp_path / "default"
+    env = {"JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "all", "JAX_COMPILATION_CACHE_DIR": str(root)}
+    assert call([sys.executable, str(PROGRAM)], env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}).code == 0
+    manifest, result = exported(jcache, root, "--json")
+    announced = json.loads(result.out)["keyed_for"]
+    from jcache.shipping.here import numbers
+
+    old = (0, 4, 36) <= numbers(manifest.jaxlib or "") < (0, 11)
+    assert announced == ({str(root): len(manifest.items)} if old else {})
+    assert ("keyed for" in jcache("export", "--root", root, "-o", tmp_path / "x").err) is old
+
+
+def test_entries_of_jcache_go_anywhere(jcache: Jcache, tmp_path: Path) -> None:
+    """What `jcache run` and `jcache.enable()` have stored is keyed for no directory."""
+    root, program = tmp_path / "root", "import jcache; jcache.enable('{}'); import jax; jax.jit(lambda x: x * 3)(1.0)"
+    assert jcache("run", "-q", "--root", root, "--", sys.executable, PROGRAM).code == 0
+    assert call([sys.executable, "-c", program.format(root)]).code == 0
+    manifest, result = exported(jcache, root, "--json")
+    assert {item.origin for item in manifest.items} == {"run", "program"}
+    assert {item.portable for item in manifest.items if item.origin == "program"} == {True}
+    assert json.loads(result.out)["keyed_for"] == {}
+    assert {manifest.makers[i.maker or 0].jaxlib for i in manifest.items if i.origin == "run"} == {manifest.jaxlib}
+
+
+def test_a_gpu_s_cache(jcache: Jcache, tmp_path: Path) -> None:
+    """Entries of an H200 are exported where there is no GPU."""
+    manifest, result = exported(jcache, Path(shutil.copytree(H200, tmp_path / "h200")))
+    assert result.code == 0 and len(manifest.items) == 3
+    assert [(maker.platform, maker.compute_capability) for maker in manifest.makers] == [("cuda", "9.0")]
+
+
+def test_the_same_bytes(cache: Path, tmp_path: Path) -> None:
+    """Two exports are one archive, whether it goes down a pipe or into a file."""
+    for name in ("first", "second"):
+        with open(tmp_path / name, "wb") as file:
+            subprocess.run([*JCACHE, "export", "-q", "--root", cache], stdout=file, env=clean_environment(), check=True)
+    to_file = [*JCACHE, "export", "-q", "--root", str(cache), "-o", str(tmp_path / "third")]
+    subprocess.run(to_file, env=clean_environment(), check=True)
+    first = (tmp_path / "first").read_bytes()
+    assert first and first == (tmp_path / "second").read_bytes() == (tmp_path / "third").read_bytes()
+
+
+@pytest.mark.skipif(not (shutil.which("zstd") and shutil.which("tar")), reason="needs zstd and tar")
+def test_tar_lists_it(jcache: Jcache, cache: Path) -> None:
+    """`zstd -d | tar t` shows the manifest first and what else there is."""
+    exported(jcache, cache)
+    command = f"zstd -dc '{cache.parent}/exported.tar.zst' | tar t"
+    names = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert names[0] == "manifest.json" and names[-1] == "trailer.json"
+    assert {f"executables/{name}" for name in entry_files(cache)} == set(names[1:-1])
+
+
+class TestSelection:
+    def test_as_in_ls(self, jcache: Jcache, cache: Path) -> None:
+        """Filters, kinds, ages and keys choose."""
+        listed = jcache("ls", "--root", cache, "-q", "--filter", "name~^jit_").out.split()
+        assert {i.key for i in exported(jcache, cache, "--filter", "name~^jit_")[0].items} == set(listed)
+        one = next(k for k in keys(cache) if k.startswith("jit_train"))
+        assert [i.key for i in exported(jcache, cache, "jit_train")[0].items] == [one]
+        assert not exported(jcache, cache, "--kind", "traces")[0].items
+        assert exported(jcache, cache, "--used-since", "1d")[0].items
+        old = Path(cache / f"{one}-cache")
+        os.utime(old, (1, 1))
+        assert one not in {i.key for i in exported(jcache, cache, "--used-since", "1d")[0].items}
+
+    def test_a_run(self, jcache: Jcache, tmp_path: Path) -> None:
+        """`--run` chooses what that run has stored or hit."""
+        root = tmp_path / "root"
+        jcache("run", "-q", "--root", root, "--", sys.executable, PROGRAM)
+        program = "import jax; jax.jit(lambda x: x * 3)(1.0)"
+        jcache("run", "-q", "--root", root, "--", sys.executable, "-c", program)
+        report = jcache("stats", "--root", root, "--run", "last", "--json").json["runs"][0]
+        asked = {program["key"] for program in report["programs"] if program["outcome"] in ("hit", "stored")}
+        assert {i.key for i in exported(jcache, root, "--run", "last")[0].items} == asked < keys(root / "executables")
+
+    @pytest.mark.parametrize("form", ["{}\n", "{}\r\n", "\n  {}-cache \n\n", "\ufeff{}", "/a/dir/{}-cache\n{}-atime\n"])
+    def test_a_delta(self, jcache: Jcache, cache: Path, form: str) -> None:
+        """What the other side lists, in whatever form its keys come, stays behind."""
+        there = sorted(keys(cache))[:5]
+        text = "".join(form.replace("{}", name) for name in there)
+        if not text.endswith("\n"):
+            text = "\n".join(form.replace("{}", name) for name in there)
+        manifest, result = exported(jcache, cache, "--exclude-from", "-", stdin=text)
+        assert {i.key for i in manifest.items} == keys(cache) - set(there) and "5 excluded" in result.err
+        listed = jcache("ls", "--root", cache, "-q").out
+        manifest, result = exported(jcache, cache, "--exclude-from", "-", stdin=listed)
+        assert not manifest.items and result.code == 0 and "the archive is empty" in result.err
+
+    @pytest.mark.parametrize("text", ["no key", "jit_f-123", "x" * 5000, "\x1b[31m", "{"])
+    def test_a_list_of_something_else(self, jcache: Jcache, cache: Path, tmp_path: Path, text: str) -> None:
+        """A list that is none is refused, by its line, before anything is written."""
+        (tmp_path / "list").write_text(f"\n{text}\n")
+        result = jcache("export", "--root", cache, "-o", tmp_path / "x", "--exclude-from", tmp_path / "list")
+        assert result.code == 2 and "Line 2 of" in result.err and not (tmp_path / "x").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            (["jit_"], 1), (["nothing"], 1), (["--run", "none"], 1), (["--used-since", "5m"], 2),
+            (["--filter", "x"], 2), (["--kind", "x"], 2), (["--exclude-from", "/none"], 2),
+            (["--exclude-from", "/"], 2), (["--sign", "/none"], 2), (["-o", ""], 2), (["-o", "/"], 2),
+            (["-o", "/none/x"], 2),
+        ],
+    )  # fmt: skip
+    def test_what_cannot_be_meant(self, jcache: Jcache, cache: Path, arguments: list[str], code: int) -> None:
+        """What stands for nothing ends in a sentence, and nothing is written."""
+        result = jcache("export", "--root", cache, *arguments)
+        assert result.code == code and result.out == "" and len(result.err.splitlines()) == 1
+
+
+class TestWhereTo:
+    def test_no_terminal(self, jax_cache: Path) -> None:
+        """An archive is not printed on a terminal; the sentence says what to do."""
+        primary, secondary = pty.openpty()
+        command = [*JCACHE, "export", "--root", str(jax_cache)]
+        done = subprocess.run(
+            command, stdout=secondary, stderr=subprocess.PIPE, text=True, env=clean_environment(), check=False
+        )
+        os.close(secondary)
+        os.close(primary)
+        assert done.returncode == 2 and "-o FILE" in done.stderr and "ssh host jcache import -" in done.stderr
+
+    @pytest.mark.parametrize("place", ["", ".jcache", "traces-v1", "link"])
+    def test_not_among_the_cache_s_own_files(self, jcache: Jcache, cache: Path, tmp_path: Path, place: str) -> None:
+        """An archive does not come to lie where JAX looks for entries."""
+        (cache / "traces-v1").mkdir()
+        (cache / ".jcache").mkdir()
+        (tmp_path / "link").symlink_to(cache)
+        directory = tmp_path / "link" if place == "link" else cache / place
+        result = jcache("export", "--root", cache, "-o", directory / "a.tar.zst")
+        assert result.code == 2 and "elsewhere" in result.err and not (directory / "a.tar.zst").exists()
+
+    def test_a_file_is_replaced_at_once(self, jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+        """An older archive is replaced, through a link to it as well, and nothing else is left."""
+        (tmp_path / "to").mkdir()
+        (tmp_path / "to" / "a").write_text("old")
+        (tmp_path / "link").symlink_to(tmp_path / "to" / "a")
+        assert jcache("export", "--root", cache, "-o", tmp_path / "link").code == 0
+        assert (tmp_path / "link").is_symlink() and os.listdir(tmp_path / "to") == ["a"]
+        assert archive(tmp_path / "to" / "a")[0].items
+
+    def test_what_is_no_file_is_written_to(self, jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+        """A device or a pipe by name is used, not replaced."""
+        os.mkfifo(tmp_path / "pipe")
+        with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+            assert jcache("export", "--root", cache, "-o", tmp_path / "pipe").code == 0
+            assert reader.stdout and "manifest.json" in members(reader.stdout.read())
+        assert jcache("export", "--root", cache, "-o", os.devnull).code == 0
+        assert not Path(os.devnull).is_file()
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+    @pytest.mark.parametrize("how", ["> /dev/full", "-o /dev/full"])
+    def test_a_full_disk(self, cache: Path, how: str) -> None:
+        """No room is a sentence and exit 1."""
+        result = call(["bash", "-c", f"'{sys.executable}' -m jcache export -q --root '{cache}' {how}"])
+        assert result.code == 1 and "no space left" in result.err and len(result.err.splitlines()) == 1
+
+    def test_a_file_that_finds_no_room(self, cache: Path, tmp_path: Path) -> None:
+        """A file that cannot be completed never appears."""
+        large(cache, 3)
+        limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m jcache"
+        command = f"{limited} export --root '{cache}' -o '{tmp_path}/x/a'"
+        (tmp_path / "x").mkdir()
+        result = call(["bash", "-c", command])
+        assert result.code == 1 and "Cannot write the archive" in result.err and "Traceback" not in result.err
+        assert os.listdir(tmp_path / "x") == []
+
+    def test_a_reader_that_goes_away(self, cache: Path) -> None:
+        """The end of the reader is a sentence and exit 1, since the archive has not arrived."""
+        large(cache, 10)
+        command = f"'{sys.executable}' -m jcache export --root '{cache}' | head -c 1000 > /dev/null"
+        command += "; exit ${PIPESTATUS[0]}"
+        result = call(["bash", "-c", command])
+        assert result.code == 1 and "ended before" in result.err and len(result.err.splitlines()) == 1
+
+    def test_a_slow_reader(self, cache: Path) -> None:
+        """A pipe that somebody has told not to wait loses nothing."""
+        large(cache, 5)
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        with subprocess.Popen([*JCACHE, "export", "-q", "--root", cache], stdout=writer) as process:
+            os.close(writer)
+            time.sleep(1)
+            with open(reader, "rb") as stream:
+                found = members(stream.read())
+        assert process.returncode == 0 and "trailer.json" in found
+
+    def test_interrupted(self, cache: Path, tmp_path: Path) -> None:
+        """Ctrl-C leaves no file, not even a temporary one, and is exit 130 without a traceback."""
+        for i in range(4):
+            add(cache, key(i, "large"), incompressible(60))
+        (tmp_path / "x").mkdir()
+        for delay in (0.3, 0.6, 1.0):
+            process = subprocess.Popen(
+                [*JCACHE, "export", "--root", cache, "-o", tmp_path / "x" / "a", "--solid"],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            assert "Traceback" not in err
+            assert process.returncode == 130 and os.listdir(tmp_path / "x") == []
+
+
+class TestDamage:
+    def test_it_stays_behind(self, jcache: Jcache, cache: Path) -> None:
+        """A damaged entry is named, with what to do, on stderr; the rest goes, and that is exit 3."""
+        (path := cache / f"{min(keys(cache))}-cache").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(500))
+        os.utime(path, (10**9, 10**9))
+        manifest, result = exported(jcache, cache)
+        assert result.code == 3 and len(manifest.items) == len(keys(cache)) - 1 and result.out == ""
+        assert "Damaged (compression): " in result.err or "Damaged (torn): " in result.err
+        assert "1 damaged entry not exported: `jcache verify --repair --root" in result.err
+        manifest, result = exported(jcache, cache, "--json", "-q")
+        assert result.code == 3 and [one["key"] for one in result.json["damaged"]] == [path.name[:-6]]
+
+    def test_many(self, jcache: Jcache, tmp_path: Path) -> None:
+        """Of many findings forty are shown, and all if asked for."""
+        for i in range(50):
+            add(tmp_path / "root", key(i), b"nothing", written_ns=10**18)
+        lines = {}
+        for verbose in ("-q", "-v"):
+            result = jcache("export", "--root", tmp_path / "root", "-o", tmp_path / "x", verbose)
+            assert result.code == 3
+            lines[verbose] = result.err.count("Damaged (codec)")
+        assert lines == {"-q": 40, "-v": 50}
+
+    def test_legacy_entries(self, jcache: Jcache, cache: Path) -> None:
+        """What only jax <= 0.4.30 reads is told and not exported."""
+        from tests.cli.conftest import LEGACY
+
+        (cache / key(1)).write_bytes(LEGACY)
+        manifest, result = exported(jcache, cache)
+        assert result.code == 0 and "1 legacy entry not exported" in result.err
+        assert len(manifest.items) == len(keys(cache))
+
+    def test_no_cache(self, jcache: Jcache, tmp_path: Path) -> None:
+        """Where there is no cache that is exit 10; an empty root gives an archive without entries, and a warning."""
+        assert jcache("export", "--root", tmp_path / "none", "-o", tmp_path / "x").code == 10
+        assert not (tmp_path / "x").exists()
+        assert jcache("run", "-q", "--root", tmp_path / "root", "--", "true").code == 0
+        manifest, result = exported(jcache, tmp_path / "root")
+        assert result.code == 0 and not manifest.items and "warning: No entry" in result.err
+
+
+def test_json(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """The summary as JSON: on stdout beside a file, on stderr beside a stream."""
+    summary = jcache("export", "--root", cache, "-o", tmp_path / "a", "--json").json
+    assert summary["entries"] == len(keys(cache)) and summary["bytes"] == sum(entry_files(cache).values())
+    assert summary["archive_bytes"] == (tmp_path / "a").stat().st_size and summary["schema_version"] == 1
+    done = subprocess.run(
+        [*JCACHE, "export", "--root", cache, "--json"], capture_output=True, env=clean_environment(), check=True
+    )
+    assert json.loads(done.stderr) == summary | {"output": None} and done.stdout == (tmp_path / "a").read_bytes()
+
+
+def test_quiet_and_verbose(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """`-q` says nothing where nothing is wrong, `-v` gives exact bytes."""
+    assert jcache("export", "--root", cache, "-o", tmp_path / "a", "-q").err == ""
+    assert (
+        f"({sum(entry_files(cache).values()):,})" in jcache("export", "--root", cache, "-o", tmp_path / "a", "-v").err
+    )
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ssh-keygen")
+def test_signed(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """OpenSSH itself verifies the signature that `--sign` makes of the manifest."""
+    ssh = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh], check=True)
+    assert "(signed)" in jcache("export", "--root", cache, "-o", tmp_path / "a", "--sign", ssh).err
+    found = archive(tmp_path / "a")[1]
+    (tmp_path / "sig").write_bytes(found["manifest.json.sig"])
+    (tmp_path / "allowed").write_text(f"me {Path(f'{ssh}.pub').read_text()}")
+    command = ["ssh-keygen", "-Y", "verify", "-f", "allowed", "-I", "me", "-n", "jcache-archive", "-s", "sig"]
+    subprocess.run(command, input=found["manifest.json"], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
+    """Pins, sidecars and what the ledger knows are in the manifest."""
+    root = Path(shutil.copytree(bounded_cache, tmp_path / "root"))
+    jcache("pin", "jit_train", "--root", root)
+    one = next(name for name in keys(root) if name.startswith("jit_train"))
+    with Store(Root(root, plain=True)) as store:
+        store.ledger.record([Known(Kind.EXECUTABLES, one, seconds=0.125)])
+    manifest, _ = exported(jcache, root)
+    (item,) = [item for item in manifest.items if item.key == one]
+    assert item.pinned and item.sidecar and item.seconds == 0.125
+    assert item.recency_ns == int.from_bytes((root / f"{one}-atime").read_bytes(), "little")
+    assert item.created_ns == (root / f"{one}{ENTRY_SUFFIX}").stat().st_mtime_ns
+
+
+def test_beside_jax(jcache: Jcache, cache: Path, jax_cache: Path) -> None:
+    """A real JAX process that uses the cache meanwhile notices nothing, and the export is whole."""
+    running = subprocess.Popen(
+        [*JCACHE, "export", "-q", "--root", cache, "-o", cache.parent / "exported.tar.zst"], env=clean_environment()
+    )
+    result = run_jax(cache)
+    assert result.code == 0 and result.err == "" and running.wait(60) == 0
+    assert {item.key for item in archive(cache.parent / "exported.tar.zst")[0].items} >= keys(jax_cache)

@@ -1,0 +1,403 @@
+"""`jcache import` as users run it: real caches, real pipes, hostile archives."""
+
+import io
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from jcache.layout import Kind
+from jcache.roots import create_root
+from jcache.serialization import Codec, pack_executable
+from jcache.store import Store
+from tests.cli.conftest import Jcache, Result, call, clean_environment, entry_files, keys, run_jax
+from tests.entries import add, key, tree
+from tests.imports import content, packed, populated, tar_of
+
+JCACHE = [sys.executable, "-m", "jcache"]
+WITH_PATHS = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
+
+
+@pytest.fixture(name="archive")
+def archive_fixture(tmp_path: Path) -> Path:
+    """An archive of a small root."""
+    path = tmp_path / "some.archive"
+    path.write_bytes(packed(populated(tmp_path / "source")))
+    return path
+
+
+@pytest.fixture(name="target")
+def target_fixture(tmp_path: Path, beyond: Path) -> Path:
+    """Where to import to, and nothing beside it may be touched."""
+    assert beyond
+    return tmp_path / "target"
+
+
+def check_clean(jcache: Jcache, root: Path) -> None:
+    assert jcache("verify", "--grace", "0s", "--root", root).code == 0
+
+
+def pipe(source: Path, target: Path, *options: str) -> Result:
+    """``jcache export | jcache import -``."""
+    with subprocess.Popen(
+        [*JCACHE, "export", "-q", "--root", str(source)], env=clean_environment(), stdout=subprocess.PIPE
+    ) as sender:
+        done = subprocess.run(
+            [*JCACHE, "import", "-", "--root", str(target), *options],
+            env=clean_environment(),
+            stdin=sender.stdout,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert sender.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+# -- with real JAX
+
+
+@pytest.mark.jax
+def test_warm_start_elsewhere(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
+    """A program finds everything in the imported cache, just as many as was announced."""
+    target = tmp_path / "home" / "cache"
+    result = pipe(jax_cache, target, "--json")
+    assert result.code == 0, result.err
+    assert result.json["forecast"]["will"] == result.json["entries"]["new"] == len(keys(jax_cache))
+    executables = target / "executables"
+    assert entry_files(executables) == entry_files(jax_cache)
+    assert run_jax(executables).code == 0
+    assert keys(executables) == keys(jax_cache)  # it has compiled nothing
+    check_clean(jcache, target)
+
+
+@pytest.mark.jax
+def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
+    """Of a cache that is keyed for its path none hits elsewhere, as announced; with a link all do."""
+    old, archive, target = tmp_path / "old", tmp_path / "archive", tmp_path / "new"
+    assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
+    before = keys(old)
+    keyed = jcache("export", "--root", old, "-o", archive)
+    assert keyed.code == 0
+    old.rename(tmp_path / "gone")
+    result = jcache("import", archive, "--root", target, "--json")
+    assert result.json["forecast"]["will"] == 0 and result.json["forecast"]["cannot"] == len(before)
+    assert str(old) in jcache("import", archive, "--root", target).out
+    elsewhere = Path(shutil.copytree(target / "executables", tmp_path / "elsewhere"))
+    run_jax(elsewhere, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
+    assert len(keys(elsewhere)) == 2 * len(before)  # nothing was hit
+    linked = jcache("import", archive, "--root", target, "--link", "--json")
+    assert linked.code == 0 and linked.json["forecast"]["will"] == len(before)
+    assert os.readlink(old) == str(target / "executables")
+    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
+    assert keys(old) == before
+
+
+@pytest.mark.jax
+def test_plain_tar(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
+    """What people have today: a tar.gz of a JAX directory, with the same checks, opened by the jaxlib here."""
+    tar = shutil.make_archive(str(tmp_path / "old"), "gztar", jax_cache.parent, jax_cache.name)
+    target = tmp_path / "new"
+    result = jcache("import", tar, "--root", target, "--check-load", "--json")
+    assert result.code == 0, result.err
+    assert result.json["entries"]["new"] == result.json["loads"]["loads"] == len(keys(jax_cache))
+    assert result.json["forecast"]["will"] == len(keys(jax_cache))
+    assert entry_files(target / "executables") == entry_files(jax_cache)
+
+
+# -- what a user sees
+
+
+def test_twice(jcache: Jcache, archive: Path, target: Path) -> None:
+    """The second import has nothing to do, and says so."""
+    first = jcache("import", archive, "--root", target)
+    assert first.code == 0 and "Imported 12 entries" in first.out and "12 new" in first.out
+    second = jcache("import", archive, "--root", target)
+    assert second.code == 0 and "Imported 0 entries" in second.out and "12 present and equal" in second.out
+    check_clean(jcache, target)
+
+
+def test_dry_run(jcache: Jcache, archive: Path, target: Path) -> None:
+    """A dry run reads the head alone, makes nothing and tells the same numbers."""
+    head = target.with_name("head")
+    head.write_bytes(archive.read_bytes())
+    planned = jcache("import", head, "--root", target, "--dry-run", "--json")
+    assert planned.code == 0 and not target.exists()
+    done = jcache("import", archive, "--root", target, "--json")
+    assert planned.json["entries"] == done.json["entries"] and planned.json["bytes"] == done.json["bytes"]
+    assert planned.json["dry_run"] and planned.json["archive"] == done.json["archive"]
+
+
+def test_different(jcache: Jcache, archive: Path, target: Path) -> None:
+    """A different entry is kept and reported by exit code 3; --replace takes the archive's."""
+    a_key = key(0)
+    place = add(create_root(target).directory(Kind.EXECUTABLES), a_key, content(Kind.EXECUTABLES, a_key, build=1))
+    kept = jcache("import", archive, "--root", target)
+    assert kept.code == 3 and "1 present and different, kept" in kept.out and "--replace" in kept.out
+    assert place.read_bytes() == content(Kind.EXECUTABLES, a_key, build=1)
+    replaced = jcache("import", archive, "--root", target, "--replace")
+    assert replaced.code == 0 and "1 replaced" in replaced.out
+    assert place.read_bytes() == content(Kind.EXECUTABLES, a_key)
+    check_clean(jcache, target)
+
+
+def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
+    """Where JAX's variable names the directory, a plain JAX directory is made, as `jcache run` does."""
+    result = jcache("import", archive, env={"JAX_COMPILATION_CACHE_DIR": str(target)})
+    assert result.code == 0 and len(keys(target)) == 4
+
+
+def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:
+    """What can never be hit here is counted, and left out on request."""
+    source = create_root(tmp_path / "source")
+    zlib = pack_executable(b"\x0aan executable" * 40, 3, Codec.ZLIB)
+    with Store(source) as store:
+        store.put(Kind.EXECUTABLES, key(1), zlib)
+        store.put(Kind.EXECUTABLES, key(2), content(Kind.EXECUTABLES, key(2)))
+    archive = tmp_path / "archive"
+    archive.write_bytes(packed(source))
+    told = jcache("import", archive, "--root", target, "--dry-run")
+    assert "--skip-incompatible" in told.out
+    result = jcache("import", archive, "--root", target, "--skip-incompatible", "--json")
+    assert result.code == 0 and result.json["entries"]["incompatible"] == 1
+    assert keys(target / "executables") == {key(2)}
+
+
+def test_over_the_cap(jcache: Jcache, archive: Path, target: Path) -> None:
+    """An import evicts nothing, and says when JAX's bound is exceeded."""
+    result = jcache("import", archive, "--root", target, env={"JAX_COMPILATION_CACHE_MAX_SIZE": "100"})
+    assert result.code == 0 and "prune --max-size 100" in result.out
+    assert len(keys(target / "executables")) == 4
+
+
+def test_terminal(archive: Path) -> None:
+    """An archive is not typed in."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*JCACHE, "import", "-"], stdin=theirs, env=clean_environment(), capture_output=True, text=True, check=False
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2 and "terminal" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["absent", "", "directory", "text", "empty"])
+def test_no_archive(jcache: Jcache, tmp_path: Path, target: Path, what: str) -> None:
+    """What is no archive is refused in one sentence, and no root is made."""
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "text").write_text("hello" * 1000)
+    (tmp_path / "empty").write_text("")
+    result = jcache("import", tmp_path / what if what else "", "--root", target)
+    assert result.code in (1, 2) and len(result.err.splitlines()) == 1
+    assert not target.exists()
+
+
+# -- trust
+
+
+def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
+    """Only what an allowed signer has signed passes; a touched payload is not published, by exit code 12."""
+    if not shutil.which("ssh-keygen"):
+        pytest.skip("there is no ssh-keygen to make keys with")
+    for name in ("me", "stranger"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    public = (tmp_path / "me.pub").read_text()
+    allowed = tmp_path / "allowed"
+    allowed.write_text(f"me@example.org {public}")
+    source = populated(tmp_path / "source")
+    archives = {}
+    for name in ("me", "stranger", "nobody"):
+        archives[name] = tmp_path / f"{name}.archive"
+        sign = ("--sign", tmp_path / name) if name != "nobody" else ()
+        assert jcache("export", "--root", source.path, "-o", archives[name], *sign).code == 0
+    strict = ("--root", target, "--require-signature", "--allowed-signers", allowed)
+    assert jcache("import", archives["nobody"], "--root", target, "--require-signature").code == 2
+    for refused in (archives["nobody"], archives["stranger"]):
+        assert jcache("import", refused, *strict).code == 12
+        assert not target.exists()
+    raw = bytearray(zstandard.ZstdDecompressor().decompressobj().decompress(archives["me"].read_bytes()))
+    at = raw.rfind(content(Kind.GRAPHS, key(2000)))
+    assert at > 0
+    raw[at + 50] ^= 1
+    touched = jcache("import", _written(tmp_path / "touched", raw), *strict)
+    assert touched.code == 12 and key(2000)[:20] in touched.out and "Signed by me@example.org" in touched.out
+    assert not (target / "graphs-v1" / f"{key(2000)}-cache").exists()
+    check_clean(jcache, target)
+    whole = jcache("import", archives["me"], *strict)
+    assert whole.code == 0 and "1 new" in whole.out
+    manifest = raw.replace(b'"root":"', b'"root":"x', 1)[: len(raw)]
+    assert jcache("import", _written(tmp_path / "manifest", manifest), *strict).code in (1, 12)
+
+
+def _written(path: Path, tar: bytes | bytearray) -> Path:
+    path.write_bytes(zstandard.ZstdCompressor().compress(bytes(tar)))
+    return path
+
+
+# -- hostile archives
+
+
+def _outside(info: tarfile.TarInfo) -> None:
+    info.name = f"../beyond/{info.name}"
+
+
+def _link(info: tarfile.TarInfo) -> None:
+    info.type, info.linkname, info.size = tarfile.SYMTYPE, "../beyond/precious", 0
+
+
+def _absolute(info: tarfile.TarInfo) -> None:
+    info.name = f"/tmp/{info.name}"
+
+
+def _device(info: tarfile.TarInfo) -> None:
+    info.type, info.size = tarfile.CHRTYPE, 0
+
+
+@pytest.mark.parametrize("change", [_outside, _absolute, _link, _device])
+@pytest.mark.parametrize("how", ["plain", "ours"])
+def test_hostile_members(jcache: Jcache, tmp_path: Path, target: Path, how: str, change: object) -> None:
+    """Members that lead out of the root, links and devices are refused in one sentence."""
+    assert callable(change)
+    name = f"{key(1)}-cache"
+    data = content(Kind.EXECUTABLES, key(1))
+    if how == "plain":
+        tar = tar_of({name: data}, change)
+    else:
+        source = create_root(tmp_path / "source")
+        add(source.directory(Kind.EXECUTABLES), key(1), data)
+        tar = _with_entries(packed(source), change)
+    result = jcache("import", "-", "--root", target, stdin="") if not tar else _import(tar, target)
+    assert result.code == 1 and len([line for line in result.err.splitlines() if line.startswith("jcache:")]) == 1
+    assert not list(target.rglob("*-cache"))
+
+
+def _with_entries(archive: bytes, change: object) -> bytes:
+    """The same archive with the headers of its entries changed."""
+    assert callable(change)
+    raw = zstandard.ZstdDecompressor().decompressobj().decompress(archive)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(raw)) as old, tarfile.open(fileobj=stream, mode="w") as new:
+        for info in old:
+            data = old.extractfile(info)
+            assert data is not None
+            held = data.read()
+            if info.name.endswith("-cache"):
+                change(info)
+            new.addfile(info, io.BytesIO(held))
+    return zstandard.ZstdCompressor().compress(stream.getvalue())
+
+
+def _import(archive: bytes, target: Path, *options: str) -> Result:
+    done = subprocess.run(
+        [*JCACHE, "import", "-", "--root", str(target), *options],
+        input=archive,
+        env=clean_environment(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr, done.stderr
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_duplicate_and_unlisted(tmp_path: Path, target: Path) -> None:
+    """An entry that is there twice, or that the manifest does not name, ends the import."""
+    source = create_root(tmp_path / "source")
+    add(source.directory(Kind.EXECUTABLES), key(1), content(Kind.EXECUTABLES, key(1)))
+    raw = zstandard.ZstdDecompressor().decompressobj().decompress(packed(source))
+    header = raw.index(b"executables/" + key(1).encode())
+    block = raw[header : header + 512 + -(-len(content(Kind.EXECUTABLES, key(1))) // 512) * 512]
+    twice = zstandard.ZstdCompressor().compress(raw[:header] + block + raw[header:])
+    assert _import(twice, target).code == 1
+    assert keys(target / "executables") <= {key(1)}
+
+
+def test_bomb(target: Path) -> None:
+    """A small archive of very many bytes is refused soon."""
+    compressor = zstandard.ZstdCompressor(level=19).compressobj()
+    zeros = bytes(1 << 20)
+    tar = tar_of({f"{key(1)}-cache": b""})[:512]
+    pieces = [compressor.compress(tar), *(compressor.compress(zeros) for _ in range(2000)), compressor.flush()]
+    started = time.monotonic()
+    assert _import(b"".join(pieces), target).code == 1
+    assert time.monotonic() - started < 20
+    assert not list(target.rglob("*-cache"))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.99])
+def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -> None:
+    """A stream that ends too early leaves a clean root, and the whole one brings the rest."""
+    whole = packed(populated(tmp_path / "source", count=100))
+    torn = _import(whole[: int(len(whole) * share)], target)
+    assert torn.code == 1 and "truncated" in torn.err
+    if target.exists():
+        check_clean(jcache, target)
+    assert _import(whole, target).code == 0
+    assert len(list(target.rglob("*-cache"))) == 300
+
+
+# -- interrupted
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted(jcache: Jcache, tmp_path: Path, target: Path, by: signal.Signals) -> None:
+    """Ctrl-C and SIGKILL leave whole entries and nothing else; the same import again brings the rest."""
+    whole = packed(populated(tmp_path / "source", count=300))
+    with subprocess.Popen(
+        [*JCACHE, "import", "-", "--root", str(target)],
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stderr
+        process.stdin.write(whole[: len(whole) // 2])
+        process.stdin.flush()
+        for _ in range(500):
+            if list(target.rglob("*-cache")):
+                break
+            time.sleep(0.02)
+        process.send_signal(by)
+        process.wait(timeout=30)
+        said = process.stderr.read().decode()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    assert "Traceback" not in said
+    if by is signal.SIGINT:
+        assert process.returncode == 130 and "brings the rest" in said
+    check_clean(jcache, target)
+    there = len(list(target.rglob("*-cache")))
+    assert there
+    again = _import(whole, target, "--json")
+    assert again.code == 0 and again.json["entries"]["new"] == 900 - there
+
+
+def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
+    """Where a root cannot be made, one sentence says so."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    result = jcache("import", archive, "--root", blocked / "below")
+    assert result.code in (1, 10) and len(result.err.splitlines()) == 1
+
+
+def test_source_is_unchanged(tmp_path: Path, target: Path) -> None:
+    """Neither end of a pipe changes an entry of the source."""
+    source = populated(tmp_path / "source")
+    before = tree(source.directory(Kind.EXECUTABLES))
+    assert pipe(source.path, target).code == 0
+    assert tree(source.directory(Kind.EXECUTABLES)) == before
+
+
+def test_help(jcache: Jcache) -> None:
+    """The help has an example."""
+    assert "jcache export | ssh host jcache import -" in " ".join(jcache("import", "--help").out.split())
+    assert call([*JCACHE, "import"]).code == 2

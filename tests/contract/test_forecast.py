@@ -1,0 +1,245 @@
+"""What is announced of executables that were copied is what a real JAX then hits, to the number."""
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jcache.layout import Kind, Root
+from jcache.roots import open_root
+from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason
+from jcache.shipping.guards import judge_root
+from jcache.shipping.here import Here, here, numbers
+from jcache.shipping.linking import link
+from jcache.shipping.transcoding import transcode
+from jcache.store import Store
+from tests.jax_programs import environment, run
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import json, sys
+
+mode, way = sys.argv[1:3]
+if "no-zstandard" in way:
+    sys.modules["zstandard"] = None
+if "python-3.14" in way:  # as far as JAX can tell: its own zstd is there, and comes before zstandard
+    import types, zstandard
+    zstd = types.ModuleType("compression.zstd")
+    zstd.compress = lambda data: zstandard.ZstdCompressor().compress(data)
+    zstd.decompress = lambda data: zstandard.ZstdDecompressor().decompress(data)
+    compression = types.ModuleType("compression")
+    compression.zstd = zstd
+    sys.modules |= {"compression": compression, "compression.zstd": zstd}
+if way == "enable":
+    import jcache
+    jcache.enable(sys.argv[3])
+
+import jax, jax.monitoring
+import jax.numpy as jnp
+
+hits = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: hits.append(event) if event == "/jax/compilation_cache/cache_hits" else None)
+x = jnp.ones((7, 5))
+jax.block_until_ready(jax.jit(lambda x: jnp.tanh(x @ x.T).sum())(x))
+if mode == "fill":
+    jax.block_until_ready(jax.jit(lambda x: jnp.sort(x, axis=0) * 2)(x))
+print(json.dumps(len(hits)))
+"""
+STORE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+NOT_STORED = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000"}
+
+
+def jax(directory: Path, way: str = "", mode: str = "fill", *, store: bool = False) -> int:
+    """How many executables a process hits; `way` says how it comes to use the directory, or the root of it."""
+    env = STORE if store else NOT_STORED
+    if way == "run":
+        return under_jcache_run(directory, mode, env)
+    if way != "enable":
+        env = env | {"JAX_COMPILATION_CACHE_DIR": str(directory)} | ({XLA_CACHES: "none"} if "none" in way else {})
+    said = run(PROGRAM, mode, way, directory, env=env)
+    assert isinstance(said.value, int)
+    return said.value
+
+
+def under_jcache_run(root: Path, mode: str, env: dict[str, str]) -> int:
+    program = [sys.executable, "-c", PROGRAM, mode, "run"]
+    command = [sys.executable, "-m", "jcache", "run", "-q", "--root", str(root), "--", *program]
+    done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])
+
+
+def forecast(path: Path, machine: Here | None = None) -> Forecast:
+    with closing(Store(open_root(path))) as store:
+        return judge_root(store, machine or here({}), {})
+
+
+def entries(root: Root) -> int:
+    return len(list(root.directory(Kind.EXECUTABLES).glob("*-cache")))
+
+
+@pytest.fixture(scope="module")
+def plain_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that JAX alone has filled, with its default settings; not to be changed."""
+    path = tmp_path_factory.mktemp("plain") / "old"
+    assert jax(path, store=True) == 0
+    return path
+
+
+@pytest.fixture(scope="module", params=["none", "run", "enable"])
+def portable_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root whose keys have no path in them, filled in one of the ways to get such; not to be changed."""
+    path: Path = tmp_path_factory.mktemp(request.param) / "old"
+    assert jax(path, request.param, store=True) == 0
+    return path
+
+
+def path_in_keys() -> bool:
+    version = here({}).jax
+    assert version
+    return (0, 4, 36) <= numbers(version) < (0, 11)
+
+
+def assert_exact(path: Path, announced: Forecast, *, native: bool) -> None:
+    """Programs of both kinds hit as many as was announced, however they come to use the root."""
+    directory = path / "executables" if native else path
+    assert jax(directory, mode="hit") <= jax(directory) == announced.hits(Reader.PLAIN)
+    for way, place in [("none", directory), ("run", path), ("enable", path)]:
+        assert jax(place, way) == announced.hits(Reader.JCACHE), way
+
+
+def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) -> None:
+    """Copied to another path, as many hit as is announced: none up to jax 0.10.2, all from 0.11 on."""
+    copy = Path(shutil.copytree(plain_cache, tmp_path / "new"))
+    announced = forecast(copy)
+    total = len(announced.verdicts)
+    assert total == entries(open_root(copy)) >= 3
+    assert announced.hits(Reader.PLAIN) == (0 if path_in_keys() else total)
+    assert_exact(copy, announced, native=False)
+    if path_in_keys():
+        expected = f"0 of {total} executables can hit at this path: they are keyed for {plain_cache} "
+        assert announced.sentences[0].startswith(expected)
+        assert announced.linkable == {str(plain_cache): total}
+
+
+def test_where_it_was_stored(plain_cache: Path) -> None:
+    """At its own path JAX alone hits all of it, and those that leave the path out of keys what is announced."""
+    announced = forecast(plain_cache)
+    assert announced.hits(Reader.PLAIN) == len(announced.verdicts) == jax(plain_cache)
+    assert announced.hits(Reader.JCACHE) == jax(plain_cache, "none")
+
+
+def test_a_copy_of_portable_keys(portable_cache: Path, tmp_path: Path) -> None:
+    """What was stored without the path in its keys hits in a copy, all of it by programs of the same kind."""
+    copy = Path(shutil.copytree(portable_cache, tmp_path / "new"))
+    announced = forecast(copy)
+    assert announced.hits(Reader.JCACHE) == len(announced.verdicts) >= 3
+    assert_exact(copy, announced, native=not open_root(copy).plain)
+
+
+def test_a_directory_of_everything(plain_cache: Path, tmp_path: Path) -> None:
+    """Where entries of all kinds lie together, each program hits as many as is announced for it."""
+    copy = Path(shutil.copytree(plain_cache, tmp_path / "new"))
+    jax(copy, store=True, mode="hit")
+    jax(copy, "none", store=True)
+    announced = forecast(copy)
+    assert_exact(copy, announced, native=False)
+    if path_in_keys():
+        total = len(announced.verdicts)
+        assert 0 < announced.hits(Reader.PLAIN) < announced.hits(Reader.JCACHE) < announced.count(Hit.WILL) < total
+
+
+def test_a_link_at_the_old_path(tmp_path: Path) -> None:
+    """With a link at the old path, all of a moved directory hits where the old path is what JAX is told."""
+    old, new = tmp_path / "home" / "old", tmp_path / "elsewhere" / "new"
+    jax(old, store=True)
+    total = entries(open_root(old))
+    new.parent.mkdir()
+    old.rename(new)
+    old.parent.rmdir()
+    if path_in_keys():
+        assert forecast(new).linkable == {str(old): total}
+        assert forecast(new).hits(Reader.PLAIN, str(old)) == 0
+    assert link(old, new)
+    announced = forecast(new)
+    assert announced.hits(Reader.PLAIN, str(old)) == total == jax(old)
+    assert announced.hits(Reader.PLAIN) == jax(new)
+    assert announced.hits(Reader.JCACHE) == jax(new, "none")
+
+
+def test_the_commands_can_be_run(tmp_path: Path) -> None:
+    """The commands between backquotes do what they say when they are run as they are printed."""
+    if not path_in_keys():
+        pytest.skip("this jax has no path in its keys")
+    old, new = tmp_path / "the old's" / "cache", tmp_path / "the new"
+    jax(old, store=True)
+    old.rename(new)
+    old.parent.rmdir()
+    announced = forecast(new)
+    linking, from_now_on = (sentence.split("`")[-2] for sentence in announced.sentences[1:])
+    program = 'test -n "$JAX_COMPILATION_CACHE_DIR" && "$0" -c "$1" fill ""'
+    env = environment(NOT_STORED) | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def after(command: str) -> int:
+        shell = ["sh", "-c", f"{command} && {program}", sys.executable, PROGRAM]
+        done = subprocess.run(shell, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout.splitlines()[-1])
+
+    assert after(linking) == len(announced.verdicts)
+    assert after(from_now_on) == 0
+    env |= STORE
+    assert after(from_now_on) == 0
+    assert after(from_now_on) == len(announced.verdicts)
+
+
+READERS = ["", "no-zstandard", "python-3.14"]
+
+
+@pytest.fixture(scope="module", params=READERS)
+def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A directory filled by a JAX with zstandard, without, or with what Python 3.14 brings; not to be changed."""
+    path = tmp_path_factory.mktemp("codecs") / "cache"
+    jax(path, f"none {request.param}", store=True)
+    return request.param, path
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> None:
+    """What one JAX has compressed hits in another as announced; where it is found and not readable, transcoded."""
+    writer, path = compressed
+    version = here({}).jax
+    assert version
+    if "python-3.14" in (writer, reader) and numbers(version) < (0, 7, 1):
+        pytest.skip("this jax knows no zstd but zstandard's")
+    machine = replace(here({}), zstandard="no" not in reader, python=(3, 14) if "3.14" in reader else (3, 11))
+    copy = Path(shutil.copytree(path, tmp_path / "copy"))
+    announced = forecast(copy, machine)
+    total = len(announced.verdicts)
+    hits = jax(copy, f"none {reader}")
+    assert hits == (total if writer == reader else 0)
+    expected = {
+        ("", ""): Hit.WILL,
+        ("", "python-3.14"): Hit.UNKNOWN,
+        ("no-zstandard", "no-zstandard"): Hit.WILL,
+        ("python-3.14", "python-3.14"): Hit.UNKNOWN,
+        ("python-3.14", ""): Hit.WILL,  # nothing in it tells that it is not zstandard's
+    }
+    assert announced.count(expected.get((writer, reader), Hit.CANNOT)) == total
+    found_but_not_readable = {writer, reader} == {"no-zstandard", "python-3.14"}
+    assert bool(announced.transcodable) == found_but_not_readable or (writer, reader) == ("", "no-zstandard")
+    if not announced.transcodable:
+        return
+    for key in announced.transcodable:
+        entry = copy / f"{key}-cache"
+        entry.write_bytes(transcode(entry.read_bytes(), machine.compression(version).codec))
+    again = forecast(copy, machine)
+    assert again.reasons.keys() <= {(hit, Reason.COMPRESSION) for hit in Hit}
+    assert jax(copy, f"none {reader}") == (total if found_but_not_readable else hits)

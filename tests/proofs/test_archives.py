@@ -1,0 +1,151 @@
+"""Whatever becomes of an archive: it is read as it was, or refused; no other exception, no byte that is not promised.
+
+Short here, as in CI; `pytest tests/proofs/test_archives.py --full` makes 24,000 mutations, of the compressed bytes, of
+the tar inside, of the manifest and of signed archives. JCACHE_SEED, which a failing test prints, repeats a run.
+"""
+
+import io
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from jcache.archive import PlainReader, Reader, open_archive
+from jcache.archive.manifest import decode, encode
+from jcache.archive.signing import NAMESPACE, sign, verify
+from jcache.errors import BadArchive, Untrusted
+from tests.archives import Sample, compressed, sample, sha256, tar_of
+from tests.proofs.test_fuzz import mutate
+
+FULL, SHORT = 6000, 150
+
+
+def inside(archive: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(archive)
+
+
+def blocks_swapped(data: bytes, chance: random.Random) -> bytes:
+    """Two blocks in each other's place, or one doubled or gone: sound pieces in a wrong order."""
+    blocks = [data[start : start + 512] for start in range(0, len(data), 512)]
+    first, second = chance.randrange(len(blocks)), chance.randrange(len(blocks))
+    action = chance.randrange(3)
+    if action == 0:
+        blocks[first], blocks[second] = blocks[second], blocks[first]
+    elif action == 1:
+        blocks.insert(first, blocks[second])
+    else:
+        del blocks[first : first + 1 + chance.randrange(3)]
+    return b"".join(blocks)
+
+
+def rechecked(tar: bytes) -> bytes:
+    """The same with the checksums of all headers made right, so that what they say is reached."""
+    blocks = [tar[start : start + 512] for start in range(0, len(tar), 512)]
+    for number, block in enumerate(blocks):
+        if block[257:262] == b"ustar" and len(block) == 512:
+            total = sum(block) - sum(block[148:156]) + 8 * 32
+            blocks[number] = block[:148] + b"%06o\0 " % total + block[156:]
+    return b"".join(blocks)
+
+
+def outcome(archive: bytes, made: Sample) -> str:
+    """How reading ends; whole members have the bytes that their own manifest promises, and nothing else is raised."""
+    try:
+        reader = open_archive(io.BytesIO(archive), name="a.tar.zst")
+        if isinstance(reader, PlainReader):
+            for plain in reader.members():
+                assert ".." not in plain.path.split("/") and not plain.path.startswith("/")
+                plain.read()
+            return "plain"
+        head = reader.head()
+        wholes = members_of(reader)
+    except BadArchive as error:
+        return sentence(error)
+    if head.manifest != made.manifest:
+        return "another manifest"
+    assert all(made.contents[name] == data for name, data in wholes.items())
+    accounted = {name for name in made.contents if name in wholes}
+    return "the same" if accounted == made.contents.keys() else "damaged entries"
+
+
+def sentence(error: BadArchive) -> str:
+    """That it is one."""
+    assert str(error).endswith(".") and str(error).isprintable()
+    return "refused"
+
+
+def members_of(reader: Reader) -> dict[str, bytes]:
+    """The members that are as promised."""
+    wholes = {}
+    for member in reader.members():
+        pieces = []
+        while piece := member.read(4096):
+            pieces.append(piece)
+        data = b"".join(pieces)
+        assert member.digest() == sha256(data)
+        if member.whole:
+            wholes[member.name] = data
+    return wholes
+
+
+@pytest.mark.parametrize("solid", [False, True])
+@pytest.mark.parametrize("level", ["stream", "tar", "headers", "blocks"])
+def test_mutations_are_refused_or_change_nothing(level: str, solid: bool, full: bool, chance: random.Random) -> None:
+    """Bits, bytes, numbers, pieces lost, doubled or swapped: of the stream, of the tar, with checksums made right."""
+    made = sample(solid=solid)
+    archive = made.packed(signature=b"sig\n")
+    tar = inside(archive)
+    others = [archive, tar, tar_of([("x" * 120, b"y")])]
+    change: dict[str, Callable[[], bytes]] = {
+        "stream": lambda: mutate(archive, chance, others),
+        "tar": lambda: compressed(mutate(tar, chance, others)),
+        "headers": lambda: compressed(rechecked(mutate(tar, chance, others))),
+        "blocks": lambda: blocks_swapped(tar, chance),
+    }
+    counts: dict[str, int] = {}
+    for _ in range((FULL if full else SHORT) // 2):
+        changed = change[level]()
+        ended = outcome(changed, made)
+        counts[ended] = counts.get(ended, 0) + 1
+    print(level, counts)
+    assert counts.get("refused", 0) > 0
+
+
+def test_mutated_manifests_are_refused_or_say_what_they_say(full: bool, chance: random.Random) -> None:
+    """A manifest that is still one encodes to the very bytes that were read."""
+    data = encode(sample().manifest)
+    for _ in range(FULL if full else SHORT):
+        changed = mutate(data, chance, [data, b'{"a":[', b"1e999", b'"\\ud800"'])
+        try:
+            manifest = decode(changed)
+        except BadArchive as error:
+            sentence(error)
+            continue
+        assert encode(manifest) == changed
+
+
+def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full: bool, chance: random.Random) -> None:
+    """No manifest but the signed one passes, whatever became of manifest, signature and the rest."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    signers = tmp_path / "allowed"
+    signers.write_text(f"me {(tmp_path / 'key.pub').read_text()}")
+    made = sample()
+    manifest = encode(made.manifest)
+    tar = inside(made.packed(signature=sign(manifest, tmp_path / "key")))
+
+    def check(data: bytes, signature: bytes | None) -> None:
+        if signature is None:
+            raise Untrusted("It is not signed.")
+        verify(data, signature, signers, NAMESPACE, 0)
+
+    for _ in range(FULL if full else SHORT):
+        changed = rechecked(mutate(tar, chance, [tar]))
+        try:
+            reader = open_archive(io.BytesIO(changed))
+            head = reader.head(check) if isinstance(reader, Reader) else None
+        except (BadArchive, Untrusted):
+            continue
+        assert head is None or head.manifest_bytes == manifest
