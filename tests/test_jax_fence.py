@@ -27,7 +27,7 @@ import contextlib, gc, inspect, io, json, sys, threading
 from pathlib import Path
 import jax, jax.experimental, jax.numpy as jnp, numpy as np
 from jax._src import compilation_cache as caches
-from jcache import _callbacks, _jax
+from jcache import _callbacks, _jax, _options
 class Folder:
     def __init__(self, path):
         self.path = Path(path)
@@ -314,65 +314,6 @@ def test_patches_are_undone_in_any_order_and_leave_nothing_behind() -> None:
     assert module.function() == "theirs original"
 
 
-CONFIGURE = """
-first, second = "jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_dir"
-flag, nobodys = "jax_disable_most_optimizations", "jax_option_of_a_later_version"
-def now():
-    return [_jax.option(name) for name in (first, second, flag)]
-"""
-
-
-def test_options_are_set_and_put_back(tmp_path: Path) -> None:
-    """What JAX does not have, or refuses, is told; putting back twice does what once does."""
-    program = (
-        CONFIGURE
-        + """
-before = now()
-values = {first: 7.0, nobodys: 1, second: "/somewhere", flag: True, "jax_default_matmul_precision": "nonsense"}
-configured = _jax.configure(values)
-after = now()
-assert str(_jax.directory()) == "/somewhere" and _jax.option(nobodys) is None
-configured.restore()
-assert now() == before and _jax.directory() is None
-jax.config.update(first, 7.0)
-configured.restore()
-print(json.dumps([after, configured.unknown, _jax.option(first)]))
-"""
-    )
-    unknown = ["jax_option_of_a_later_version", "jax_default_matmul_precision"]
-    assert said(program, tmp_path) == [[7.0, "/somewhere", True], unknown, 7.0]
-
-
-def test_what_the_program_has_set_since_stays(tmp_path: Path) -> None:
-    """Only options that are still as they were set are put back."""
-    program = (
-        CONFIGURE
-        + """
-jax.config.update(second, "/before")
-configured = _jax.configure({first: 7, second: "/ours", flag: True})
-jax.config.update(second, "/theirs")
-configured.restore()
-print(json.dumps(now()))
-"""
-    )
-    assert said(program, tmp_path) == [1.0, "/theirs", False]
-
-
-def test_what_a_context_manager_says_in_one_thread_is_neither_remembered_nor_compared(tmp_path: Path) -> None:
-    """The option of the whole program is put back, whichever thread is within which context."""
-    program = """
-from jax._src import config
-time, name = config.persistent_cache_min_compile_time_secs, "jax_persistent_cache_min_compile_time_secs"
-with time(33.0):
-    configured = _jax.configure({name: 7.0})
-    assert (time.value, _jax.option(name)) == (33.0, 7.0)
-with time(44.0):
-    configured.restore()
-print(json.dumps([time.value, _jax.option(name)]))
-"""
-    assert said(program, tmp_path) == [1.0, 1.0]
-
-
 def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
     """A listener hears what JAX records, with seconds and details, and nothing after it stopped; it can stop twice."""
     program = """
@@ -399,7 +340,7 @@ def test_nothing_starts_a_backend_or_reads_its_flags(tmp_path: Path) -> None:
 _jax.install(Folder)
 _jax.portable_keys(on=True)
 _jax.all_ranks_write(on=True)
-_jax.configure({"jax_persistent_cache_min_compile_time_secs": 0.5})
+_options.configure({"jax_persistent_cache_min_compile_time_secs": 0.5})
 _callbacks.cache_callbacks(on=True)
 told = [_jax.process_index(), *_jax.versions(), list(_jax.version()), _jax.backends_ready()]
 import os
@@ -418,178 +359,3 @@ print(json.dumps([*told, _jax.beyond_proven()]))
 """
     newer = "jax 0.13.0 is newer than the newest that jcache was tested with (0.12)"
     assert said(program, tmp_path) == [None, newer]
-
-
-CALLBACKS = """
-tag = sys.argv[2]
-assert _callbacks.cache_callbacks(on=True) is None and _callbacks.cache_callbacks(on=True) is None
-use(base)
-_jax.portable_keys(on=True)
-heard, called = [], []
-_jax.listen(lambda event, seconds, details: heard.append(event.rpartition("/")[2]))
-like, ones = jax.ShapeDtypeStruct((3,), np.float32), jnp.ones(3)
-def note(name):
-    def callback(value):
-        called.append([tag, name, np.asarray(value).tolist()])
-        return np.asarray(value) * np.float32(len(tag))
-    return callback
-def pure(name, x):
-    return jax.pure_callback(note(name), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-def ask(name, x, ordered):
-    return jax.experimental.io_callback(note(name), like, x, ordered=ordered)
-def report(*results):
-    jax.effects_barrier()
-    called.sort(key=str)
-    counts = {name: heard.count(name) for name in ("cache_hits", "cache_misses")}
-    print(json.dumps([counts, called, [np.asarray(result).tolist() for result in results]]))
-"""
-
-PROGRAMS = {
-    "several": """
-@jax.jit
-def step(x):
-    a, b = pure("a", x), pure("b", x + 1)
-    c, d = ask("c", a, True), ask("d", b, False)
-    jax.debug.print("printed by " + tag + " {}", d.sum())
-    jax.debug.callback(lambda value: called.append([tag, "debug", float(value)]), a.sum())
-    return a, b, ask("e", c + d, True)
-with contextlib.redirect_stdout(io.StringIO()) as printed:
-    results = step(ones)
-    jax.effects_barrier()
-assert printed.getvalue().startswith("printed by " + tag)
-report(*results)
-""",
-    "control flow": """
-@jax.jit
-def step(x):
-    def body(carry, n):
-        return jax.lax.cond(n > 1, lambda c: pure("big", c), lambda c: ask("small", c, True) + 1, carry), n
-    x, _ = jax.lax.scan(body, x, jnp.arange(4))
-    x = jax.lax.fori_loop(0, 2, lambda i, c: ask("loop", c, True) + i, x)
-    row = lambda row: jax.pure_callback(note("row"), like, row, vmap_method="sequential")
-    return x, jax.vmap(row)(jnp.stack([x, x + 1]))
-report(*step(ones))
-""",
-    "kept alive": """
-step = (lambda: jax.jit(lambda x: pure("inner", x)).lower(ones).compile())()
-jax.clear_caches()
-gc.collect()
-report(step(ones), step(ones * 2))
-""",
-    "two devices": """
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-x = jax.device_put(jnp.arange(4.0), NamedSharding(Mesh(np.array(jax.devices()), "d"), P("d")))
-@jax.jit
-def step(x):
-    jax.debug.callback(lambda value: called.append([tag, "debug", value.tolist()]), x, partitioned=True)
-    return pure("whole", x) + 1
-report(step(x))
-""",
-    "threads": """
-def work(n):
-    results[n] = jax.jit(lambda x: pure(f"thread {n}", x) * 2)(ones)
-results = {}
-threads = [threading.Thread(target=work, args=[n]) for n in range(4)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-report(*results.values())
-""",
-}
-
-
-@needs_callbacks
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_another_process_loads_the_program_and_calls_its_own_callbacks(name: str, tmp_path: Path) -> None:
-    """It hits every program, and its own functions are called with the same values as without a cache."""
-    program = CALLBACKS + PROGRAMS[name]
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if name == "two devices" else {}
-    said(program, tmp_path / "shared", "one", **flags)
-    counts, called, results = said(program, tmp_path / "shared", "other", **flags)
-    assert counts["cache_misses"] == 0 < counts["cache_hits"]
-    counts, *fresh = said(program, tmp_path / "fresh", "other", **flags)
-    assert [called, results] == fresh
-    assert counts["cache_misses"] > 0
-
-
-@needs_callbacks
-def test_callbacks_and_our_cache_outlive_what_jax_clears(tmp_path: Path) -> None:
-    """After clearing JAX's caches, resetting its cache and installing ours again, every program is found in it."""
-    program = """
-def again(*clear):
-    [function() for function in (jax.clear_caches, *clear)]
-    before, found = heard.count("cache_hits"), len(Folder.gets)
-    compute(2)
-    jax.jit(lambda x: pure("inner", x))(ones)
-    return [heard.count("cache_hits") - before, len(Folder.gets) - found]
-class Folder(Folder):
-    gets = []
-    def get(self, key):
-        self.gets.append(key)
-        return super().get(key)
-_jax.install(Folder)
-again()
-told = [again(), again(caches.reset_cache), again(lambda: _jax.install(Folder)), again(_jax.reset, jax.clear_caches)]
-report(told)
-"""
-    _, called, [told] = said(CALLBACKS + program, tmp_path, "one")
-    assert [hits for hits, gets in told] == [gets for hits, gets in told]
-    assert min(hits for hits, gets in told) >= 2
-    assert called == [["one", "inner", [1, 1, 1]]] * 5
-
-
-@needs_callbacks
-def test_what_a_callback_raises_is_raised_from_a_loaded_program_too(tmp_path: Path) -> None:
-    """An error that the second process's callback raises, as `eqx.error_if` does, reaches the program."""
-    program = """
-def check(value):
-    if value.sum() > 3:
-        raise ValueError("too much, says " + tag)
-    return value
-@jax.jit
-def step(x):
-    return jax.lax.cond(x.sum() > 2, lambda x: jax.pure_callback(check, like, x), lambda x: x, x)
-step(ones).block_until_ready()
-try:
-    step(ones * 2).block_until_ready()
-except Exception as error:
-    called.append("too much, says " + tag in str(error))
-report(step(ones))
-"""
-    assert said(CALLBACKS + program, tmp_path, "one")[1:] == [[True], [[1, 1, 1]]]
-    counts, called, results = said(CALLBACKS + program, tmp_path, "two")
-    assert (counts["cache_misses"], called, results) == (0, [True], [[1, 1, 1]])
-
-
-@needs_callbacks
-def test_programs_that_differ_only_in_their_callbacks_share_an_entry_and_keep_their_own(tmp_path: Path) -> None:
-    """Two functions of one signature are two programs with one executable; another number of them is another key."""
-    program = """
-def times(*factors):
-    def step(x):
-        return sum(jax.pure_callback(lambda v, n=n: np.asarray(v) * np.float32(n), like, x) for n in factors)
-    return jax.jit(step)(ones)
-report(times(2), times(3), times(4, 5), times(6, 7))
-"""
-    for _ in range(2):
-        assert said(CALLBACKS + program, tmp_path, "x")[2] == [[number] * 3 for number in (2, 3, 9, 13)]
-    assert len(list(tmp_path.glob("jit_step-*-cache"))) == 2
-
-
-@needs_callbacks
-def test_jax_without_jcache_never_finds_what_it_cannot_run(tmp_path: Path) -> None:
-    """It shares the directory and compiles programs with callbacks anew; so does a program that set its own hook."""
-    said(CALLBACKS + PROGRAMS["several"], tmp_path, "one")
-    hooked = 'from jax._src import cache_key\ncache_key.custom_hook = lambda: ""\n'
-    for off in ("_callbacks.cache_callbacks(on=False)\n", hooked):
-        counts, called, _ = said(CALLBACKS + off + PROGRAMS["several"], tmp_path, "two")
-        assert counts["cache_misses"] == 0
-        assert {name for name, *_ in called} == {"two"}
-        assert len(list(tmp_path.glob("jit_step-*-cache"))) == 1
-
-
-@pytest.mark.skipif(CACHES_CALLBACKS, reason="this JAX can bind callbacks on loading")
-def test_the_reason_is_given_where_callbacks_cannot_be_cached(tmp_path: Path) -> None:
-    """Nothing is patched then, and the programs run as ever."""
-    reason = said("print(json.dumps([_callbacks.cache_callbacks(on=True), _callbacks._patches]))", tmp_path)
-    cannot = "cannot give host callbacks" if JAX >= (0, 6) else "compiles the addresses of host callbacks"
-    assert cannot in reason[0] and reason[1] == []

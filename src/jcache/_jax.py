@@ -9,9 +9,8 @@ imported by the functions, so that importing this module costs nothing.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -42,22 +41,6 @@ class CompilationCache(Protocol):
 
 
 MakeCache = Callable[[str], CompilationCache | None]
-
-
-@dataclass(frozen=True)
-class Configured:
-    """Options of JAX's configuration that have been set, until `restore`."""
-
-    unknown: tuple[str, ...]
-    """Those that the JAX at hand does not have, or not with such a value."""
-    _set: dict[str, tuple[object, object]]  # what each was, and what it became
-
-    def restore(self) -> None:
-        """Put back what was there, except where the program has set something else since."""
-        while self._set:
-            name, (before, ours) = self._set.popitem()
-            if option(name) == ours:
-                _config().update(name, before)
 
 
 class Installed:
@@ -149,39 +132,6 @@ def process_index() -> int:
     from jax._src import distributed
 
     return int(distributed.global_state.process_id or 0)
-
-
-def option(name: str) -> Any:
-    """What an option of JAX's configuration is for all threads, whatever a context manager says in this one.
-
-    It is None where the JAX at hand has no such option.
-    """
-    holder = getattr(_config(), "_value_holders", {}).get(name)
-    if holder is None:
-        return _config().values.get(name)
-    of_all_threads = getattr(holder, "get_global", None)
-    return getattr(holder, "_value", holder.value) if of_all_threads is None else of_all_threads()
-
-
-def directory() -> Path | None:
-    """The directory that JAX's cache is configured with."""
-    path = option("jax_compilation_cache_dir")
-    return Path(path) if path else None
-
-
-def configure(values: Mapping[str, object]) -> Configured:
-    """Set options of JAX's configuration, as the program itself would with `jax.config.update`."""
-    unknown = []
-    became = {}
-    for name, value in values.items():
-        try:
-            before = option(name)
-            _config().update(name, value)
-        except (AttributeError, TypeError, ValueError):
-            unknown.append(name)
-        else:
-            became[name] = before, option(name)
-    return Configured(tuple(unknown), became)
 
 
 def install(make_cache: MakeCache) -> Installed | str:
@@ -357,9 +307,3 @@ def _as_jax_wants_it(caches: Any, cache: CompilationCache, path: str) -> Any:
     adapter = type("JcacheCompilationCache", (_Adapter, CacheInterface), {})(cache, Path(path))
     check = getattr(config, "compilation_cache_check_contents", None)
     return caches.VerificationCache(adapter) if check is not None and check.value else adapter
-
-
-def _config() -> Any:
-    import jax
-
-    return jax.config

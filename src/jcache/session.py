@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _callbacks, _jax, files, watching
+from jcache import _callbacks, _jax, _options, files, watching
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
@@ -49,7 +49,7 @@ class Session:
         self._cache: ExecutableCache | None = None
         self._configured: dict[str, Any] = {}
         self._unwritable = False
-        self._theirs = _jax.directory()  # that the program itself has set before
+        self._theirs = _options.directory()  # that the program itself has set before
         self._soon = Soon(self._flush_statistics)
         self._undo = ExitStack()
         try:
@@ -60,7 +60,7 @@ class Session:
 
     def answers(self, request: Request) -> bool:
         """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
-        if self.request != request or any(_jax.option(name) != value for name, value in self._configured.items()):
+        if self.request != request or any(_options.option(name) != value for name, value in self._configured.items()):
             return False
         try:
             return self.root is not None and self.root.path == self._choose_path()
@@ -124,7 +124,7 @@ class Session:
         self._configure(directory)
         self._make_keys_portable()
         store = self._install(self.root, shared)
-        bound = _jax.option(_BOUND)
+        bound = _options.option(_BOUND)
         return Enabled(
             root=self.root.path,
             directory=directory,
@@ -205,11 +205,11 @@ class Session:
         preset = self.request.preset
         theirs = overridden(preset, os.environ)
         for option in sorted(theirs):
-            wanted = SETTINGS[preset][option]
-            if _jax.option(option) != wanted:
+            wanted, found = SETTINGS[preset][option], _options.option(option)
+            if found != wanted:
                 self._warnings.append(
-                    f"${option.upper()} in the environment makes {option} {_jax.option(option)!r}, which is {wanted!r} "
-                    f"in preset '{preset}': unset the variable to have the preset."
+                    f"${option.upper()} in the environment makes {option} {found!r}, which is {wanted!r} in preset "
+                    f"'{preset}': unset the variable to have the preset."
                 )
         values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in theirs}
         values[_DIRECTORY] = str(directory)
@@ -219,10 +219,12 @@ class Session:
         if self.request.max_bytes is not None:
             values[_BOUND] = self.request.max_bytes
             self._warn_if_ignored(_BOUND, self.request.max_bytes, lambda text: text == str(self.request.max_bytes))
-        elif _jax.option(_BOUND) < -1:
-            self._warnings.append(f"{_BOUND} is {_jax.option(_BOUND)}, which is no bound, so there is none: set -1.")
+        elif _options.option(_BOUND) < -1:
+            self._warnings.append(
+                f"{_BOUND} is {_options.option(_BOUND)}, which is no bound, so there is none: set -1."
+            )
             values[_BOUND] = -1
-        configured = _jax.configure(values)
+        configured = _options.configure(values)
         self._undo.callback(configured.restore)
         self._configured = {name: value for name, value in values.items() if name not in configured.unknown}
         self._warnings += [
@@ -246,7 +248,7 @@ class Session:
         if reason := _jax.portable_keys(on=True):
             self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
             if _XLA_CACHES.upper() not in os.environ:
-                self._undo.callback(_jax.configure({_XLA_CACHES: "none"}).restore)
+                self._undo.callback(_options.configure({_XLA_CACHES: "none"}).restore)
 
     def _install(self, root: Root, shared: list[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
@@ -260,7 +262,7 @@ class Session:
             self._warnings.append(f"Only the first process stores programs: {reason}.")
         self._cache = ExecutableCache(
             root,
-            max_size=_jax.option(_BOUND),
+            max_size=_options.option(_BOUND),
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
             may_write=self._may_write,
@@ -286,10 +288,10 @@ class Session:
         """The cache of a directory that JAX is configured with, which the program can change; None for JAX's own."""
         if self.root is not None and Path(path) == self.root.directory(Kind.EXECUTABLES):
             return self._cache
-        return None if "://" in path else PlainDirectoryCache(path, max_size=_jax.option(_BOUND))
+        return None if "://" in path else PlainDirectoryCache(path, max_size=_options.option(_BOUND))
 
     def _use_jaxs_own(self, root: Root) -> None:
-        if _jax.option(_BOUND) != -1:
+        if _options.option(_BOUND) != -1:
             try:
                 with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
                     store.adopt(Kind.EXECUTABLES, record=False)

@@ -1,0 +1,63 @@
+"""JAX's configuration: options read, set, and put back as they were."""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Configured:
+    """Options of JAX's configuration that have been set, until `restore`."""
+
+    unknown: tuple[str, ...]
+    """Those that the JAX at hand does not have, or not with such a value."""
+    _set: dict[str, tuple[object, object]]  # what each was, and what it became
+
+    def restore(self) -> None:
+        """Put back what was there, except where the program has set something else since."""
+        while self._set:
+            name, (before, ours) = self._set.popitem()
+            if option(name) == ours:
+                _config().update(name, before)
+
+
+def option(name: str) -> Any:
+    """What an option of JAX's configuration is for all threads, whatever a context manager says in this one.
+
+    It is None where the JAX at hand has no such option.
+    """
+    holder = getattr(_config(), "_value_holders", {}).get(name)
+    if holder is None:
+        return _config().values.get(name)
+    of_all_threads = getattr(holder, "get_global", None)
+    return getattr(holder, "_value", holder.value) if of_all_threads is None else of_all_threads()
+
+
+def directory() -> Path | None:
+    """The directory that JAX's cache is configured with."""
+    path = option("jax_compilation_cache_dir")
+    return Path(path) if path else None
+
+
+def configure(values: Mapping[str, object]) -> Configured:
+    """Set options of JAX's configuration, as the program itself would with `jax.config.update`."""
+    unknown = []
+    became = {}
+    for name, value in values.items():
+        try:
+            before = option(name)
+            _config().update(name, value)
+        except (AttributeError, TypeError, ValueError):
+            unknown.append(name)
+        else:
+            became[name] = before, option(name)
+    return Configured(tuple(unknown), became)
+
+
+def _config() -> Any:
+    import jax
+
+    return jax.config
