@@ -26,7 +26,7 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.selection import Selection
 from jcache.serialization import Codec, pack_executable, seal
-from jcache.shipping import exporting, reading, surveying
+from jcache.shipping import reading, sending, surveying
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store import Store
 from tests.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree
@@ -325,8 +325,8 @@ class TestTheSecondReading:
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable(), written_ns=NOW)
         size = path.stat().st_size
         prepared = prepared_of(filled)
-        monkeypatch.setattr(exporting, "_CHUNK", 16)
-        pieces: Callable[..., Any] = exporting._pieces
+        monkeypatch.setattr(sending, "_CHUNK", 16)
+        pieces: Callable[..., Any] = sending._pieces
 
         def slowly(file: Any, hasher: Any) -> Any:
             for number, piece in enumerate(pieces(file, hasher)):
@@ -335,7 +335,7 @@ class TestTheSecondReading:
                     self.change(path, how)
 
         prepared_inode = path.stat().st_ino
-        monkeypatch.setattr(exporting, "_pieces", slowly)
+        monkeypatch.setattr(sending, "_pieces", slowly)
         found, exported = written(prepared)
         assert exported.omitted == (("executables", key(9)),) and exported.entries == 5
         assert len(found[f"executables/{key(9)}-cache"]) == size

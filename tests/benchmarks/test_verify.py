@@ -7,7 +7,6 @@ keys until there are two gigabytes of them. The peer is one process on one core,
 the CPU time that each takes in all its processes. The time on the clock is printed, too.
 """
 
-import hashlib
 import shutil
 import time
 from collections.abc import Callable
@@ -20,34 +19,8 @@ import pytest
 from jcache.parallel import cores
 from tests.benchmarks.measure import children_seconds, command, compare
 from tests.benchmarks.test_promises import SCRIPT
-from tests.cli.conftest import run_jax
 
-BYTES = 2 << 30
-LAYERS = (12, 24)
-PROGRAM = Path(__file__).parent.parent / "programs" / "transformer.py"
 ROUNDS = 3
-
-
-@pytest.fixture(scope="module")
-def real_entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two gigabytes of entries that JAX wrote, in the proportion in which it wrote them."""
-    if not shutil.which("zstd"):
-        pytest.skip("there is no zstd to compare with")
-    made = tmp_path_factory.mktemp("made")
-    for layers in LAYERS:
-        result = run_jax(made, program=(str(PROGRAM), str(layers)))
-        assert result.code == 0, result.err
-    originals = {path: path.read_bytes() for path in made.glob("*-cache")}
-    assert all(data[:4] == b"\x28\xb5\x2f\xfd" for data in originals.values())
-    path = tmp_path_factory.mktemp("entries") / "cache"
-    path.mkdir()
-    size = number = 0
-    while size < BYTES:
-        for original, data in originals.items():
-            number, size = number + 1, size + len(data)
-            (path / f"{original.name[:-71]}-{hashlib.sha256(str(number).encode()).hexdigest()}-cache").write_bytes(data)
-    print(f"\n{number:,} entries, {size / 1e9:.2f} GB, {len(originals)} different ones, {cores()} cores")
-    return path
 
 
 def timed(run: Callable[[], object], seconds: list[float]) -> Callable[[], object]:

@@ -166,10 +166,10 @@ class TestSelection:
 
 
 class TestWhereTo:
-    def test_no_terminal(self, jax_cache: Path) -> None:
+    def test_no_terminal(self, cache: Path) -> None:
         """An archive is not printed on a terminal; the sentence says what to do."""
         primary, secondary = pty.openpty()
-        command = [*JCACHE, "export", "--root", str(jax_cache)]
+        command = [*JCACHE, "export", "--root", str(cache)]
         done = subprocess.run(
             command, stdout=secondary, stderr=subprocess.PIPE, text=True, env=clean_environment(), check=False
         )

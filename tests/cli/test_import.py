@@ -68,16 +68,16 @@ def pipe(source: Path, target: Path, *options: str) -> Result:
 
 
 @pytest.mark.jax
-def test_warm_start_elsewhere(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
+def test_warm_start_elsewhere(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     """A program finds everything in the imported cache, just as many as was announced."""
     target = tmp_path / "home" / "cache"
-    result = pipe(jax_cache, target, "--json")
+    result = pipe(cache, target, "--json")
     assert result.code == 0, result.err
-    assert result.json["forecast"]["will"] == result.json["entries"]["new"] == len(keys(jax_cache))
+    assert result.json["forecast"]["will"] == result.json["entries"]["new"] == len(keys(cache))
     executables = target / "executables"
-    assert entry_files(executables) == entry_files(jax_cache)
+    assert entry_files(executables) == entry_files(cache)
     assert run_jax(executables).code == 0
-    assert keys(executables) == keys(jax_cache)  # it has compiled nothing
+    assert keys(executables) == keys(cache)  # it has compiled nothing
     check_clean(jcache, target)
 
 
@@ -104,15 +104,15 @@ def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
 
 
 @pytest.mark.jax
-def test_plain_tar(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
+def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     """What people have today: a tar.gz of a JAX directory, with the same checks, opened by the jaxlib here."""
-    tar = shutil.make_archive(str(tmp_path / "old"), "gztar", jax_cache.parent, jax_cache.name)
+    tar = shutil.make_archive(str(tmp_path / "old"), "gztar", cache.parent, cache.name)
     target = tmp_path / "new"
     result = jcache("import", tar, "--root", target, "--check-load", "--json")
     assert result.code == 0, result.err
-    assert result.json["entries"]["new"] == result.json["loads"]["loads"] == len(keys(jax_cache))
-    assert result.json["forecast"]["will"] == len(keys(jax_cache))
-    assert entry_files(target / "executables") == entry_files(jax_cache)
+    assert result.json["entries"]["new"] == result.json["loads"]["loads"] == len(keys(cache))
+    assert result.json["forecast"]["will"] == len(keys(cache))
+    assert entry_files(target / "executables") == entry_files(cache)
 
 
 # -- what a user sees

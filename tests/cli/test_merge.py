@@ -12,18 +12,18 @@ from tests.imports import content, populated
 
 
 @pytest.mark.jax
-def test_real_caches(jcache: Jcache, jax_cache: Path, bounded_cache: Path, tmp_path: Path) -> None:
+def test_real_caches(jcache: Jcache, cache: Path, bounded_cache: Path, tmp_path: Path) -> None:
     """Two caches of JAX become one in which a program finds everything."""
-    target = tmp_path / "target"
-    result = jcache("merge", jax_cache, bounded_cache, "--root", target, "--json")
+    target, bounded = tmp_path / "target", Path(shutil.copytree(bounded_cache, tmp_path / "bounded"))
+    result = jcache("merge", cache, bounded, "--root", target, "--json")
     first, second = result.json["merged"]
     assert result.code == (3 if second["entries"]["different"] else 0), result.err  # compiling is not deterministic
-    assert first["entries"]["new"] == len(keys(jax_cache))
+    assert first["entries"]["new"] == len(keys(cache))
     assert second["entries"]["new"] + second["entries"]["present"] + second["entries"]["different"] == len(
         keys(bounded_cache)
     )
     run_jax(target / "executables")
-    assert keys(target / "executables") == keys(jax_cache) | keys(bounded_cache)
+    assert keys(target / "executables") == keys(cache) | keys(bounded_cache)
     assert jcache("verify", "--root", target).code == 0
 
 

@@ -171,7 +171,7 @@ def test_what_the_format_reveals_is_found_without_a_ledger(
         print(f"{subject.label}: {found / flips:.1%} of {flips:,} found; revealed by {shares}")
         if subject.kind is not Kind.EXECUTABLES or subject.data[:1] == b"\x78":
             assert found + by["nothing, harmless"] == flips, subject.label
-    assert missed.total() <= all_flips / 1000, missed
+    assert missed.total() <= all_flips / 400, missed  # about one in 1,500; a sample has more or fewer
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["with a ledger", "without"])

@@ -39,12 +39,12 @@ class _Content:
 
     __slots__ = ("_hash", "_read", "size")
 
-    def __init__(self, size: int, read: Callable[[int], bytes]) -> None:
+    def __init__(self, size: int, read: Callable[[int], bytes | memoryview]) -> None:
         self.size = size
         self._read = read
         self._hash = hashlib.sha256()
 
-    def read(self, size: int = PIECE) -> bytes:
+    def read(self, size: int = PIECE) -> bytes | memoryview:
         """The next bytes, at most so many; ``b""`` at the end.
 
         Raises:
@@ -73,7 +73,7 @@ class Member(_Content):
 
     __slots__ = ("entry", "name")
 
-    def __init__(self, entry: Item | Neighbour, name: str, read: Callable[[int], bytes]) -> None:
+    def __init__(self, entry: Item | Neighbour, name: str, read: Callable[[int], bytes | memoryview]) -> None:
         super().__init__(entry.bytes, read)
         self.entry = entry
         self.name = name
@@ -95,10 +95,13 @@ class PlainMember(_Content):
 
     __slots__ = ("modified_ns", "path")
 
-    def __init__(self, path: str, size: int, modified_ns: int, read: Callable[[int], bytes]) -> None:
+    def __init__(self, path: str, size: int, modified_ns: int, read: Callable[[int], bytes | memoryview]) -> None:
         super().__init__(size, read)
         self.path = path
         self.modified_ns = modified_ns
+
+    def read(self, size: int = PIECE) -> bytes:
+        return bytes(super().read(size))
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ class Packer:
         self._stream = stream
         widen(stream)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Takes more bytes."""
         raise NotImplementedError
 
@@ -79,7 +79,7 @@ class Storing(Packer):
         self._sampler = zstandard.ZstdCompressor(level=1)
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         self.content += len(view)
         while view:
@@ -124,7 +124,7 @@ class Squeezing(Packer):
         self._open = compressor.compressobj()
         self._pending = bytearray()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self.content += len(data)
         if len(self._pending) + len(data) < STORED:
             self._pending += data

@@ -123,7 +123,7 @@ class Reader:
             return Member(entry, name, _Restored(member, partial(stored_again, suffix)).read)
         if size != entry.bytes:
             raise self._tar.refused(f"{shown(name)} has {size} bytes where its manifest has {entry.bytes}")
-        return Member(entry, name, member.read)
+        return Member(entry, name, member.some)
 
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
         """Reads the trailer, which accounts for everything that is absent, and the end."""

@@ -21,7 +21,7 @@ _GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
 
 
 class _Stream(Protocol):
-    def some(self, size: int) -> bytes:
+    def some(self, size: int) -> bytes | memoryview:
         """At least one byte and at most so many; none at the end only."""
 
 
@@ -53,11 +53,11 @@ class Unpacked:
         Raises:
             BadArchive: the stream is torn, or holds more than its size allows.
         """
-        data = self._next(size)
+        data = self.some(size)
         if len(data) == size or not data:
-            return data
+            return bytes(data)
         pieces, length = [data], len(data)
-        while length < size and (data := self._next(size - length)):
+        while length < size and (data := self.some(size - length)):
             pieces.append(data)
             length += len(data)
         return b"".join(pieces)
@@ -69,7 +69,13 @@ class Unpacked:
         self.content -= len(data)
         return data
 
-    def _next(self, size: int) -> bytes:
+    def some(self, size: int) -> bytes | memoryview:
+        """At least one of the next bytes and at most so many, where they lie; none at the end only.
+
+        Raises:
+            BadArchive: as of `read`.
+        """
+        data: bytes | memoryview
         if self._held:
             data, self._held = self._held[:size], self._held[size:]
         else:
@@ -82,7 +88,7 @@ class Unpacked:
             )
         return data
 
-    def _decompressed(self, size: int) -> bytes:
+    def _decompressed(self, size: int) -> bytes | memoryview:
         import zstandard
 
         try:
@@ -113,17 +119,15 @@ class _Zstd:
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.WINDOW)
         self._open: zstandard.ZstdDecompressionReader | None = None
         self._frame: _Frame | None = None
-        self._stored = memoryview(bytearray(frames.STORED_FRAME))
+        self._stored = memoryview(b"")
         self._at = self._size = 0  # of the content of the stored frame
 
-    def some(self, size: int) -> bytes:
+    def some(self, size: int) -> bytes | memoryview:
         """At least one byte and at most so many; none at the end only."""
         while True:
             if self._at < self._size:
-                end = min(self._size, self._at + size)
-                views = frames.stored_views(self._stored, self._at, end)
-                self._at = end
-                return b"".join(views)
+                start, self._at = self._at, min(self._size, self._at + size)
+                return self._stored[start : self._at]
             if self._open and self._frame:
                 if data := self._open.read(size):
                     return data
@@ -172,16 +176,15 @@ class _Zstd:
         prefix = frames.MAGIC + frames.STORED_DESCRIPTOR + head
         if not 0 < size <= frames.STORED or head[4:] != frames.stored_block(size, 0):
             return prefix
-        self._stored[: len(prefix)] = prefix
+        content = memoryview(bytearray(size + frames.BLOCK_HEADER))  # a new one: somebody may still hold the last
         for at in range(0, size, frames.BLOCK):
             following = min(at + frames.BLOCK, size)
-            start, end = frames.stored_place(at), frames.stored_place(following) if following < size else 0
-            end = end or start + following - at
-            if self._source.fill(self._stored[start:end]) < end - start:
+            end = following + frames.BLOCK_HEADER * (following < size)  # to be overwritten by the next block
+            if self._source.fill(content[at:end]) < end - at:
                 raise truncated(self._source.name, self._source.received)
-            if following < size and self._stored[end - 3 : end] != frames.stored_block(size, following):
-                return bytes(self._stored[:end])
-        self._at, self._size = 0, size
+            if following < size and content[following:end] != frames.stored_block(size, following):
+                return prefix + frames.stored_blocks(content, size, following) + bytes(content[following:end])
+        self._stored, self._at, self._size = content, 0, size
         return b""
 
 

@@ -45,7 +45,7 @@ class Writer:
             return Squeezing(self._stream, solid(self._level, sum(map(int, _SIZES.findall(manifest)))))
         return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
 
-    def member(self, name: str, size: int, chunks: Iterable[bytes]) -> bool:
+    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
         """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
 
         Returns:
@@ -79,7 +79,7 @@ class Writer:
         self._write(data)
         self._write(bytes(-len(data) % BLOCK))
 
-    def _streamed(self, name: str, size: int, chunks: Iterable[bytes]) -> bool:
+    def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
         self._write(written(name, size))
         left = size
         is_whole = True
@@ -96,7 +96,7 @@ class Writer:
         return is_whole
 
 
-def _joined(chunks: Iterable[bytes], size: int) -> bytes:
+def _joined(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
     """The chunks in one; of what is more than the size only so much that it can be seen."""
     pieces, length = [], 0
     for chunk in chunks:

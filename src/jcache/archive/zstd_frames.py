@@ -27,6 +27,7 @@ BLOCK: Final = 128 << 10
 STORED: Final = 1 << 20  # content of a stored frame at most
 STORED_DESCRIPTOR: Final = b"\xa0"
 STORED_HEAD: Final = 9
+BLOCK_HEADER: Final = 3
 STORED_FRAME: Final = STORED_HEAD + STORED + 3 * (STORED // BLOCK)
 CHECKSUM: Final = 4
 
@@ -70,6 +71,13 @@ def stored_views(frame: memoryview, at: int, end: int) -> Iterator[memoryview]:
         start = stored_place(at)
         yield frame[start : start + length]
         at += length
+
+
+def stored_blocks(content: memoryview, size: int, end: int) -> bytes:
+    """The blocks of a stored frame of some size up to a place of its content, but for the header of the first."""
+    blocks = [bytes(content[:BLOCK])]
+    blocks += (stored_block(size, at) + bytes(content[at : at + BLOCK]) for at in range(BLOCK, end, BLOCK))
+    return b"".join(blocks)
 
 
 def stored_place(at: int) -> int:

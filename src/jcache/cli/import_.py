@@ -153,6 +153,7 @@ def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
         forecast=outlook.after(head.manifest, forecast),
         notes=_notes(plan, options),
         more={"archive": _described(head.manifest, trust)},
+        is_told=trust.signer is None,  # nobody has signed what is omitted
     )
     if options.dry_run:
         return report, 0

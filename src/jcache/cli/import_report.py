@@ -51,6 +51,7 @@ class Report:
         names: the first of these.
         loads: what opening the entries gave, where that was asked for.
         more: further values for programs.
+        is_told: whether the archive's maker was told what it omits, so that this is no failure here.
     """
 
     root: Root
@@ -66,6 +67,7 @@ class Report:
     names: Sequence[str] = ()
     loads: Loads | None = None
     more: dict[str, Any] = field(default_factory=dict)
+    is_told: bool = False
 
     def of(self, *fates: Fate) -> list[Name]:
         """The entries that have one of these fates."""
@@ -74,7 +76,7 @@ class Report:
     @property
     def complete(self) -> bool:
         """Whether all that was wanted is there now."""
-        lacking = {Fate.DIFFERENT, Fate.REFUSED, Fate.OMITTED}
+        lacking = {Fate.DIFFERENT, Fate.REFUSED} | (set() if self.is_told else {Fate.OMITTED})
         return not lacking & {*self.fates.values(), *self.neighbours.values()} and not self.refused
 
     def as_json(self) -> dict[str, Any]:

@@ -1,22 +1,21 @@
 """Entries into an archive: chosen, read once for the manifest, and once more for the stream.
 
 The first reading checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its
-digest. What is on record as sound, and remembered inside, costs the digest alone. The second reading goes into the
-stream in pieces; a file that is not the one of the first any more, before or after, is named in the archive's trailer:
-it was removed, or written anew, and no reader of the archive takes it. No lock is taken, no file of the cache changes.
+digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that: then
+the second reading compares it before the first byte is out. The second reading goes into the stream; a file that is
+not the one of the first any more, before or after, is named in the archive's trailer: it was removed, or written anew,
+and no reader of the archive takes it. No lock is taken, no file of the cache changes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -32,12 +31,12 @@ from jcache.names import storable
 from jcache.recording import HIT, STORED
 from jcache.selection import Selection, select
 from jcache.shipping import provenance
-from jcache.shipping.reading import Mark, hash_file, open_regular
+from jcache.shipping.reading import hash_file
+from jcache.shipping.sending import AT_ONCE, damage_of, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store import Store
 
 PATHLESS: Final = (0, 11)  # from this jax on the directory's path is in no key
-_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +52,7 @@ class Request:
         solid: recompress across entries.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
+        once: leave out the first reading of what is on record, and unchanged since; it is checked at the second.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -63,6 +63,7 @@ class Request:
     solid: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
+    once: bool = False
 
 
 @dataclass(slots=True)
@@ -183,7 +184,8 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
             recompressors=recompressors() if request.solid else (),
         )
     )
-    survey = Survey(store, _choose(store, request, prepared), grace_ns=request.grace_ns, processes=request.processes)
+    chosen = _choose(store, request, prepared)
+    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes, once=request.once)
     survey.read(progress)
     prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
     beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if request.xla else []
@@ -249,7 +251,7 @@ def write(
     """Writes the archive of what is prepared.
 
     Args:
-        prepared: what `prepare` gave.
+        prepared: what `prepare` gave; its findings are completed.
         stream: where to.
         sign: makes the signature of the manifest's bytes; None for none.
         level: of compression; None for what suits.
@@ -265,41 +267,23 @@ def write(
     data = encode(manifest)
     writer.manifest(data, None if sign is None else sign(data))
     omitted: list[tuple[str, str]] = []
+    damaged: list[tuple[str, str]] = []
+    buffer = bytearray(AT_ONCE)
     passed = done = entries = 0
     for (kind, name, path), source in zip(members, prepared.sources, strict=True):
         size = source.mark.stamp.bytes
         passed += size
-        if _send(writer, path, source):
+        if send(writer, path, source, buffer):
             entries += kind != XLA_KIND
             done += size
+        elif finding := damage_of(source):
+            prepared.findings.append(finding)
+            damaged.append((kind, name))
         else:
             omitted.append((kind, name))
         progress(passed, total)
+    prepared.findings.sort(key=lambda finding: finding.path)
     omitted.sort()
-    writer.close(omitted)
-    neighbours = len(members) - len(omitted) - entries
+    writer.close(omitted + damaged)
+    neighbours = len(members) - len(omitted) - len(damaged) - entries
     return Exported(entries=entries, neighbours=neighbours, bytes=done, omitted=tuple(omitted))
-
-
-def _send(writer: Writer, name: str, source: Source) -> bool:
-    """Writes a member; whether it is the file that was read first, from the first byte to the last."""
-    try:
-        file = open_regular(source.path)
-    except OSError:
-        return False
-    with file:
-        if Mark.of(file) != source.mark:
-            return False
-        hasher = None if source.settled else hashlib.sha256()
-        whole = writer.member(name, source.mark.stamp.bytes, _pieces(file, hasher))
-        same = hasher is None or hasher.hexdigest() == source.digest
-        return whole and same and Mark.of(file) == source.mark
-
-
-def _pieces(file: FileIO, hasher: hashlib._Hash | None) -> Iterator[bytes]:
-    """The bytes of a file as far as it can be read."""
-    with suppress(OSError):
-        while piece := file.read(_CHUNK):
-            if hasher is not None:
-                hasher.update(piece)
-            yield piece

@@ -7,6 +7,7 @@ between. What was learnt (digests, what is inside) goes to the ledger, so that t
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,7 +23,7 @@ from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.ledger import Content, Known
 from jcache.shipping import provenance
-from jcache.shipping.reading import Mark, Seen, Wanted, read_all, read_one
+from jcache.shipping.reading import Mark, Seen, Wanted, read_all, read_one, unread
 from jcache.store import Store
 
 _PAUSE_S: Final = 0.5
@@ -38,18 +39,21 @@ class Source(NamedTuple):
         mark: of the file that was read first.
         digest: of its bytes then.
         settled: whether it had been quiet by then, so that a later change shows in its times.
+        unread: what is on record of it, if it was not read: the digest is the one on record.
     """
 
     path: Path
     mark: Mark
     digest: str
     settled: bool
+    unread: Claim | None = None
 
 
 class _Sound(NamedTuple):
     seen: Seen
     mark: Mark
     digest: str
+    is_read: bool
 
 
 class Survey:
@@ -60,6 +64,7 @@ class Survey:
         entries: what to read, in the manifest's order.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
+        once: whether what is on record, and unchanged since, is not read, since whoever takes it checks its digest.
 
     Attributes:
         items, makers: for the manifest.
@@ -69,7 +74,13 @@ class Survey:
     """
 
     def __init__(
-        self, store: Store, entries: Iterable[Entry], *, grace_ns: int = GRACE_NS, processes: int | None = None
+        self,
+        store: Store,
+        entries: Iterable[Entry],
+        *,
+        grace_ns: int = GRACE_NS,
+        processes: int | None = None,
+        once: bool = False,
     ) -> None:
         self.items: list[Item] = []
         self.makers: list[Maker] = []
@@ -79,6 +90,7 @@ class Survey:
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
+        self._once = once
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
         self._started_ns = time.time_ns()
@@ -99,6 +111,8 @@ class Survey:
             JcacheError: a process that was reading was killed.
         """
         wanted = [self._wanted(entry) for entry in self._entries.values()]
+        if self._once:
+            wanted = [one for one in wanted if not self._pass_over(one)]
         total, done = sum(one.bytes for one in wanted), 0
         unsure: list[Seen] = []
         try:
@@ -124,6 +138,14 @@ class Survey:
         claim = Claim(entry.kind, entry.key, False, known.digest, known.digest_ns or 0, self._copied_ns, passed)  # noqa: FBT003
         return Wanted(claim, entry.bytes, known.digest in self._contents)
 
+    def _pass_over(self, wanted: Wanted) -> bool:
+        """Whether the ledger says all that there is to say."""
+        claim = wanted.claim
+        seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
+        if seen is not None:
+            self._judge(seen, is_read=False)
+        return seen is not None
+
     def _is_unsure(self, seen: Seen) -> bool:
         """Whether what is wrong may come from somebody who writes just now."""
         checked = seen.checked
@@ -142,20 +164,20 @@ class Survey:
             else:
                 self._judge(seen)
 
-    def _judge(self, seen: Seen) -> None:
+    def _judge(self, seen: Seen, *, is_read: bool = True) -> None:
         checked = seen.checked
         claim = checked.claim
         if checked.finding is not None:
             self.findings.append(checked.finding)
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             mark = Mark(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest)
+            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
             if seen.content is not None:
                 self._new_contents.append(seen.content)
-            if not (claim.passed and claim.digest == checked.digest):
-                taken_ns = checked.taken_ns
-                if self._copied_ns is not None:
-                    taken_ns = max(taken_ns, self._copied_ns + 1)  # it is of this copy's file from now on
+            taken_ns = checked.taken_ns
+            if self._copied_ns is not None:
+                taken_ns = max(taken_ns, self._copied_ns + 1)  # it is of this copy's file from now on
+            if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
                 self._news.append(about._replace(verified_ns=time.time_ns(), checks=CHECKS_VERSION))
 
@@ -188,7 +210,8 @@ class Survey:
                     item = item._replace(codec=made.codec, portable=made.portable, maker=number)
                 self.items.append(item)
                 settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
-                self.sources.append(Source(self._store.path(entry), sound.mark, sound.digest, settled))
+                claim = None if sound.is_read else sound.seen.checked.claim
+                self.sources.append(Source(self._store.path(entry), sound.mark, sound.digest, settled, claim))
         self.findings.sort(key=lambda finding: finding.path)
 
     def _item(self, entry: Entry, sound: _Sound) -> Item:

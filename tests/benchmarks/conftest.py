@@ -1,0 +1,42 @@
+"""Entries of a real training step at two depths, and of the small programs around it."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jcache.parallel import cores
+from tests.cli.conftest import run_jax
+
+BYTES = 2 << 30
+LAYERS = (12, 24)
+PROGRAM = Path(__file__).parent.parent / "programs" / "transformer.py"
+
+
+@pytest.fixture(scope="session")
+def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which JAX has cached one model at two depths."""
+    if not shutil.which("zstd"):
+        pytest.skip("there is no zstd to compare with")
+    made = tmp_path_factory.mktemp("made")
+    for layers in LAYERS:
+        result = run_jax(made, program=(str(PROGRAM), str(layers)))
+        assert result.code == 0, result.err
+    return made
+
+
+@pytest.fixture(scope="session")
+def real_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two gigabytes of entries that JAX wrote, in the proportion in which it wrote them."""
+    originals = {path: path.read_bytes() for path in two_versions.glob("*-cache")}
+    assert all(data[:4] == b"\x28\xb5\x2f\xfd" for data in originals.values())
+    path = tmp_path_factory.mktemp("entries") / "cache"
+    path.mkdir()
+    size = number = 0
+    while size < BYTES:
+        for original, data in originals.items():
+            number, size = number + 1, size + len(data)
+            (path / f"{original.name[:-71]}-{hashlib.sha256(str(number).encode()).hexdigest()}-cache").write_bytes(data)
+    print(f"\n{number:,} entries, {size / 1e9:.2f} GB, {len(originals)} different ones, {cores()} cores")
+    return path

