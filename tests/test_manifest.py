@@ -78,7 +78,7 @@ def refusal(data: bytes) -> str:
     return message
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(MANIFESTS)
 def test_manifests_round_trip(manifest: Manifest) -> None:
     """What is encoded is decoded, every field of it."""
