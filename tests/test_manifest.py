@@ -28,8 +28,9 @@ MANIFEST = Manifest(
 
 TWO = encode(replace(MANIFEST, items=(ITEM, ITEM._replace(key=OTHER))))
 
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=30).filter(str.isprintable)
-NAMES = TEXTS.filter(lambda text: text and "/" not in text)
+PRINTABLE: Any = {"codec": "utf-8", "exclude_categories": ("C", "Z"), "include_characters": " "}
+TEXTS = st.text(st.characters(**PRINTABLE), max_size=30)
+NAMES = st.text(st.characters(**PRINTABLE, exclude_characters="/"), min_size=1, max_size=30)
 NUMBERS = st.integers(0, 2**63 - 1)
 KEYS = st.builds(key, st.integers(0, 50), NAMES)
 DIGESTS = st.builds(digits, st.integers(0, 5))
