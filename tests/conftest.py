@@ -12,7 +12,9 @@ from jcache.layout import Root
 from jcache.roots import create_root
 from tests.entries import tree
 
-settings.register_profile("jcache", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.register_profile(
+    "jcache", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 settings.load_profile("jcache")
 
 
