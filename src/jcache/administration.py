@@ -21,7 +21,7 @@ from jcache.locking import timeout_in
 from jcache.removal import Removed, foresee, xla_size
 from jcache.roots import choose_path, open_root
 from jcache.store import Store
-from jcache.units import parse_age, parse_size, whole_number
+from jcache.units import parse_age, parse_choice, parse_size, whole_number
 from jcache.upkeep import Progress
 
 __all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
@@ -184,7 +184,7 @@ def make_policy(
         max_age_ns=None if older_than is None else _age(older_than),
         keep_last=whole_number("--keep-last", keep_last),
         legacy=legacy,
-        order=_order(order),
+        order=parse_choice(Order, order, "is not an order"),
     )
     if policy.empty and not xla:
         raise InvalidValue(
@@ -280,10 +280,3 @@ def _age(age: str | timedelta) -> int:
     if age < timedelta():
         raise InvalidValue(f"'{age}' is not an age: it is negative.")
     return age // timedelta(microseconds=1) * 1000
-
-
-def _order(text: Order | str) -> Order:
-    try:
-        return Order(text)
-    except ValueError:
-        raise InvalidValue(f"'{text}' is not an order: choose from {', '.join(Order)}.") from None

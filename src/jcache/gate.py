@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import files
@@ -21,7 +22,7 @@ from jcache.desk import EXECUTABLES, ThreadsLedger
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
 from jcache.layout import ENTRY_SUFFIX, Root, is_key
-from jcache.ledger import Known
+from jcache.ledger import Known, holds_from
 from jcache.serialization import HEAD_BYTES, digest, executable_seconds
 
 if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
@@ -63,7 +64,6 @@ class Gate:
         self._records: dict[str, OnRecord] = {}
         self._prefetched = False
         self._silent = False  # the ledger cannot be read; asking it again could mean waiting again
-        self._copied: list[int | None] = []  # when the root was copied, once that has been asked
 
     def get(self, key: str) -> Sound | Finding | None:
         """An entry that may be served, what is wrong with it, or None if there is none (yet).
@@ -163,7 +163,7 @@ class Gate:
         from jcache.names import kept_of
 
         known = (record.digest, record.digest_ns) if record else (None, 0)
-        claim = Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1], copied_ns=self._copied_ns())
+        claim = Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1], copied_ns=self._copied_ns)
         checked = check(self._directory, claim)
         finding = checked.finding
         if checked.gone or checked.being_written:
@@ -183,19 +183,18 @@ class Gate:
         status = os.lstat(path)
         return stat.S_ISREG(status.st_mode) and is_young(status.st_mtime_ns, time.time_ns())
 
+    @cached_property
     def _copied_ns(self) -> int | None:
-        if not self._copied:
-            try:
-                self._copied.append(None if self._silent else self._ledger.copied_ns())
-            except LedgerUnavailable:
-                self._copied.append(None)
-        return self._copied[0]
+        try:
+            return None if self._silent else self._ledger.copied_ns()
+        except LedgerUnavailable:
+            return None
 
     def _admit(self, key: str, data: bytes, found: str, taken_ns: int) -> Sound:
         seconds = _seconds(data, None)
-        if (copied_ns := self._copied_ns()) is not None:
-            taken_ns = max(taken_ns, copied_ns + 1)  # it is of this copy's file from now on
-        known = Known(EXECUTABLES, key, found, len(data), seconds, "seen", digest_ns=taken_ns)
+        known = Known(
+            EXECUTABLES, key, found, len(data), seconds, "seen", digest_ns=holds_from(taken_ns, self._copied_ns)
+        )
         self.remember(known)
         if self._learn is not None:
             self._learn(known)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.errors import InvalidValue
+from jcache.units import parse_choice
 
 
 class Kind(StrEnum):
@@ -135,10 +136,7 @@ def parse_kind(text: str) -> Kind:
     Raises:
         InvalidValue: there is no such kind.
     """
-    try:
-        return Kind(text)
-    except ValueError:
-        raise InvalidValue(f"'{text}' is not a kind: choose from {', '.join(Kind)}.") from None
+    return parse_choice(Kind, text, "is not a kind")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,16 @@ class Content(NamedTuple):
     maker: str
 
 
+def holds_from(taken_ns: int, copied_ns: int | None) -> int:
+    """As of when a digest holds that was taken of a file: in a copied root it is of the copy's file from now on.
+
+    Args:
+        taken_ns: when it was taken.
+        copied_ns: when the root was copied, as `Ledger.copied_ns` has it.
+    """
+    return taken_ns if copied_ns is None else max(taken_ns, copied_ns + 1)
+
+
 class Ledger:
     """The ledger at a path; opened at the first use, and only written by methods that say so.
 

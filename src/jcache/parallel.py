@@ -66,7 +66,7 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
     try:
         while True:
             for batch in islice(batches, _AHEAD * processes - len(running)):
-                with _uninterrupted():
+                with uninterrupted():
                     running[pool.submit(check_all, batch.directory, batch.claims, quick=quick)] = batch
             if not running:
                 return
@@ -82,7 +82,7 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Processes that are started here pass over Ctrl-C: it is for the one that was started by hand, which ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -7,10 +7,9 @@ whoever runs the program, so it wins over a preset.
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
-from jcache.errors import InvalidValue
+from jcache.frozen import Frozen
 
 Value = bool | int | float | str
 
@@ -38,25 +37,13 @@ _STORE_EVERYTHING: Final[dict[str, Value]] = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
 }
-SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = MappingProxyType(
+SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = Frozen(
     {
-        Preset.BALANCED: MappingProxyType(_STORE_EVERYTHING),
-        Preset.MAX_PERFORMANCE: MappingProxyType(_STORE_EVERYTHING | {"jax_optimization_level": "O2"}),
-        Preset.FAST_COMPILE: MappingProxyType(_STORE_EVERYTHING | {"jax_disable_most_optimizations": True}),
+        Preset.BALANCED: Frozen(_STORE_EVERYTHING),
+        Preset.MAX_PERFORMANCE: Frozen(_STORE_EVERYTHING | {"jax_optimization_level": "O2"}),
+        Preset.FAST_COMPILE: Frozen(_STORE_EVERYTHING | {"jax_disable_most_optimizations": True}),
     }
 )
-
-
-def parse_preset(text: str) -> Preset:
-    """The preset of a name.
-
-    Raises:
-        InvalidValue: there is none of that name.
-    """
-    try:
-        return Preset(text)
-    except ValueError:
-        raise InvalidValue(f"'{text}' is not a preset: choose from {', '.join(Preset)}.") from None
 
 
 def overridden(preset: Preset, environment: Mapping[str, str] = os.environ) -> frozenset[str]:

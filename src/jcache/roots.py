@@ -178,7 +178,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
     try:
         return _tagged(open_root(path))
     except NoCacheHere:
-        if not _is_vacant(path):
+        if not is_vacant(path):
             return open_root(path)  # which another process may have made meanwhile, else this says what is there
     root = Root(path, plain=plain)
     with refusal(f"make a root at {path}"):
@@ -198,7 +198,7 @@ def is_bounded(root: Root, kind: Kind) -> bool:
     return locked and not (kind is Kind.EXECUTABLES and os.path.lexists(root.unbounded_mark))
 
 
-def _is_vacant(path: Path) -> bool:
+def is_vacant(path: Path) -> bool:
     """Whether there is nothing, or an empty directory that another process may be making a root of."""
     try:
         return all(member(name)[0] is Member.TEMPORARY for name in os.listdir(path))

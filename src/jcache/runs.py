@@ -23,9 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache import files
+from jcache.errors import UnknownKey
 from jcache.frozen import Frozen
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
@@ -319,6 +320,19 @@ def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> K
         jaxlib=report.jaxlib_version,
         digest_ns=taken_ns,
     )
+
+
+def report_named(reports: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any]:
+    """The stored report of a run, by its id, an unambiguous beginning of it, or ``last``.
+
+    Raises:
+        UnknownKey: no run, or more than one, answers to that.
+    """
+    matching = reports[-1:] if wanted == "last" else [report for report in reports if report["id"].startswith(wanted)]
+    if len(matching) != 1:
+        how = "Several runs are" if matching else "No run is"
+        raise UnknownKey(f"{how} recorded as '{wanted}': `jcache stats` lists them.")
+    return matching[0]
 
 
 def summary(report: RunReport) -> str:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import InvalidValue, NotInEffect
-from jcache.presets import Preset, parse_preset
+from jcache.presets import Preset
 from jcache.roots import InUse, put_in_use
 from jcache.session import Session
-from jcache.units import parse_size
+from jcache.units import parse_choice, parse_size
 
 if TYPE_CHECKING:
     from jcache.runs import RunReport
@@ -86,10 +86,10 @@ def enable(
     request = Request(
         root=None if root is None else _text(root),
         max_bytes=_bytes(max_size),
-        preset=parse_preset(preset),
+        preset=parse_choice(Preset, preset, "is not a preset"),
         read_only=tuple(_text(other) for other in _several(read_only)),
         copy_on_hit=copy_on_hit,
-        write=_parse_write(write),
+        write=parse_choice(Write, write, "does not say who writes"),
         callbacks=callbacks,
     )
     with _Current.mutex:
@@ -181,13 +181,6 @@ def _bytes(size: object) -> int | None:
 def _several(paths: object) -> Iterable[object]:
     """One path is as good as a list of one."""
     return paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
-
-
-def _parse_write(text: str) -> Write:
-    try:
-        return Write(text)
-    except ValueError:
-        raise InvalidValue(f"'{text}' does not say who writes: choose from {', '.join(Write)}.") from None
 
 
 def _at_exit() -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
 from jcache.errors import InvalidValue
 
@@ -29,6 +30,26 @@ _SIZE_UNITS: Final = (
     | {p + "b": 1000 ** (i + 1) for i, p in enumerate(_PREFIXES)}
 )
 _AGE_UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 30 * 86400, "y": 365 * 86400}
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def parse_choice(choices: type[Choice], text: str, fault: str) -> Choice:
+    """The member of an enum that the text names.
+
+    Args:
+        choices: the enum.
+        text: names one of it.
+        fault: how the text is wrong if it does not, such as ``is not a kind``.
+
+    Raises:
+        InvalidValue: there is no such member; the message lists those there are.
+    """
+    try:
+        return choices(text)
+    except ValueError:
+        raise InvalidValue(f"'{text}' {fault}: choose from {', '.join(choices)}.") from None
 
 
 def parse_size(text: str) -> int:

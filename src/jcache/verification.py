@@ -19,7 +19,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.ledger import Known
+from jcache.ledger import Known, holds_from
 from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
 from jcache.roots import is_bounded
@@ -230,9 +230,7 @@ class _Verifier:
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
         version = CHECKS_VERSION if checked.passed else None
-        taken_ns = checked.taken_ns
-        if taken_ns is not None and self._copied_ns is not None:
-            taken_ns = max(taken_ns, self._copied_ns + 1)  # it is of this copy's file from now on
+        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
         self._news.append(
             Known(claim.kind, recorded, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
         )

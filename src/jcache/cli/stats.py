@@ -9,7 +9,8 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
-from jcache.errors import InvalidValue, UnknownKey
+from jcache.errors import InvalidValue
+from jcache.runs import report_named
 from jcache.units import format_seconds, whole_number
 
 _COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
@@ -58,7 +59,7 @@ def stats(
             return
         reports: list[Report] = [jsonlib.loads(text) for text in store.ledger.runs()]
         if run is not None:
-            reports = [_find(reports, run)]
+            reports = [report_named(reports, run)]
         totals = _totals(reports)
         if json:
             output.as_json({"root": str(store.root.path), "totals": totals, "runs": reports[-count:] if count else []})
@@ -69,14 +70,6 @@ def stats(
                 output.warning(notice)
             shown = [] if quiet else reports if verbose else reports[-count:] if count else []
             _render(shown, totals, plot=plot, verbose=verbose)
-
-
-def _find(reports: Sequence[Report], wanted: str) -> Report:
-    matching = reports[-1:] if wanted == "last" else [r for r in reports if r["id"].startswith(wanted)]
-    if len(matching) != 1:
-        how = "several runs are" if matching else "no run is"
-        raise UnknownKey(f"{how.capitalize()} recorded as '{wanted}': `jcache stats` lists them.")
-    return matching[0]
 
 
 def _totals(reports: Sequence[Report]) -> dict[str, Any]:

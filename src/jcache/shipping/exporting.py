@@ -24,11 +24,11 @@ from jcache.archive import Writer, item_name, neighbour_name, recompressors
 from jcache.archive.manifest import Manifest, Neighbour, encode
 from jcache.archive.members import XLA_KIND
 from jcache.entry import GRACE_NS, Entry
-from jcache.errors import UnknownKey
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.names import storable
 from jcache.recording import HIT, STORED
+from jcache.runs import report_named
 from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.reading import hash_file
@@ -138,12 +138,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
 
 def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
     """The entries that a recorded run has stored or hit."""
-    reports = [json.loads(text) for text in store.ledger.runs()]
-    matching = reports[-1:] if wanted == "last" else [one for one in reports if one["id"].startswith(wanted)]
-    if len(matching) != 1:
-        how = "Several runs are" if matching else "No run is"
-        raise UnknownKey(f"{how} recorded as '{wanted}': `jcache stats` lists them.")
-    report = matching[0]
+    report = report_named([json.loads(text) for text in store.ledger.runs()], wanted)
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:

@@ -23,7 +23,7 @@ from jcache.compression import Codec
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere, Untrusted
 from jcache.files import refusal
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.roots import open_root
+from jcache.roots import is_vacant, open_root
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, fate_of
 from jcache.shipping.guards import Forecast
 from jcache.shipping.intake import Intake
@@ -105,13 +105,7 @@ def future_root(path: Path, *, plain: bool) -> Root:
     try:
         return open_root(path)
     except NoCacheHere:
-        try:
-            vacant = not os.listdir(path)
-        except FileNotFoundError:
-            vacant = True
-        except OSError:
-            vacant = False
-        if not vacant:
+        if not is_vacant(path):
             raise
     return Root(path, plain=plain)
 

@@ -21,7 +21,7 @@ from jcache.errors import JcacheError
 from jcache.findings import Stamp
 from jcache.layout import Kind, is_key
 from jcache.ledger import Content
-from jcache.parallel import _uninterrupted, cores
+from jcache.parallel import cores, uninterrupted
 from jcache.serialization import MAX_HEADER, read_header
 from jcache.shipping.provenance import content_of
 
@@ -122,7 +122,7 @@ def read_all(
 
     pool = _pool(count, wanted)
     try:
-        with _uninterrupted():
+        with uninterrupted():
             results = pool.map(work, batches)
         yield from zip(sizes, results, strict=True)
     except BrokenProcessPool:

@@ -21,7 +21,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.files import LATEST_NS
 from jcache.findings import Finding
 from jcache.layout import Kind
-from jcache.ledger import Content, Known
+from jcache.ledger import Content, Known, holds_from
 from jcache.shipping import provenance
 from jcache.shipping.reading import Mark, Seen, Wanted, read_all, read_one, unread
 from jcache.store import Store
@@ -174,9 +174,7 @@ class Survey:
             self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
             if seen.content is not None:
                 self._new_contents.append(seen.content)
-            taken_ns = checked.taken_ns
-            if self._copied_ns is not None:
-                taken_ns = max(taken_ns, self._copied_ns + 1)  # it is of this copy's file from now on
+            taken_ns = holds_from(checked.taken_ns, self._copied_ns)
             if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
                 self._news.append(about._replace(verified_ns=time.time_ns(), checks=CHECKS_VERSION))
