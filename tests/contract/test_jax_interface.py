@@ -213,6 +213,15 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     return {side: Seen(side, base) for side in SIDES}
 
 
+def without_torn_reads(observations: Iterable[Any]) -> list[Any]:
+    """Less the warnings of a JAX that read what another thread of it had half written, which with us cannot happen."""
+    torn = "Error reading persistent compilation cache entry"
+    return [
+        {**o, "warnings": [text for text in o["warnings"] if not text.startswith(torn)]} if isinstance(o, dict) else o
+        for o in observations
+    ]
+
+
 def without_sidecars(observations: Iterable[Any]) -> list[Any]:
     return [{k: v for k, v in o.items() if k != "sidecars"} if isinstance(o, dict) else o for o in observations]
 
@@ -231,7 +240,7 @@ OURS = pytest.mark.parametrize("ours", ["plain", "root"])
 def test_everything_is_as_with_jax(sides: dict[str, Seen], ours: str, setting: str) -> None:
     """Results, JAX's events, warnings and the names of the entries, cold and warm."""
     expected, found = sides["JAX"][setting], sides[ours][setting]
-    assert without_sidecars(found) == without_sidecars(expected)
+    assert without_sidecars(found) == without_torn_reads(without_sidecars(expected))
 
 
 def test_the_settings_are_not_idle(sides: dict[str, Seen]) -> None:
