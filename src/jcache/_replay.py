@@ -1,0 +1,257 @@
+"""The fence around compiling one program: what its compilation tells, and another process's executable in its place.
+
+A program whose trace is known is given to JAX as a marker: one operation with the arguments and results of the real
+program. JAX lowers it to a module of one call, whose ``main`` has the signature of the real one, donations and
+shardings included, and asks for its executable. It gets the real one: from JAX's cache, under the key that the real
+program has there, or compiled from the real program's StableHLO. All else (dispatch, donation, shardings, devices) is
+JAX's own. JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jcache import _stablehlo
+from jcache._jax import versions
+from jcache._patching import Patch
+
+_COMPILE: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
+_GET: Final = ("cache_key", "compile_options", "backend")
+_NOT_REPLAYED: Final = {
+    "host_callbacks": "it calls back to the host",
+    "ordered_effects": "it has ordered effects",
+    "unordered_effects": "it has effects",
+    "keepalive": "it holds on to Python objects",
+    "mut": "it changes references",
+}
+
+
+class CannotReplay(Exception):
+    """What was to be replayed is not there, or does not fit here."""
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What compiling a program told, to be filled while JAX does so in this thread.
+
+    Attributes:
+        kept: which flat arguments the executable takes.
+        signature: of the program.
+        device_key: of all that an executable depends on, besides the trace.
+        executable_key: under which JAX's cache has the executable, None where it was not used.
+        artifact: the program as a portable artifact of StableHLO.
+        targets: of the custom calls in it.
+        reason: why the program cannot be replayed; None if it can, or has not been compiled.
+        done: whether it was compiled.
+    """
+
+    kept: tuple[int, ...] = ()
+    signature: str = ""
+    device_key: str = ""
+    executable_key: str | None = None
+    artifact: bytes = b""
+    targets: frozenset[str] = frozenset()
+    reason: str | None = None
+    done: bool = False
+
+
+@dataclass(slots=True)
+class Replay:
+    """What stands in for compiling, in this thread.
+
+    Attributes:
+        trace: of the marker.
+        executables: the key in JAX's cache, by device key.
+        artifact: gives the StableHLO that was compiled for a signature, None if there is none.
+        targets: of the custom calls in the program.
+        signature, device_key: what was asked for, once it has been.
+        compiled: the key in JAX's cache of what had to be compiled, once it has been.
+        loaded: whether the executable was read from JAX's cache.
+    """
+
+    trace: str
+    executables: Mapping[str, str]
+    artifact: Callable[[str], bytes | None]
+    targets: frozenset[str]
+    signature: str = ""
+    device_key: str = ""
+    compiled: str | None = None
+    loaded: bool = False
+
+
+class _Here(threading.local):
+    """What the next compilation in this thread is to tell, or to be replaced by."""
+
+    def __init__(self) -> None:
+        self.expected: Compilation | Replay | None = None
+        self.keys: list[str] = []
+
+
+_here = _Here()
+_patches: list[Patch] = []
+
+
+def expect(what: Compilation | Replay | None) -> None:
+    """Has the next program that this thread compiles tell about itself, or be replayed; None for neither."""
+    _here.expected = what
+
+
+def install() -> str | None:
+    """Have JAX do so; until `uninstall`.
+
+    Returns:
+        Why this JAX cannot.
+    """
+    if _patches:
+        return None
+    if reason := _impossible():
+        return reason
+    from jax._src import cache_key, compiler
+    from jax._src.export import _export  # noqa: F401 - imported while a program is traced, it would have it traced again
+    from jax._src.interpreters import pxla
+
+    _stablehlo.marker()
+    _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _telling))
+    _patches.append(Patch(compiler, "compile_or_get_cached", _replaying))
+    _patches.append(Patch(cache_key, "get", _noting_keys))
+    return None
+
+
+def uninstall() -> None:
+    """Put JAX back as it was."""
+    while _patches:
+        _patches.pop().undo()
+
+
+def at_top_level() -> bool:
+    """Whether nothing is being traced or transformed in this thread."""
+    from jax._src import core
+
+    return bool(core.trace_state_clean())
+
+
+def _impossible() -> str | None:
+    from jax._src import cache_key, compilation_cache, compiler
+    from jax._src.interpreters import pxla
+
+    from_hlo = getattr(getattr(pxla, "UnloadedMeshExecutable", None), "from_hlo", None)
+    for name, function, begins, has in (
+        ("from_hlo", from_hlo, ("name", "hlo"), {"kept_var_idx", "host_callbacks", "keepalive"}),
+        ("compile_or_get_cached", getattr(compiler, "compile_or_get_cached", None), _COMPILE, set()),
+        ("get_executable_and_time", getattr(compilation_cache, "get_executable_and_time", None), _GET, set()),
+        ("cache_key.get", getattr(cache_key, "get", None), ("module", "devices", "compile_options", "backend"), set()),
+    ):
+        parameters = () if function is None else tuple(inspect.signature(function).parameters)
+        if parameters[: len(begins)] != begins or not has <= set(parameters):
+            return f"jax {versions()[0]} compiles in a way that jcache does not know ({name})"
+    return None
+
+
+def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = inspect.signature(_patched_original("from_hlo"))
+
+    def from_hlo(*args: Any, **kwargs: Any) -> Any:
+        expected = _here.expected
+        if isinstance(expected, Compilation) and not expected.done:
+            given = parameters.bind(*args, **kwargs).arguments
+            expected.kept = tuple(sorted(given["kept_var_idx"]))
+            reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
+            expected.reason = reasons[0] if reasons else _hoisted()
+        return original(*args, **kwargs)
+
+    return from_hlo
+
+
+def _patched_original(name: str) -> Callable[..., Any]:
+    from jax._src.interpreters import pxla
+
+    function: Callable[..., Any] = getattr(pxla.UnloadedMeshExecutable, name)
+    return function
+
+
+def _hoisted() -> str | None:
+    import jax
+
+    if getattr(jax.config, "jax_use_simplified_jaxpr_constants", False):
+        return "jax_use_simplified_jaxpr_constants gives its constants as arguments"
+    return None
+
+
+def _noting_keys(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get(*args: Any, **kwargs: Any) -> Any:
+        key = original(*args, **kwargs)
+        if _here.expected is not None:
+            _here.keys.append(key)
+        return key
+
+    return get
+
+
+def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_or_get_cached(
+        backend: Any, computation: Any, devices: Any, compile_options: Any, *rest: Any, **kwargs: Any
+    ) -> Any:
+        def compile_it(program: Any) -> tuple[Any, str | None]:
+            _here.keys.clear()
+            executable = original(backend, program, devices, compile_options, *rest, **kwargs)
+            return executable, _here.keys[0] if _here.keys else None
+
+        expected = _here.expected
+        if isinstance(expected, Compilation) and not expected.done and expected.reason is None:
+            _describe(expected, computation, backend, devices, compile_options)  # before JAX changes the options
+            executable, expected.executable_key = compile_it(computation)
+            expected.done = True
+            return executable
+        if isinstance(expected, Replay) and _stablehlo.trace_of(computation) == expected.trace:
+            _stablehlo.prepare_targets(expected.targets)
+            expected.signature = _stablehlo.signature(computation)
+            expected.device_key = _stablehlo.device_key(expected.signature, backend, devices, compile_options)
+            executable = _load(expected, compile_options, backend, rest)
+            if executable is None:
+                artifact = expected.artifact(expected.signature)
+                if artifact is None:
+                    raise CannotReplay
+                program = _stablehlo.from_artifact(artifact, computation.context)
+                _stablehlo.log_as_for(program, compile_options)
+                executable, expected.compiled = compile_it(program)
+            return executable
+        return original(backend, computation, devices, compile_options, *rest, **kwargs)
+
+    return compile_or_get_cached
+
+
+def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
+    try:
+        told.targets = _stablehlo.targets_of(computation)
+        unknown = _stablehlo.unknown_target(told.targets)
+        if unknown is not None:
+            told.reason = f"it calls {unknown!r}, which may not be there in another process"
+            return
+        told.signature = _stablehlo.signature(computation)
+        told.device_key = _stablehlo.device_key(told.signature, backend, devices, compile_options)
+        told.artifact = _stablehlo.to_artifact(computation)
+    except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
+        told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
+
+
+def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any]) -> Any:
+    """The executable from JAX's cache, None if it is not there or cannot be loaded here."""
+    from jax._src import compilation_cache
+
+    key = replay.executables.get(replay.device_key)
+    if key is None:
+        return None
+    get = compilation_cache.get_executable_and_time
+    devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
+    try:
+        executable, _ = get(key, compile_options, backend, *devices)
+    except Exception:  # noqa: BLE001 - as JAX, which compiles then
+        return None
+    replay.loaded = executable is not None
+    return executable

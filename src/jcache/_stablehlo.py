@@ -1,0 +1,179 @@
+"""Programs as JAX gives them to XLA: their signature, what they call, their portable form; and the marker of one.
+
+All of it is JAX's own and changes with it: like the other modules of the fence this one is tried against many versions.
+JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+import hashlib
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+_MARK: Final = "jcache_trace"
+_CALL: Final = "stablehlo.custom_call"
+_LAPACK: Final = ("lapack_", "blas_")
+_DETAILED: Final = "xla_detailed_logging"
+_PLAIN: Final = "module @jcache { func.func public @main() { return } }"
+
+
+def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """Stands, in the program that is being traced, for one whose trace is known.
+
+    Args:
+        trace: names it.
+        operands: the arguments that its executable takes.
+        results: the abstract values of its results.
+    """
+    bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results))
+    return bound
+
+
+@cache
+def marker() -> Any:
+    """The primitive that stands for a program."""
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
+
+    primitive = Primitive(_MARK)
+    primitive.multiple_results = True
+    primitive.def_abstract_eval(lambda *_, trace, results: list(results))
+    mlir.register_lowering(primitive, _lower)
+    return primitive
+
+
+def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir.dialects import hlo
+
+    ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
+    first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
+    types = [to_type(*first, aval) for aval in ctx.avals_out]
+    call = hlo.CustomCallOp(
+        types,
+        list(operands),
+        call_target_name=ir.StringAttr.get(_MARK),
+        backend_config=ir.StringAttr.get(trace),
+    )
+    return call.results
+
+
+def trace_of(module: Any) -> str | None:
+    """Which trace a module is the marker of, None if it is no marker."""
+    for operation in _main(module).regions[0].blocks[0].operations:
+        if _target(operation) == _MARK:
+            return str(operation.attributes["backend_config"].value)
+    return None
+
+
+def targets_of(module: Any) -> frozenset[str]:
+    """What a module calls that is not in it."""
+    found: set[str | None] = set()
+
+    def visit(block: Any) -> None:
+        for operation in block.operations:
+            found.add(_target(operation))
+            for region in operation.regions:
+                for inner in region.blocks:
+                    visit(inner)
+
+    visit(module.body)
+    return frozenset(target for target in found if target is not None)
+
+
+def unknown_target(targets: frozenset[str]) -> str | None:
+    """One that JAX does not promise to be there in another process, None if it does so of all."""
+    from jax._src.export import _export
+
+    return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)
+
+
+def prepare_targets(targets: frozenset[str]) -> None:
+    """Makes callable what JAX does when it lowers a call to LAPACK; without it, running one ends the process."""
+    if any(target.startswith(_LAPACK) for target in targets):
+        from jaxlib import lapack
+
+        vars(lapack)["_lapack"].initialize()
+
+
+def signature(module: Any) -> str:
+    """A digest of the types of arguments and results, of their sharding, donation, layout and memory, and of meshes."""
+    main, whole = _main(module).operation.attributes, module.operation.attributes
+    texts = [str(main[name]) if name in main else "" for name in ("function_type", "arg_attrs", "res_attrs")]
+    texts += [str(whole[name]) if name in whole else "" for name in ("mhlo.num_partitions", "mhlo.num_replicas")]
+    texts += [str(other) for other in module.body.operations if other.operation.name == "sdy.mesh"]
+    return _sha256("\n".join(texts))
+
+
+def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str:
+    """Of a program's signature, and of what JAX puts into its keys besides the program itself."""
+    from jax._src import cache_key
+    from jax._src.interpreters import mlir
+
+    debugging = compile_options.executable_build_options.debug_options
+    detailed = getattr(debugging, _DETAILED, None)
+    with mlir.make_ir_context():  # what is known to the program's own context would show in the plain module's bytes
+        plain = _ir().Module.parse(_PLAIN)
+        _set_if_there(debugging, _DETAILED, value=False)  # which JAX sets for programs of many operations
+        surroundings = cache_key.get(plain, devices, compile_options, backend)
+        _set_if_there(debugging, _DETAILED, value=detailed)
+    return _sha256(f"{of}\n{surroundings}")
+
+
+def log_as_for(module: Any, compile_options: Any) -> None:
+    """Sets the one option that JAX derives from a program, so that the real one has the key that it always has."""
+    from jax._src import compiler
+
+    detailed = getattr(compiler, "use_detailed_logging", None)
+    if detailed is not None:
+        _set_if_there(compile_options.executable_build_options.debug_options, _DETAILED, value=detailed(module))
+
+
+def to_artifact(module: Any) -> bytes:
+    """A module as a portable artifact of StableHLO, as `jax.export` makes them."""
+    from jax._src.export import _export
+
+    artifact: bytes = _export._module_to_bytecode(module)
+    return artifact
+
+
+def from_artifact(artifact: bytes, context: Any) -> Any:
+    """The module of a portable artifact, in a context of MLIR."""
+    deserialize = _mlir().deserialize_portable_artifact
+    wants_context = "context" in str(deserialize.__doc__).split("->", maxsplit=1)[0]
+    with context:
+        module = deserialize(artifact, *((context,) if wants_context else ()))
+        return _ir().Module.parse(module) if isinstance(module, str | bytes) else module
+
+
+def _ir() -> Any:
+    from jax._src.lib import mlir
+
+    return vars(mlir)["ir"]
+
+
+def _mlir() -> Any:
+    from jax._src import lib
+
+    inner = getattr(lib, "_jax", None)
+    return vars(lib)["xla_client"]._xla.mlir if inner is None else inner.mlir
+
+
+def _main(module: Any) -> Any:
+    named = (f for f in module.body.operations if "sym_name" in f.attributes)
+    return next(f for f in named if f.attributes["sym_name"].value == "main")
+
+
+def _target(operation: Any) -> str | None:
+    return operation.attributes["call_target_name"].value if operation.operation.name == _CALL else None
+
+
+def _set_if_there(options: Any, name: str, *, value: Any) -> None:
+    if hasattr(options, name):
+        setattr(options, name, value)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
