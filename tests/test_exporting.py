@@ -279,14 +279,15 @@ class TestDamage:
         monkeypatch.setattr(surveying, "_PAUSE_S", 0.01)
         add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         prepared = prepared_of(filled)
-        assert (prepared.findings, prepared.in_the_making) == ([], 1) and key(9) not in keys_of(prepared)
+        assert (prepared.findings, prepared.in_the_making) == ([], [(Kind.EXECUTABLES, key(9))])
+        assert key(9) not in keys_of(prepared)
 
     def test_completed_meanwhile(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is whole at the second look is exported."""
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         monkeypatch.setattr("jcache.shipping.surveying.time.sleep", lambda _: path.write_bytes(executable()))
         prepared = prepared_of(filled)
-        assert prepared.in_the_making == 0 and key(9) in keys_of(prepared)
+        assert prepared.in_the_making == [] and key(9) in keys_of(prepared)
 
 
 class TestTheSecondReading:

@@ -1,6 +1,7 @@
 """What is known of a machine without JAX, and what is announced of executables by that."""
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -14,11 +15,13 @@ from jcache.archive.manifest import Host, Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import InvalidValue
 from jcache.inspection import inspect
+from jcache.keying import numbers
 from jcache.layout import Kind, Root
 from jcache.roots import create_root, open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge, judge_root
-from jcache.shipping.here import Gpu, Here, here, numbers
+from jcache.shipping.here import Gpu, Here, here, installed
+from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
 from tests.entries import add, executable, key
 from tests.jax_entries import H200, JaxEntries
@@ -90,7 +93,15 @@ def test_the_directory(version: str, cache_path: str | None, portable: bool, exp
     announced = judge(manifest(maker, items=(item(portable=portable),)), machine, NEW, {})
     (verdict,) = announced.verdicts.values()
     assert (verdict.hit, verdict.way) == expected
-    assert not verdict.incompatible
+    assert verdict.incompatible == (verdict.hit is Hit.CANNOT)
+
+
+@pytest.mark.parametrize(("newest", "keyed"), [(392, True), (512, True), (514, False), (557, False), (None, True)])
+def test_the_directory_of_what_has_no_record(newest: int | None, keyed: bool) -> None:
+    """Whether the path is in the key is told by the newest of XLA's options, those of jaxlib 0.10.2 ending at 512."""
+    maker = Maker(platform="cpu", cache_path=OLD, xla_options=None if newest is None else f"{1 << newest:x}")
+    assert keyed_for(maker, portable=False) == (OLD if keyed else None)
+    assert keyed_for(maker, portable=True) is None
 
 
 def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
@@ -110,17 +121,57 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
 
 
 def test_jaxlib() -> None:
-    """Another jaxlib never hits; one that is not on record is the one here unless something speaks against it."""
+    """Another jaxlib never hits; one that is on nobody's record, and that nothing tells, may or may not."""
     assert judged(CPU)[0] is Hit.WILL
     assert judged(CPU._replace(jaxlib="0.10.1")) == (
         Hit.CANNOT, Reason.JAXLIB, "jaxlib 0.10.1 made them, and 0.10.2 is installed here",
     )  # fmt: skip
     unknown = CPU._replace(jaxlib=None)
-    assert judged(unknown)[0] is judged(unknown, jaxlib="0.10.2")[0] is Hit.WILL
-    assert judged(unknown, jaxlib="0.9.0")[:2] == (Hit.UNKNOWN, Reason.JAXLIB)
-    assert judged(unknown._replace(cpu_features=None))[:2] == (Hit.CANNOT, Reason.JAXLIB)
-    assert judged(unknown._replace(cpu_features=("avx2", "avx512f")))[:2] == (Hit.CANNOT, Reason.JAXLIB)
-    assert judged(unknown, replace(MACHINE, jax="0.6.2", jaxlib="0.6.2"))[:2] == (Hit.CANNOT, Reason.JAXLIB)
+    for told in (None, "0.10.2", "0.9.0"):
+        assert judged(unknown, jaxlib=told)[:2] == (Hit.UNKNOWN, Reason.JAXLIB)
+        assert "is not on record" in judged(unknown, jaxlib=told)[2]
+
+
+OPTIONS = (1 << 512) + (1 << 100) - 1
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        (OPTIONS, Hit.WILL),
+        (OPTIONS ^ 1, Hit.UNKNOWN),
+        (OPTIONS | 7 << 200, Hit.UNKNOWN),
+        (OPTIONS | 15 << 200, "another jaxlib than the 0.10.2 that is installed here made them"),
+        (OPTIONS >> 20, "an older jaxlib than the 0.10.2 that is installed here made them"),
+        (OPTIONS << 20, "a newer jaxlib than the 0.10.2 that is installed here made them"),
+    ],
+)
+def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
+    """Without a record XLA's options tell whether the jaxlib here made an executable: every release has its own."""
+    machine = replace(MACHINE, options=lambda: OPTIONS)
+    hit, reason, detail = judged(CPU._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
+    if not isinstance(expected, Hit):
+        assert (hit, reason, detail) == (Hit.CANNOT, Reason.JAXLIB, expected)
+    else:
+        assert hit is expected and reason == (None if hit is Hit.WILL else Reason.JAXLIB)
+    assert judged(CPU._replace(xla_options=f"{theirs:x}"), machine)[0] is Hit.WILL  # it is on record
+
+
+@pytest.mark.parametrize(
+    ("here_", "there", "expected"),
+    [
+        ("0.12.0", None, Hit.WILL),
+        ("0.12.0", "0.12.0.1", Hit.UNKNOWN),
+        ("0.12.0", "0.11.0.1", Hit.WILL),
+        ("0.12.0.1", None, Hit.UNKNOWN),
+        ("0.12.0.1", "0.12.0", Hit.UNKNOWN),
+        ("0.12.0.1", "0.12.0.1", Hit.WILL),
+    ],
+)
+def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit) -> None:
+    """Two versions with the same XLA make the same executables, and only who exported them tells which it was."""
+    machine = replace(MACHINE, jax=here_, jaxlib=here_, options=lambda: OPTIONS)
+    assert judged(CPU._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
 
 
 def test_no_jax() -> None:
@@ -132,7 +183,7 @@ def test_no_jax() -> None:
     }  # fmt: skip
     assert any("/usr/bin/python3 has no jaxlib" in sentence for sentence in announced.sentences)
     assert any("`export JCACHE_PYTHON=" in sentence for sentence in announced.sentences)
-    nothing_known = judge(manifest(Maker(cache_path=OLD)), machine, NEW, {})
+    nothing_known = judge(manifest(Maker()), machine, NEW, {})
     assert nothing_known.count(Hit.UNKNOWN) == 1
 
 
@@ -202,6 +253,7 @@ def test_gpus(changes: dict[str, Any], expected: tuple[Hit, Reason | None]) -> N
         ((3, 12), True, "zlib", (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
         ((3, 12), False, "zlib", (Hit.WILL, None), Hit.WILL),
         ((3, 12), False, "zstd", (Hit.CANNOT, Reason.CODEC), Hit.UNKNOWN),
+        ((3, 12), False, None, (Hit.WILL, None), Hit.WILL),
         ((3, 14), True, "zlib", (Hit.CANNOT, Reason.CODEC), Hit.WILL),
         ((3, 14), True, "zstd", (Hit.UNKNOWN, Reason.COMPRESSION), Hit.UNKNOWN),
         ((3, 14), False, None, (Hit.WILL, None), Hit.WILL),
@@ -217,6 +269,30 @@ def test_compression(
     (verdict,) = announced.verdicts.values()
     assert (verdict.hit, verdict.reason) == expected
     assert announced.transcodable == (set(announced.verdicts) if verdict.reason is Reason.CODEC else set())
+    assert judge(whole, machine, NEW, {}, transcoded=True).transcodable == announced.transcodable
+    (after,) = judge(whole, machine, NEW, {}, transcoded=True).verdicts.values()
+    assert after.hit is transcoded
+
+
+@pytest.mark.parametrize(
+    ("word", "python", "zstandard", "expected", "transcoded"),
+    [
+        ("zstandard", (3, 12), True, (Hit.WILL, None), Hit.WILL),
+        ("zstandard", (3, 12), False, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
+        ("zstandard", (3, 14), True, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
+        ("zlib", (3, 12), True, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
+        ("zlib", (3, 12), False, (Hit.CANNOT, Reason.CODEC), Hit.WILL),
+        ("zlib", (3, 14), True, (Hit.WILL, None), Hit.WILL),
+    ],
+)
+def test_the_word_of_the_exporter(
+    word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, Reason | None], transcoded: Hit
+) -> None:
+    """Where the exporter's JAX says what it hashes for zstd, it is known which readers look for such entries."""
+    machine = replace(MACHINE, python=python, zstandard=zstandard)
+    whole = manifest(CPU._replace(compression=word))
+    (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
+    assert (verdict.hit, verdict.reason) == expected
     (after,) = judge(whole, machine, NEW, {}, transcoded=True).verdicts.values()
     assert after.hit is transcoded
 
@@ -295,6 +371,16 @@ def test_features_of_real_entries(cpu_entries: JaxEntries) -> None:
 
 
 @pytest.mark.jax
+def test_the_options_of_real_entries(cpu_entries: JaxEntries) -> None:
+    """Every entry has just the options that the jaxlib which made it says, and an H200's has another release's."""
+    mine = here({}).options()
+    assert mine
+    assert {inspect(path.read_bytes()).xla_options for path in cpu_entries.directory.glob("*-cache")} == {mine}
+    theirs = {inspect(path.read_bytes()).xla_options for path in H200.glob("*-cache")}
+    assert len(theirs) == 1 and (theirs == {mine}) == (here({}).jaxlib == "0.11.2")
+
+
+@pytest.mark.jax
 def test_what_is_installed(cpu_entries: JaxEntries) -> None:
     """Versions are those that JAX has, and an entry made here will hit where it was made."""
     code = "import jax, jaxlib; print(jax.__version__, jaxlib.__version__)"
@@ -315,16 +401,27 @@ def test_another_interpreter(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}/site exec "{sys.executable}" -S "$@"\n')
     python.chmod(0o755)
-    for machine in (here({}, python=str(python)), here({"JCACHE_PYTHON": str(python)})):
+    for machine in (here({"JCACHE_PYTHON": str(python)}), installed({"JCACHE_PYTHON": str(python)})):
         assert (machine.jaxlib, machine.jax, machine.zstandard) == ("0.6.2", None, False)
-        assert machine.python == tuple(sys.version_info[:3])
+        assert machine.python == tuple(sys.version_info[:3]) and machine.zstd_word is None
+        assert machine.options() is None  # it has no jaxlib that could be asked
 
 
-@pytest.mark.parametrize("python", ["/no such python", "/bin/false", "/bin/true"])
-def test_no_interpreter(python: str) -> None:
-    """What is named and no Python is refused in one sentence."""
-    with pytest.raises(InvalidValue, match=f"^{python} is no Python that can be asked for its JAX: "):
-        here({}, python=python)
+@pytest.mark.parametrize(
+    ("python", "reason"),
+    [
+        ("/no such python", "No such file or directory"),
+        ("/etc/passwd", "Permission denied"),
+        ("/bin/false", "it ended with exit code 1"),
+        ("/bin/true", "it does not answer as one"),
+        ("/bin/echo", "it does not answer as one"),
+    ],
+)
+def test_no_interpreter(python: str, reason: str) -> None:
+    """What is named and no Python is refused in one sentence, with the way out."""
+    expected = f"JCACHE_PYTHON is {python}, which is no Python that can be asked for its JAX ({reason}): name the"
+    with pytest.raises(InvalidValue, match=f"^{re.escape(expected)}.*`unset JCACHE_PYTHON`"):
+        here({"JCACHE_PYTHON": python})
 
 
 def test_without_jax_or_numpy() -> None:

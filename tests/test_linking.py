@@ -103,7 +103,7 @@ def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
     """On a read-only file system the link is refused in one sentence."""
     place = tmp_path / "read-only"
     place.mkdir()
-    with mounted_read_only(place), pytest.raises(CannotWrite, match="the file system is read-only"):
+    with mounted_read_only(place), pytest.raises(CannotWrite, match="read-only is read-only, or not ours to write"):
         link(place / "home" / "cache", new)
 
 

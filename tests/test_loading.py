@@ -287,7 +287,7 @@ def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
     assert caught.value.exit_code == 1
     assert str(caught.value) == (
         f"{python} cannot open executables with JAX ({reason}): "
-        f"install it with '{python} -m pip install jax', or run the jcache of an environment that has it."
+        f"install it with '{python} -m pip install jax', or name an interpreter that has it by JCACHE_PYTHON."
     )
 
 

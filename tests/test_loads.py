@@ -69,7 +69,7 @@ def test_what_is_damage(
     """What crashes or hangs is; what is refused only if the very jaxlib that wrote it refuses it."""
     path = add(plain.path, key(1), b"x")
     answer = Loaded(path, loading, "its words", "0.9")
-    monkeypatch.setattr("jcache.loads.load", lambda paths, progress: [answer])
+    monkeypatch.setattr("jcache.loads.load", lambda paths, python, progress: [answer])
     with Store(plain) as store:
         store.ledger.record([Known(KIND, key(1), jaxlib=writer)])
         loads = load_sound(store, claims(key(1)))

@@ -114,6 +114,13 @@ def test_a_size_beyond_octal_is_read() -> None:
     assert "truncated" in refusal(info.tobuf(tarfile.PAX_FORMAT) + b"few")
 
 
+def test_kinds_are_name_spaces_of_their_own() -> None:
+    """A trace and an executable may share a key."""
+    files = {f"{directory}{key(1)}-cache": b"data" for directory in ("", "traces-v1/", "c/graphs-v1/")}
+    assert read(tar_of([*files.items(), (f"traces-v1/{key(1)}-atime", b"")])).keys() >= files.keys()
+    assert "twice" in refusal(tar_of([*files.items(), (f"c/traces-v1/{key(1)}-cache", b"")]))
+
+
 # Refused
 
 

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from jcache.checks import CHECKS_VERSION
 from jcache.errors import BadArchive
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
 from jcache.roots import create_root
-from jcache.serialization import digest
+from jcache.serialization import Codec, digest, pack_executable, unpack_executable
+from jcache.shipping import plain_import
 from jcache.shipping.fates import Fate
 from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.here import Here
@@ -19,15 +21,15 @@ from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.entries import DAY, NOW, SECOND, digits, key, recency_of
-from tests.imports import content, facts, tar_of
+from tests.imports import HERE, content, facts, tar_of
 
 
-def taken(tar: bytes, root: Root, **wishes: bool) -> PlainImport:
+def taken(tar: bytes, root: Root, here: Here = HERE, **wishes: Any) -> PlainImport:
     """Imports a tar."""
     result = PlainImport()
 
     def outlook(manifest: Manifest) -> Forecast:
-        return judge(manifest, Here(), root.directory(Kind.EXECUTABLES), {})
+        return judge(manifest, here, root.directory(Kind.EXECUTABLES), {})
 
     with Store(root) as store:
         receive_plain(open_plain(io.BytesIO(tar)).members(), store, outlook, Wishes(**wishes), result)
@@ -102,6 +104,44 @@ def test_present(tmp_path: Path) -> None:
     assert fates[Kind.EXECUTABLES, key(1)] is Fate.DIFFERENT and fates[Kind.EXECUTABLES, key(2)] is Fate.PRESENT
     taken(tar_of(changed), root, replace=True)
     assert facts(root)[Kind.EXECUTABLES, key(1)].data == content(Kind.EXECUTABLES, key(1), build=1)
+
+
+def test_transcoded(tmp_path: Path) -> None:
+    """Entries that JAX would find here and not read get its codec, as those of archives do; a dry run says the same."""
+    root = create_root(tmp_path / "root")
+    here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
+    tar = tar_of({f"{key(n)}-cache": pack_executable(b"\x0asome" * 40, n, Codec.ZLIB) for n in (1, 2)})
+    for dry_run, fate in ((True, Fate.NEW), (False, Fate.NEW), (False, Fate.PRESENT)):
+        result = taken(tar, root, here, transcode=Codec.ZSTD, dry_run=dry_run)
+        assert set(result.imported.fates.values()) == {fate}
+    found = [unpack_executable(one.data) for one in facts(root).values()]
+    assert {(one.codec, one.payload) for one in found} == {(Codec.ZSTD, b"\x0asome" * 40)}
+    with Store(root) as store:
+        assert verify(store, Request(grace_ns=0)).findings == []
+
+
+def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:
+    """Before anything is taken there need not be a root, and it is made once."""
+    root, made = Root(tmp_path / "root", plain=False), []
+    result = PlainImport()
+    with Store(root) as store:
+        members = open_plain(io.BytesIO(tar_of(FILES))).members()
+        receive_plain(
+            members,
+            store,
+            lambda manifest: judge(manifest, Here(), root.directory(Kind.EXECUTABLES), {}),
+            Wishes(),
+            result,
+            begin=lambda: made.append(create_root(root.path)),
+        )
+    assert len(made) == 1 and facts(root).keys() == result.imported.fates.keys()
+
+
+def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many entries are taken as a manifest may list, so that memory is bounded."""
+    monkeypatch.setattr(plain_import, "MAX_ENTRIES", 2)
+    with pytest.raises(BadArchive, match="more than 2 entries"):
+        taken(tar_of({f"{key(n)}-cache": b"" for n in range(3)}), create_root(tmp_path / "root"))
 
 
 def test_dry_run(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_what_is_not_as_on_record_is_read_first(known: Root) -> None:
     """What is new, or was changed since, is checked before anything is promised."""
     add(known.path, key(7), executable(7), written_ns=NOW)
     (known.path / f"{key(1)}-cache").chmod(0o600)
-    unread = [source.path.name for source in prepared_of(known).sources if source.unread]
+    unread = [Path(source.path).name for source in prepared_of(known).sources if source.unread]
     assert sorted(unread) == sorted(f"{key(i)}-cache" for i in (0, 2))
     assert all(source.unread for source in prepared_of(known).sources)
 

@@ -53,7 +53,7 @@ def test_sources_are_the_files(plain: Root) -> None:
     path = add(plain.path, key(1), data := executable(), written_ns=NOW)
     (source,) = survey(plain).sources
     with open_regular(path) as file:
-        assert source == (path, Mark.of(file), digest(data), False, None)
+        assert source == (str(path), Mark.of(file), digest(data), False, None)
 
 
 def test_what_has_been_quiet(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:

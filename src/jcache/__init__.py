@@ -7,6 +7,9 @@
     jcache.prune(max_size="20GiB", older_than="30d")
     jcache.clear("executables")
 
+    @jcache.graph               # what a slow function builds is kept, under a key of all that it depends on
+    def mesh(resolution): ...
+
 Importing it costs next to nothing: JAX is imported by `enable`, and everything else when it is first used.
 """
 
@@ -16,20 +19,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jcache.administration import clear, info, prune
     from jcache.census import Census, Group, KindCensus
+    from jcache.economics import Economics
     from jcache.enabled import Enabled, Write
     from jcache.entry import Entry
     from jcache.errors import (
         CannotWrite,
+        GraphKeyError,
         InvalidValue,
         JcacheError,
         LedgerUnavailable,
         Locked,
         NoCacheHere,
         NotInEffect,
+        NotStorable,
     )
     from jcache.eviction import Order, Reason, Verdict
+    from jcache.explanation import Explanation
+    from jcache.file_codec import FileCodec
+    from jcache.graph_stats import GraphStats
+    from jcache.graphs import GraphCache, GraphFunction, graph
     from jcache.layout import Kind, Root
     from jcache.presets import Preset
+    from jcache.pytrees import register_class
     from jcache.recording import Program
     from jcache.removal import Failure, Removed
     from jcache.runs import RunReport
@@ -39,9 +50,16 @@ __version__ = "0.1.0"
 __all__ = [
     "CannotWrite",
     "Census",
+    "Economics",
     "Enabled",
     "Entry",
+    "Explanation",
     "Failure",
+    "FileCodec",
+    "GraphCache",
+    "GraphFunction",
+    "GraphKeyError",
+    "GraphStats",
     "Group",
     "InvalidValue",
     "JcacheError",
@@ -51,6 +69,7 @@ __all__ = [
     "Locked",
     "NoCacheHere",
     "NotInEffect",
+    "NotStorable",
     "Order",
     "Preset",
     "Program",
@@ -63,27 +82,37 @@ __all__ = [
     "clear",
     "disable",
     "enable",
+    "graph",
     "info",
     "prune",
+    "register_class",
     "stats",
 ]
 _MODULES = {
     "administration": ("clear", "info", "prune"),
     "census": ("Census", "Group", "KindCensus"),
+    "economics": ("Economics",),
     "enabled": ("Enabled", "Write"),
     "entry": ("Entry",),
     "errors": (
         "CannotWrite",
+        "GraphKeyError",
         "InvalidValue",
         "JcacheError",
         "LedgerUnavailable",
         "Locked",
         "NoCacheHere",
         "NotInEffect",
+        "NotStorable",
     ),
     "eviction": ("Order", "Reason", "Verdict"),
+    "explanation": ("Explanation",),
+    "file_codec": ("FileCodec",),
+    "graph_stats": ("GraphStats",),
+    "graphs": ("GraphCache", "GraphFunction", "graph"),
     "layout": ("Kind", "Root"),
     "presets": ("Preset",),
+    "pytrees": ("register_class",),
     "recording": ("Program",),
     "removal": ("Failure", "Removed"),
     "runs": ("RunReport",),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class Compilation:
         device_key: of all that an executable depends on, besides the trace.
         executable_key: under which JAX's cache has the executable, None where it was not used.
         artifact: the program as a portable artifact of StableHLO.
+        text: SHA-256 of the program as text.
         targets: of the custom calls in it.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled.
@@ -56,6 +57,7 @@ class Compilation:
     device_key: str = ""
     executable_key: str | None = None
     artifact: bytes = b""
+    text: str = ""
     targets: frozenset[str] = frozenset()
     reason: str | None = None
     done: bool = False
@@ -67,7 +69,7 @@ class Replay:
 
     Attributes:
         trace: of the marker.
-        executables: the key in JAX's cache, by device key.
+        executable: gives the key in JAX's cache for a signature and a device key, None if there is none.
         artifact: gives the StableHLO that was compiled for a signature, None if there is none.
         targets: of the custom calls in the program.
         signature, device_key: what was asked for, once it has been.
@@ -76,7 +78,7 @@ class Replay:
     """
 
     trace: str
-    executables: Mapping[str, str]
+    executable: Callable[[str, str], str | None]
     artifact: Callable[[str], bytes | None]
     targets: frozenset[str]
     signature: str = ""
@@ -236,6 +238,7 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         told.signature = _stablehlo.signature(computation)
         told.device_key = _stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = _stablehlo.to_artifact(computation)
+        told.text = _stablehlo.text_digest(computation)
     except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
         told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
 
@@ -244,7 +247,7 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
     """The executable from JAX's cache, None if it is not there or cannot be loaded here."""
     from jax._src import compilation_cache
 
-    key = replay.executables.get(replay.device_key)
+    key = replay.executable(replay.signature, replay.device_key)
     if key is None:
         return None
     get = compilation_cache.get_executable_and_time

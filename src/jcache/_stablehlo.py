@@ -131,6 +131,11 @@ def log_as_for(module: Any, compile_options: Any) -> None:
         _set_if_there(compile_options.executable_build_options.debug_options, _DETAILED, value=detailed(module))
 
 
+def text_digest(module: Any) -> str:
+    """SHA-256 of a module as text without source positions: the same whenever the same is traced."""
+    return _sha256(str(module.operation.get_asm(enable_debug_info=False)))
+
+
 def to_artifact(module: Any) -> bytes:
     """A module as a portable artifact of StableHLO, as `jax.export` makes them."""
     from jax._src.export import _export

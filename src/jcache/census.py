@@ -11,6 +11,7 @@ from typing import Final
 from jcache.entry import Neighbour
 from jcache.files import RECENCY_BYTES, refusal, tree_size
 from jcache.frozen import Frozen
+from jcache.keying import NOTHING, Elsewhere, elsewhere
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
@@ -66,6 +67,7 @@ class Census:
         disk_bytes: size of the file system, as far as it is used or free for the user.
         disk_free_bytes: what is free on it.
         notices: what was gone on without, such as a ledger that cannot be read; sentences.
+        elsewhere: executables that are keyed for another directory than the one that they lie in, as far as is known.
     """
 
     root: Root
@@ -75,6 +77,7 @@ class Census:
     disk_bytes: int
     disk_free_bytes: int
     notices: tuple[str, ...] = ()
+    elsewhere: Elsewhere = NOTHING
 
     @property
     def health(self) -> str:
@@ -89,19 +92,30 @@ class Census:
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
         if blocking:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
+        if self.elsewhere.directories:
+            return f"{self._elsewhere()}; `jcache info -v` names the ways out"
         if legacy := self.neighbours["legacy"].files:
             if not any(counted.entries for counted in self.kinds.values()):
                 return f"all entries are of jax <= 0.4.30; `jcache ls --legacy` lists the {legacy}"
             return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
         return "ok"
 
+    def _elsewhere(self) -> str:
+        """How many executables cannot hit where they are, in words."""
+        directories, looked_at = self.elsewhere
+        total, first = self.kinds[Kind.EXECUTABLES].entries, next(iter(directories))
+        where = first if len(directories) == 1 else f"{first} and {len(directories) - 1} more"
+        some = f"{looked_at} looked at, of {total} executables," if looked_at < total else f"{total} executables"
+        return f"{sum(directories.values())} of {some} cannot hit at this path (keyed for {where})"
 
-def take_census(store: Store, environment: Mapping[str, str]) -> Census:
+
+def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1) -> Census:
     """Counts what a root holds.
 
     Args:
         store: of the root.
         environment: ``JAX_COMPILATION_CACHE_MAX_SIZE`` in it is the cap.
+        sample: how many executables to read where the ledger knows of none what they are keyed for.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
@@ -121,6 +135,7 @@ def take_census(store: Store, environment: Mapping[str, str]) -> Census:
         disk_bytes=disk.used + disk.free,
         disk_free_bytes=disk.free,
         notices=tuple(store.notices),
+        elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
     )
 
 

@@ -1,16 +1,18 @@
 """What a program's cache did, counted: one exact sentence for each number."""
 
+import errno
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from threading import Lock
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from jcache.errors import JcacheError, Locked
 from jcache.frozen import Frozen
 
 
 class Refusal(StrEnum):
-    """Why an executable was not stored, in words."""
+    """Why an entry was not stored, in words."""
 
     TOO_LARGE = "larger than the cache may grow"
     PINNED = "what is pinned leaves no room for it"
@@ -19,6 +21,24 @@ class Refusal(StrEnum):
     FULL = "the disk, or the quota, is full"
     LOCKED = "another process held the lock for too long"
     FAILED = "the write failed"
+
+
+_REFUSALS: Final = {
+    errno.EROFS: Refusal.READ_ONLY,
+    errno.EACCES: Refusal.READ_ONLY,
+    errno.EPERM: Refusal.READ_ONLY,
+    errno.ENOSPC: Refusal.FULL,
+    errno.EDQUOT: Refusal.FULL,
+}
+
+
+def refusal_of(error: OSError | JcacheError) -> Refusal:
+    """Why an entry was not stored, by what storing it raised."""
+    if isinstance(error, Locked):
+        return Refusal.LOCKED
+    cause = error if isinstance(error, OSError) else error.__cause__
+    number = cause.errno if isinstance(cause, OSError) else None
+    return _REFUSALS.get(number or 0, Refusal.FAILED)
 
 
 class What(StrEnum):

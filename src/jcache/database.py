@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from jcache import files
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX
 
@@ -146,12 +147,7 @@ def _make_directory(path: Path) -> None:
     """Makes the directory of the ledger; in one of JAX's that is no change of its entries, so its time stays."""
     if path.is_symlink():
         raise LedgerUnavailable(f"{path} is a symbolic link, which is not followed: remove it.")
-    if path.is_dir():
-        return
-    before = os.stat(path.parent)  # a root that is gone is not made again, half, for its ledger
-    path.mkdir(exist_ok=True)
-    with suppress(PermissionError):
-        os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    files.make_quietly(path)  # a root that is gone is not made again, half, for its ledger
 
 
 def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:

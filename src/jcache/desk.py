@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import files
+from jcache.economics import Spending, Spent
 from jcache.errors import Locked
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXECUTABLES: Final = Kind.EXECUTABLES
 _BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
 _QUARANTINE_TIMEOUT: Final = 1.0
 _MOMENT: Final = 1.0  # seconds
@@ -112,20 +112,27 @@ class ProgramStore(Store):
         self.learnt: deque[Known] = deque(maxlen=1)
         self.recency = always_recency or max_bytes is not None
         self._shut_until_ns = 0
+        self._spending = Spending()
 
     def flush(self) -> None:
         """Writes to the ledger what has been learnt, unless the root itself is gone."""
+        spending, self._spending = self._spending, Spending()
         if os.path.isdir(self.root.path):
-            self._flush()
+            super().flush()
+            if spending:
+                self.softly(lambda: self.ledger.record_economics(spending))
         else:
             self._news, self._evicted = [], set()
 
-    def learn(self, known: Known) -> None:
-        self._learn(known)
+    def learn(self, news: Known | Spent) -> None:
+        if isinstance(news, Known):
+            self._learn(news)
+        else:
+            self._spending.add(news)
 
-    def count(self) -> int:
-        """How many executables there are."""
-        return len(self.listing(EXECUTABLES))
+    def count(self, kind: Kind) -> int:
+        """How many entries of a kind there are."""
+        return len(self.listing(kind))
 
     @contextmanager
     def _locked(self, kind: Kind, *, at_most: float | None = None) -> Iterator[None]:
@@ -144,7 +151,7 @@ class ProgramStore(Store):
         self._quick.close()
 
     def quarantine(self, finding: Finding, now_ns: int) -> bool:
-        """Takes a damaged entry out of JAX's way, if it is still the one that was looked at.
+        """Takes a damaged entry out of the way, if it is still the one that was looked at.
 
         Raises:
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
@@ -152,16 +159,18 @@ class ProgramStore(Store):
         from jcache.findings import Stamp
         from jcache.quarantine import Quarantine
 
-        with self._locked(EXECUTABLES, at_most=_QUARANTINE_TIMEOUT):
+        kind, key = finding.kind, finding.key
+        if kind is None or key is None:
+            raise ValueError("only what has a key goes to quarantine")
+        with self._locked(kind, at_most=_QUARANTINE_TIMEOUT):
             try:
                 if finding.stamp is not None and Stamp.of(os.lstat(finding.path)) != finding.stamp:
                     return False
                 Quarantine(self.root).take(finding, now_ns)
             except FileNotFoundError:
                 return False
-        key = str(finding.key)
-        self._news = [known for known in self._news if known.key != key]
-        self.softly(lambda: self.ledger.discredit([(EXECUTABLES, key)]))
+        self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
+        self.softly(lambda: self.ledger.discredit([(kind, key)]))
         return True
 
     def _learn(self, known: Known) -> None:
@@ -180,14 +189,16 @@ class Desk:
 
     Args:
         make: makes the store, once for each process.
+        kind: of the entries.
     """
 
-    def __init__(self, make: Callable[[], ProgramStore]) -> None:
+    def __init__(self, make: Callable[[], ProgramStore], kind: Kind) -> None:
         self._make = make
+        self._kind = kind
         self._mutex = threading.Lock()
         self._used: dict[str, int] = {}  # since the last put, what was served again
         self._touched: set[str] = set()
-        self._seen: deque[Known] = deque()
+        self._seen: deque[Known | Spent] = deque()
         self._soon = Soon(self._flush_meanwhile)
         self._inherited: list[ProgramStore] = []  # never closed: a connection of our parent is not ours to close
         self.store = make()
@@ -203,7 +214,7 @@ class Desk:
             if self.store.max_bytes is not None:
                 self._write_recency()
             self.store.learnt.clear()
-            outcome = self.store.put(EXECUTABLES, key, data, seconds=seconds, origin=origin)
+            outcome = self.store.put(self._kind, key, data, seconds=seconds, origin=origin)
             if outcome is Outcome.STORED:
                 self._soon.ask(_MOMENT)
             return outcome, self.store.learnt[0] if self.store.learnt else None
@@ -214,9 +225,13 @@ class Desk:
             return self.store.quarantine(finding, time.time_ns())
 
     def clear(self) -> None:
-        """Removes all executables; raises as `Store.remove`."""
+        """Removes all entries; raises as `Store.remove`."""
         with self._mutex:
-            self.store.remove(self.store.entries([EXECUTABLES]))
+            self.store.remove(self.store.entries([self._kind]))
+
+    def count(self) -> int:
+        """How many entries there are; raises as `Store.listing`."""
+        return self.store.count(self._kind)
 
     def used(self, key: str) -> None:
         """Marks an entry as used: the first time in its sidecar, later only before the next bounded put."""
@@ -229,9 +244,9 @@ class Desk:
         self._touched.add(key)
         self._write(key, now)
 
-    def learn(self, known: Known) -> None:
+    def learn(self, news: Known | Spent) -> None:
         """Keeps what has been learnt from reading, for the next flush, and never waits."""
-        self._seen.append(known)
+        self._seen.append(news)
         self._soon.ask(_MOMENT)
 
     def flush(self) -> None:
@@ -276,7 +291,7 @@ class Desk:
             self._write(*self._used.popitem())
 
     def _write(self, key: str, now: int) -> None:
-        directory = self.store.root.directory(EXECUTABLES)
+        directory = self.store.root.directory(self._kind)
         with suppress(OSError):  # a root that cannot be written serves hits as well
             files.write_recency(directory / (key + SIDECAR_SUFFIX), now)
 

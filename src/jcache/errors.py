@@ -6,10 +6,14 @@ JcacheError                 1   something failed; the message says what, why and
 ├── Locked                 11   another process holds the directory's lock
 ├── UnknownKey              1   no entry, or more than one, has this key or prefix
 ├── BadArchive              1   an archive that is torn, malformed, hostile or larger than allowed
+│   └── Truncated           1   one that ends too early: what came before its end is whole
 ├── Untrusted              12   an archive that is unsigned, or not signed by whom it should be
 ├── DamagedEntry            1   bytes that do not follow the grammar of an entry
+├── NotStorable             1   a value that no codec of graphs can turn into bytes
+├── Unresolved              1   a sound graph that cannot be made again in this program
 ├── LedgerUnavailable       1   the ledger cannot be read or written
 ├── NotInEffect             1   `jcache.enable(strict=True)` could not do all that it was asked for
+├── GraphKeyError           1   a callable or an argument of which no key can be made
 └── CannotWrite             1   a root that is read-only, full or otherwise refuses a change
 
 Every message is one sentence that names the thing, the reason and, where there is one, the next command.
@@ -51,6 +55,14 @@ class DamagedEntry(JcacheError):
     """The bytes of an entry do not follow its grammar."""
 
 
+class NotStorable(JcacheError):
+    """A value holds something that no codec can turn into bytes."""
+
+
+class Unresolved(JcacheError):
+    """A sound graph cannot be made again here: its class is not imported, say, or has other fields by now."""
+
+
 class LedgerUnavailable(JcacheError):
     """The ledger cannot be read or written now.
 
@@ -71,8 +83,16 @@ class NotInEffect(JcacheError):
     """Something that `jcache.enable` was asked for does not take effect."""
 
 
+class GraphKeyError(JcacheError, TypeError):
+    """A callable, or something that its result depends on, cannot be fingerprinted."""
+
+
 class BadArchive(JcacheError):
     """An archive is torn, malformed, hostile or larger than allowed."""
+
+
+class Truncated(BadArchive):
+    """An archive ends too early, as after a broken connection."""
 
 
 class Untrusted(JcacheError):

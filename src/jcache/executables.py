@@ -11,7 +11,6 @@ cache, and nothing of ours. JAX itself is not imported here.
 
 from __future__ import annotations
 
-import errno
 import os
 import warnings
 import weakref
@@ -19,10 +18,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from jcache.counts import Counts, Event, Refusal, Tally, What
-from jcache.desk import EXECUTABLES, Desk, ProgramStore, ThreadsLedger
-from jcache.errors import CannotWrite, InvalidValue, JcacheError, Locked
-from jcache.gate import Gate, Sound, build_seconds
+from jcache.counts import Counts, Event, Refusal, Tally, What, refusal_of
+from jcache.desk import Desk, ProgramStore, ThreadsLedger
+from jcache.errors import CannotWrite, InvalidValue, JcacheError
+from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.layout import Root
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
@@ -30,14 +29,6 @@ from jcache.store import Outcome
 
 if TYPE_CHECKING:
     from jcache.findings import Finding
-
-_REFUSALS: Final = {
-    errno.EROFS: Refusal.READ_ONLY,
-    errno.EACCES: Refusal.READ_ONLY,
-    errno.EPERM: Refusal.READ_ONLY,
-    errno.ENOSPC: Refusal.FULL,
-    errno.EDQUOT: Refusal.FULL,
-}
 
 
 def _warn(text: str) -> None:
@@ -97,7 +88,7 @@ class ExecutableCache:
         make = partial(  # holds on to nothing of ours, so that the end of the last reference to us is the end
             self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency
         )
-        self._desk = desk = Desk(make)
+        self._desk = desk = Desk(make, EXECUTABLES)
         self._gate = Gate(root, desk.store.threads_ledger, desk.learn)
         ledgers = [ThreadsLedger(other.ledger) for other in read_only]
         self._shared = [(other, Gate(other, ledger, None)) for other, ledger in zip(read_only, ledgers, strict=True)]
@@ -168,7 +159,7 @@ class ExecutableCache:
     def __len__(self) -> int:
         """How many executables the root has."""
         try:
-            return self._desk.store.count()
+            return self._desk.count()
         except (OSError, JcacheError):
             return 0
 
@@ -230,7 +221,7 @@ class ExecutableCache:
         try:
             outcome, known = self._desk.put(name, value, seconds=seconds, origin=origin)
         except (OSError, JcacheError) as error:
-            refusal = _refusal_of(error)
+            refusal = refusal_of(error)
             self._refuse(key, refusal)
             self._warn_once(refusal, self.root, f"jcache cannot store {key}: {error}")
             return
@@ -286,11 +277,3 @@ def _close(desk: Desk, ledgers: Sequence[ThreadsLedger]) -> None:
     desk.close()
     for ledger in ledgers:
         ledger.close()
-
-
-def _refusal_of(error: OSError | JcacheError) -> Refusal:
-    if isinstance(error, Locked):
-        return Refusal.LOCKED
-    cause = error if isinstance(error, OSError) else error.__cause__
-    number = cause.errno if isinstance(cause, OSError) else None
-    return _REFUSALS.get(number or 0, Refusal.FAILED)

@@ -42,7 +42,7 @@ def refusal(action: str) -> Iterator[None]:
         raise CannotWrite(f"Cannot {action}: {reason}.") from error
 
 
-def publish(path: Path, data: bytes) -> None:
+def publish(path: Path, data: bytes | memoryview) -> None:
     """Makes the file at a path hold the data, atomically.
 
     Raises:
@@ -57,7 +57,24 @@ def publish(path: Path, data: bytes) -> None:
         raise
 
 
-def stage(directory: Path, data: bytes) -> Path:
+def make_quietly(path: Path) -> None:
+    """Makes a directory of ours unless it is there, and leaves its parent's time: no entry has changed.
+
+    Raises:
+        OSError: it cannot be made, its parent is gone, or something else is there.
+    """
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    except FileNotFoundError:
+        before = os.stat(path.parent)
+        with suppress(FileExistsError):
+            os.mkdir(path)
+        with suppress(PermissionError):
+            os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def stage(directory: Path, data: bytes | memoryview) -> Path:
     """Writes the data to a new temporary file in a directory; `os.replace` it to publish it."""
     path = create_temporary(directory)
     fill(path, data)
@@ -71,7 +88,7 @@ def create_temporary(directory: Path) -> Path:
     return path
 
 
-def fill(temporary: Path, data: bytes) -> None:
+def fill(temporary: Path, data: bytes | memoryview) -> None:
     """Writes all of the data to a temporary file, which is unlinked if that fails."""
     try:
         with open(temporary, "wb", buffering=0) as file:

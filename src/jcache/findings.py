@@ -33,6 +33,8 @@ class Damage(StrEnum):
     WRITABLE = "writable"  # others can replace the code in it
     OWNER = "owner"  # belongs to somebody else, who can replace the code in it
     LEDGER = "ledger"  # damaged itself
+    REPLACED = "replaced"  # no damage: other bytes of the same key have taken its place, on request
+    STALE = "stale"  # no damage: a graph that was built from something else than there is now
     LEGACY = "legacy"  # only jax <= 0.4.30 reads it: no damage, but waste
 
 

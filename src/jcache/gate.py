@@ -18,16 +18,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import files
-from jcache.desk import EXECUTABLES, ThreadsLedger
+from jcache.desk import ThreadsLedger
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
-from jcache.layout import ENTRY_SUFFIX, Root, is_key
+from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
 from jcache.ledger import Known, holds_from
 from jcache.serialization import HEAD_BYTES, digest, executable_seconds
 
 if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
     from jcache.findings import Finding
 
+EXECUTABLES: Final = Kind.EXECUTABLES
 _PREFETCH: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,000 entries
 
 

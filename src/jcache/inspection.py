@@ -45,6 +45,8 @@ _TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
 _MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
 _USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
+_OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
+_SET_BY_JAX: Final = frozenset({252, 306, 310})  # detailed logging, and the two paths of `_debug_options`
 _USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
@@ -68,6 +70,7 @@ class Inspection:
     source_line: int | None = None
     source_function: str | None = None
     cache_path: str | None = None  # the cache directory that the compile options name
+    xla_options: int | None = None  # numbers of the DebugOptions' fields, as a bit set: every release has its own
     body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
     problems: tuple[str, ...] = ()  # where the inside does not follow its grammar
 
@@ -198,19 +201,34 @@ def _read_options(found: Inspection, options: Message) -> None:
     debug = None if build is None else build.slice(3)
     if debug is not None:
         is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
-        found.cache_path = _cache_path(bytes(debug)) if is_usual else _cache_path.__wrapped__(debug)
+        told = _debug_options(bytes(debug)) if is_usual else _debug_options.__wrapped__(debug)
+        found.cache_path, found.xla_options = told
 
 
 @lru_cache(maxsize=16)
-def _cache_path(debug_options: bytes | memoryview) -> str | None:
-    """The cache directory that DebugOptions name; remembered, since entries of one program have the same."""
-    debug = Message(debug_options)
+def _debug_options(data: bytes | memoryview) -> tuple[str | None, int | None]:
+    """The cache directory that DebugOptions name, and their fields, but for those that JAX sets entry by entry.
+
+    Remembered, since entries of one program have the same.
+    """
+    debug = Message(data)
+    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
     # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
     for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, "xla_gpu_kernel_cache_file")):
         directory, slash, last = (debug.text(number) or "").rpartition("/")
         if slash and last == name:
-            return directory or slash
-    return None
+            return directory or slash, numbers or None
+    return None, numbers or None
+
+
+def xla_options(compile_options: bytes) -> int | None:
+    """The same numbers of a CompileOptionsProto, such as a jaxlib has by default; None if they cannot be read."""
+    found = Inspection(stored_bytes=0, raw_bytes=0, codec=Codec.ZSTD, seconds=0)
+    try:
+        _read_options(found, Message(compile_options))
+    except DamagedEntry:
+        return None
+    return found.xla_options
 
 
 def _read_executable(found: Inspection, data: memoryview) -> None:

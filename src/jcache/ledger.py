@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from jcache import files
+from jcache.economics import Economics, Spending
 from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.files import LATEST_NS
@@ -83,6 +84,12 @@ _CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given 
     "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
     "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
     " maker INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+_ECONOMICS_SCHEMA: Final = (  # later still
+    "CREATE TABLE IF NOT EXISTS economics (kind TEXT NOT NULL, name TEXT NOT NULL, builds INTEGER NOT NULL,"
+    " build_seconds REAL NOT NULL, loads INTEGER NOT NULL, load_seconds REAL NOT NULL, spared_seconds REAL NOT NULL,"
+    " PRIMARY KEY (kind, name)) WITHOUT ROWID"
 )
 
 
@@ -211,10 +218,35 @@ class Ledger:
         query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            is_there = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'contents'").fetchone()
-            return database.execute(query).fetchall() if is_there else []
+            return database.execute(query).fetchall() if _has(database, "contents") else []
 
         return {row[0]: Content(*row) for row in self._read(ask) or ()}
+
+    def makers(self) -> dict[int, str]:
+        """By and for what the insides say that they were made: texts, by their numbers here."""
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute("SELECT id, maker FROM makers").fetchall() if _has(database, "makers") else []
+
+        return dict(self._read(ask) or ())
+
+    def made_by(self, makers: Iterable[int]) -> list[tuple[str, str | None, str | None, int]]:
+        """Executables of some makers, as key, jaxlib on record, origin and the maker's number."""
+        query = (
+            "SELECT key, jaxlib, origin, maker FROM contents JOIN entries USING (digest)"
+            " WHERE kind = ? AND contents.maker = ?"
+        )
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return [row for maker in makers for row in database.execute(query, (Kind.EXECUTABLES, maker))]
+
+        return self._read(ask) or []
+
+    def looked_into(self) -> set[str]:
+        """Keys of the executables whose insides are known."""
+        query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"
+        rows = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
+        return {key for (key,) in rows or ()}
 
     def record_contents(self, news: Iterable[Content]) -> None:
         """Adds what the insides of stored bytes have told, and drops that of bytes which no entry has any more."""
@@ -230,6 +262,30 @@ class Ledger:
             database.execute("DELETE FROM makers WHERE id NOT IN (SELECT maker FROM contents)")
 
         self._write(add, anew=False)
+
+    # -- what building and loading take
+
+    def economics(self, kind: Kind) -> dict[str, Economics]:
+        """What building and loading the entries of a kind has taken, by their names."""
+        query = f"SELECT name, {', '.join(Economics._fields)} FROM economics WHERE kind = ? ORDER BY name"  # noqa: S608
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute(query, (kind,)).fetchall() if _has(database, "economics") else []
+
+        return {row[0]: Economics(*row[1:]) for row in self._read(ask) or ()}
+
+    def record_economics(self, news: Spending) -> None:
+        """Adds what building and loading has taken, and to each entry on record how often it was loaded."""
+        sums = ", ".join(f"{column} = {column} + excluded.{column}" for column in Economics._fields)
+        add_up = f"INSERT INTO economics VALUES (?,?,?,?,?,?,?) ON CONFLICT (kind, name) DO UPDATE SET {sums}"  # noqa: S608
+        hit = "UPDATE entries SET hits = hits + ? WHERE kind = ? AND key = ?"
+
+        def add(database: "sqlite3.Connection") -> None:
+            database.execute(_ECONOMICS_SCHEMA)
+            database.executemany(add_up, [(*name, *economics) for name, economics in news.by_name.items()])
+            database.executemany(hit, [(loads, *entry) for entry, loads in news.loads.items()])
+
+        self._write(add)
 
     # -- runs
 
@@ -252,10 +308,12 @@ class Ledger:
         return [row[0] for row in self._read(lambda database: database.execute(query).fetchall()) or ()]
 
     def forget_runs(self) -> int:
-        """Drops all runs and the hits they counted; returns how many runs."""
+        """Drops all runs, the hits they counted, and what building and loading took; returns how many runs."""
 
         def clear(database: "sqlite3.Connection") -> int:
             database.execute("UPDATE entries SET hits = 0")
+            if _has(database, "economics"):
+                database.execute("DELETE FROM economics")
             return database.execute("DELETE FROM runs").rowcount
 
         return self._write(clear) if os.path.exists(self._path) else 0
@@ -349,6 +407,11 @@ class Ledger:
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
             return action(self._database)
+
+
+def _has(database: "sqlite3.Connection", table: str) -> bool:
+    """Whether the ledger has a table that those of before had not."""
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
 
 
 def _check(connection: "sqlite3.Connection") -> None:

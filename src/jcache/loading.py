@@ -26,6 +26,7 @@ from typing import IO, Final, cast
 from jcache.errors import JcacheError
 from jcache.upkeep import Progress
 
+INTERPRETER: Final = "JCACHE_PYTHON"
 _LOADER: Final = Path(__file__).with_name("_loader.py")
 _START_LIMIT_S: Final = 300.0  # importing JAX from a busy network file system, and finding eight GPUs
 _GROWTH: Final = 16  # of batches while none crashes: JAX starts in 0.5 s, a small entry is opened in 3 ms
@@ -60,6 +61,11 @@ class Loaded:
     loading: Loading
     evidence: str
     jaxlib: str
+
+
+def interpreter(environment: Mapping[str, str]) -> str:
+    """The interpreter that JAX lives in: the one that the environment names, else jcache's own."""
+    return environment.get(INTERPRETER) or sys.executable
 
 
 def load(
@@ -191,7 +197,7 @@ def _environment(base: Mapping[str, str]) -> dict[str, str]:
 def _no_jax(python: str, reason: str) -> NoJax:
     return NoJax(
         f"{python} cannot open executables with JAX ({reason}): "
-        f"install it with '{python} -m pip install jax', or run the jcache of an environment that has it."
+        f"install it with '{python} -m pip install jax', or name an interpreter that has it by {INTERPRETER}."
     )
 
 

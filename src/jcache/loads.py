@@ -10,7 +10,7 @@ from pathlib import Path
 from jcache.checks import Claim
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import Kind
-from jcache.loading import Loaded, Loading, load
+from jcache.loading import Loaded, Loading, interpreter, load
 from jcache.store import Store
 from jcache.upkeep import Progress
 
@@ -34,7 +34,7 @@ class Loads:
 
 
 def load_sound(store: Store, claims: Sequence[Claim], progress: Progress[Path] = iter) -> Loads:
-    """Opens the executables among some entries.
+    """Opens the executables among some entries, with the JAX of the interpreter that ``JCACHE_PYTHON`` names.
 
     What crashes or hangs is damaged. What jaxlib refuses is damaged if that very jaxlib wrote it; else it is just not
     loadable here: another version's entries, which it never looks up, are refused with the same words.
@@ -54,7 +54,7 @@ def load_sound(store: Store, claims: Sequence[Claim], progress: Progress[Path] =
     loads = Loads()
     if not stamps:
         return loads
-    for loaded in load(list(stamps), progress=progress):
+    for loaded in load(list(stamps), python=interpreter(os.environ), progress=progress):
         key = keys[loaded.path]
         writer = known[key].jaxlib if key in known else None
         if loaded.loading is Loading.REFUSED and writer != loaded.jaxlib:

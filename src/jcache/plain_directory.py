@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jcache import files
-from jcache.desk import EXECUTABLES, ProgramStore
+from jcache.desk import ProgramStore
 from jcache.entry import Entry
 from jcache.executables import ExecutableCache
+from jcache.gate import EXECUTABLES
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
@@ -45,8 +46,8 @@ class _AnyKeyStore(ProgramStore):
             found += self.enrich(EXECUTABLES, list(self._others()))
         return found
 
-    def count(self) -> int:
-        return super().count() + sum(1 for _ in self._others())
+    def count(self, kind: Kind) -> int:
+        return super().count(kind) + sum(1 for _ in self._others() if kind is EXECUTABLES)
 
     def _others(self) -> Iterator[Entry]:
         """The entries whose names are no keys."""

@@ -165,6 +165,10 @@ class Message:
             raise DamagedEntry(msg)
         self._allowance[0] -= count
 
+    def numbers(self) -> set[int]:
+        """The numbers of the fields that are there, but for those of 4 and 8 bytes."""
+        return {tag >> 3 for tag in self._fields}
+
     def varint(self, number: int) -> int | None:
         """The number in a field, None when there is none."""
         values = self._fields.get(number << 3 | VARINT)

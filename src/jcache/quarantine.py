@@ -1,7 +1,7 @@
-"""Where damaged entries go: out of JAX's way, so that it can write them again, and not lost.
+"""Where damaged and replaced entries go: out of JAX's way, so that it can write them again, and not lost.
 
     ROOT/.jcache/quarantine/<id>.json      the record: which entry, what was wrong, when
-    ROOT/.jcache/quarantine/<id>.entry     the file itself, renamed: no byte of it is read or copied
+    ROOT/.jcache/quarantine/<id>.entry     the file itself, renamed or linked: no byte of it is read or copied
 
     id = 8 hexadecimal digits of the key's hash "-" 8 random ones
 
@@ -11,8 +11,10 @@ between the two leaves, stands for nothing.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,8 +24,8 @@ from typing import Final
 from jcache import files
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
-from jcache.removal import remove_tree
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
+from jcache.removal import remove_tree, take_back
 
 _SCHEMA_VERSION: Final = 1
 _RECORD, _ENTRY = ".json", ".entry"
@@ -92,8 +94,27 @@ class Quarantine:
             raise UnknownKey(f"'{text}' stands for {len(found)} entries in quarantine ({ids} …): name one by its id.")
         return found[0]
 
-    def take(self, finding: Finding, now_ns: int) -> Record:
+    def keep(self, path: Path, kind: Kind, key: str) -> None:
+        """Keeps an entry that is about to be replaced, if there is one, with the directory's lock held.
+
+        It stays where it is as well, so that its name always holds the old bytes or the new ones; but for a file system
+        without hard links.
+
+        Raises:
+            OSError: it cannot be kept; nothing has changed then.
+        """
+        evidence = "Other bytes were to take its place."
+        finding = Finding(damage=Damage.REPLACED, path=path, kind=kind, key=key, evidence=evidence)
+        with suppress(FileNotFoundError):
+            self.take(finding, time.time_ns(), stays=True)
+
+    def take(self, finding: Finding, now_ns: int, *, stays: bool = False) -> Record:
         """Moves the file of a finding here, with the directory's lock held, and removes its sidecar.
+
+        Args:
+            finding: which file, and what is wrong.
+            now_ns: the time.
+            stays: whether the file is to stay in its place as well, with its sidecar.
 
         Raises:
             OSError: it cannot be moved; nothing has changed then.
@@ -119,33 +140,41 @@ class Quarantine:
         text = json.dumps({"schema_version": _SCHEMA_VERSION} | asdict(record), indent=2)
         files.publish(self._path(record, _RECORD), text.encode())
         try:
-            os.rename(path, self._path(record, _ENTRY))
+            _transfer(path, self._path(record, _ENTRY), stays=stays)
         except OSError:
             self._path(record, _RECORD).unlink(missing_ok=True)
             raise
-        if path != sidecar:
+        take_back(self._root, kind, key)
+        if path != sidecar and not stays:
             with suppress(OSError):
                 files.remove(sidecar)
         return record
 
-    def restore(self, record: Record) -> Path:
+    def restore(self, record: Record, *, replace: bool = False) -> Path:
         """Moves an entry back to where it was, with the directory's lock held.
 
+        Args:
+            record: which.
+            replace: whether an entry that has its key now comes here in its stead.
+
         Raises:
-            JcacheError: there is an entry of that key again.
+            JcacheError: there is an entry of that key again, and not to be replaced.
             OSError: it cannot be moved.
         """
         directory = self._root.directory(record.kind)
         path = directory / record.file_name
-        if os.path.lexists(path):
+        if replace:
+            self.keep(path, record.kind, record.key)
+        elif os.path.lexists(path):
             raise JcacheError(
-                f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old one."
+                f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old one, "
+                f"and `jcache quarantine restore --replace {record.id}` lets them change places."
             )
         directory.mkdir(parents=True, exist_ok=True)
         sidecar = directory / (record.key + SIDECAR_SUFFIX)
         if record.recency_ns is not None and path != sidecar:
             files.write_recency(sidecar, record.recency_ns)
-        os.rename(self._path(record, _ENTRY), path)
+        os.replace(self._path(record, _ENTRY), path)
         self._path(record, _RECORD).unlink(missing_ok=True)
         return path
 
@@ -160,15 +189,22 @@ class Quarantine:
         return size
 
     def sweep(self, before_ns: int) -> int:
-        """Removes what crashes left: records without an entry, temporary files, older than a time."""
+        """Removes what crashes left: records and handed files without an entry, temporary files, older than a time."""
         without = [path for path in self._paths(_RECORD) if not os.path.lexists(path.with_suffix(_ENTRY))]
-        temporary = [*self._directory.glob(f"{TEMPORARY_PREFIX}*"), *self._root.state.glob(f"{TEMPORARY_PREFIX}*")]
+        places = self._directory, self._root.state, self._root.handed
+        temporary = [path for place in places for path in place.glob(f"{TEMPORARY_PREFIX}*")]
         removed = 0
-        for path in (*without, *temporary):
+        for path in (*without, *temporary, *self._handed_of_none()):
             with suppress(OSError):
                 if os.lstat(path).st_mtime_ns < before_ns:
                     removed += files.remove(path) is not None
         return removed
+
+    def _handed_of_none(self) -> list[Path]:
+        """Files in which payloads were handed to other code whose entries are gone."""
+        entries = self._root.directory(Kind.GRAPHS)
+        handed = self._root.handed.glob(f"[!{TEMPORARY_PREFIX[0]}]*")
+        return [path for path in handed if not os.path.lexists(entries / (path.name + ENTRY_SUFFIX))]
 
     def _paths(self, ending: str) -> Iterator[Path]:
         try:
@@ -191,3 +227,14 @@ class Quarantine:
             return None
         whole = os.path.basename(record.file_name) == record.file_name
         return record if whole and os.path.lexists(self._path(record, _ENTRY)) else None
+
+
+def _transfer(path: Path, place: Path, *, stays: bool) -> None:
+    """Gives a file another name, beside its own where it stays."""
+    if stays:
+        try:
+            return os.link(path, place, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+                raise
+    return os.rename(path, place)

@@ -17,6 +17,7 @@ from jcache import files
 from jcache.files import RECENCY_BYTES, Unpublished
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known
+from jcache.quarantine import Quarantine
 from jcache.roots import is_bounded
 
 
@@ -29,7 +30,7 @@ class Arrival:
         file: its bytes.
         recency_ns: when it was last used.
         sidecar: whether a sidecar is to say so; else the file's own time does.
-        replace: whether it takes the place of an entry that is there.
+        replace: whether it takes the place of an entry that is there, which goes to quarantine.
         published: whether it is in its place now; if not, another entry is.
     """
 
@@ -60,12 +61,14 @@ def opened(root: Root, kind: Kind) -> Iterator[int]:
 
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
     """Publishes entries of one kind, a step each, with the lock held where there is one."""
-    always, place = is_bounded(root, kind), root.directory(kind)
+    always, place, quarantine = is_bounded(root, kind), root.directory(kind), Quarantine(root)
     with opened(root, kind) as directory:
         for arrival in arrivals:
             key = arrival.known.key
             entry, sidecar = key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX
             try:
+                if arrival.replace:
+                    quarantine.keep(place / entry, kind, key)
                 if always and (arrival.replace or not _is_there(entry, directory)):
                     _write_sidecar(directory, place / sidecar, arrival.recency_ns)
                 arrival.file.publish(entry, replace=arrival.replace)

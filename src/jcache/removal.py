@@ -117,7 +117,15 @@ def unlink(root: Root, entry: Entry) -> int | None:
         with suppress(OSError):  # a sidecar that cannot be removed harms nobody
             beside = files.remove(_sidecar(root, entry)) or 0
             size = beside + size if size is not None else None
+    take_back(root, entry.kind, entry.key)
     return size
+
+
+def take_back(root: Root, kind: Kind, key: str) -> None:
+    """Removes the file, if there is one, in which an entry's payload was handed to other code."""
+    if kind is Kind.GRAPHS:
+        with suppress(OSError):
+            files.remove(root.handed / key)
 
 
 def set_aside_xla(directory: Path) -> Iterator[Path]:

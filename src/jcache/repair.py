@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jcache import files
+from jcache import files, single_flight
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
@@ -94,6 +94,7 @@ def repair(
             except CannotWrite as error:
                 store.notice(str(error))
     repairer.quarantine.sweep(time.time_ns() - grace_ns)
+    single_flight.sweep(store.root, time.time_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
     store.softly(lambda: store.ledger.discredit(quarantined))
     return repairer.done

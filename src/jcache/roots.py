@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +81,24 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
     if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours):
         return path.parent
     return path
+
+
+def path_text(path: object) -> str:
+    """The text of a path that a program has given.
+
+    Raises:
+        InvalidValue: it is no path.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise InvalidValue(f"{path!r} is not a path: give a text or a pathlib.Path.")
+    return text
+
+
+def path_texts(paths: object) -> tuple[str, ...]:
+    """The texts of several paths; one path is as good as a list of one. Raises as `path_text`."""
+    several = paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
+    return tuple(path_text(path) for path in several)
 
 
 def wants_plain(explicit: str | None, environment: Mapping[str, str]) -> bool:

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jcache.enabled import Enabled, Request, Write
-from jcache.errors import InvalidValue, NotInEffect
+from jcache.errors import NotInEffect
 from jcache.presets import Preset
-from jcache.roots import InUse, put_in_use
+from jcache.roots import InUse, path_text, path_texts, put_in_use
 from jcache.session import Session
-from jcache.units import parse_choice, parse_size
+from jcache.units import parse_bound, parse_choice
 
 if TYPE_CHECKING:
     from jcache.runs import RunReport
@@ -84,10 +84,10 @@ def enable(
         21474836480
     """
     request = Request(
-        root=None if root is None else _text(root),
-        max_bytes=_bytes(max_size),
+        root=None if root is None else path_text(root),
+        max_bytes=parse_bound(max_size),
         preset=parse_choice(Preset, preset, "is not a preset"),
-        read_only=tuple(_text(other) for other in _several(read_only)),
+        read_only=path_texts(read_only),
         copy_on_hit=copy_on_hit,
         write=parse_choice(Write, write, "does not say who writes"),
         callbacks=callbacks,
@@ -159,28 +159,6 @@ def _warn(text: str) -> None:
     except UserWarning:
         disable()
         raise
-
-
-def _text(path: object) -> str:
-    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-    if not isinstance(text, str):
-        raise InvalidValue(f"{path!r} is not a path: give a text or a pathlib.Path.")
-    return text
-
-
-def _bytes(size: object) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, str):
-        return parse_size(size)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise InvalidValue(f"{size!r} is no bound: give bytes, a text such as '20GiB', or None for no bound of yours.")
-    return size
-
-
-def _several(paths: object) -> Iterable[object]:
-    """One path is as good as a list of one."""
-    return paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
 
 
 def _at_exit() -> None:

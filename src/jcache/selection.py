@@ -17,8 +17,8 @@ from jcache.filters import Filter, Sort
 from jcache.layout import Kind
 from jcache.ledger import Known
 from jcache.listing import Listing
-from jcache.serialization import HEAD_BYTES, executable_seconds, read_header
-from jcache.store import Store
+from jcache.serialization import HEAD_BYTES, executable_seconds
+from jcache.store import Store, header_at
 from jcache.upkeep import Progress
 
 _REMEMBER_FROM: Final = 1000
@@ -111,7 +111,8 @@ def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_fi
 
 def _read_seconds(store: Store, entry: Entry) -> float | None:
     try:
-        head = files.read(store.path(entry), HEAD_BYTES)
-        return executable_seconds(head) if entry.kind is Kind.EXECUTABLES else read_header(head).build_seconds
+        if entry.kind is not Kind.EXECUTABLES:
+            return header_at(store.path(entry)).build_seconds or None  # 0: nobody knows
+        return executable_seconds(files.read(store.path(entry), HEAD_BYTES))
     except (OSError, DamagedEntry):
         return None

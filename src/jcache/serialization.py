@@ -16,17 +16,20 @@ Sealed envelope, version 1; numbers are unsigned and big-endian:
     header-length  = 4 bytes, at most 4 MiB
     stored-length  = 8 bytes: of the payload as it is stored
     seal           = 32 bytes: SHA-256 of everything before it and of the header
-    header         = canonical JSON (UTF-8, sorted keys, no blanks) and a line feed, so that ``head -2`` shows it:
+    header         = canonical JSON (UTF-8, sorted keys, no blanks), blanks up to where the payload is aligned, and a
+                     line feed, so that ``head -2`` shows it:
                      {"build_seconds":float,"created_ns":int,"key":str,"key_parts":{str:str},"kind":str,"name":str,
                       "parents":[str],"payload_codec":"zstd"|"none","payload_length":int,"payload_sha256":hex,
                       "producers":{str:str}}
-    payload        = stored-length bytes, whose SHA-256 is payload_sha256; payload_length bytes once decompressed
+    payload        = stored-length bytes, whose SHA-256 is payload_sha256; payload_length bytes once decompressed; it
+                     starts at a multiple of 64 bytes, so that what is aligned in it is so in a mapped file
 
 The seal covers the lengths and the header, the header covers the payload, and the total length must be exact: no bit
 can change unnoticed. Another format gets another version and directory; a reader refuses what it does not know.
 """
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -35,13 +38,15 @@ from jcache.errors import DamagedEntry, InvalidValue
 
 __all__ = [
     "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "digest", "executable_seconds",
-    "may_be_executable", "pack_executable", "read_header", "seal", "sealed_length", "unpack_executable", "unseal",
+    "may_be_executable", "open_envelope", "pack_executable", "read_header", "seal", "sealed_length",
+    "unpack_executable", "unseal",
 ]  # fmt: skip
 
 HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
 MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
 MAX_HEADER: Final = 4 << 20  # JSON made of empty lists takes thirty times as much memory
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
+ALIGNMENT: Final = 64  # of payloads in their files: a cache line, and what XLA wants of memory that it is not to copy
 
 _VERSION: Final = 1
 _FIRST_FIELD: Final = 0x0A  # field 1, length-delimited
@@ -147,7 +152,7 @@ def may_be_executable(head: bytes) -> bool:
 
 
 def seal(
-    payload: bytes,
+    payload: bytes | Sequence[bytes | memoryview],
     *,
     kind: str,
     name: str,
@@ -159,7 +164,7 @@ def seal(
     parents: tuple[str, ...] = (),
     codec: Codec = Codec.ZSTD,
 ) -> bytes:
-    """The envelope of a payload.
+    """The envelope of a payload, which may be given in pieces.
 
     Raises:
         InvalidValue: a field has not the type or range that the grammar gives it.
@@ -167,23 +172,24 @@ def seal(
     if codec not in {Codec.ZSTD, Codec.NONE}:
         msg = f"An envelope's payload is zstd or none, not {codec}."
         raise InvalidValue(msg)
-    stored = compress(payload, codec)
+    pieces = [payload] if isinstance(payload, bytes) else payload
+    stored = pieces if codec is Codec.NONE else [compress(b"".join(pieces), codec)]
     record = {
         "kind": kind, "name": name, "key": key, "key_parts": key_parts or {}, "producers": producers or {},
         "build_seconds": build_seconds, "created_ns": created_ns, "parents": list(parents),
-        "payload_codec": codec.value, "payload_length": len(payload), "payload_sha256": digest(stored),
+        "payload_codec": codec.value, "payload_length": _length(pieces), "payload_sha256": _digest(stored),
     }  # fmt: skip
     try:
         _check_header(record)
-        header = _canonical(record)
+        header = _aligned(_canonical(record))
     except (TypeError, ValueError) as error:
         msg = f"An envelope's header cannot be written: {error}."
         raise InvalidValue(msg) from error
     if len(header) > MAX_HEADER:
         msg = f"An envelope's header of {len(header)} bytes is more than the {MAX_HEADER} allowed."
         raise InvalidValue(msg)
-    prefix = ENVELOPE_MAGIC + struct.pack(">IIQ", _VERSION, len(header), len(stored))
-    return b"".join((prefix, _sha256(prefix + header), header, stored))
+    prefix = ENVELOPE_MAGIC + struct.pack(">IIQ", _VERSION, len(header), _length(stored))
+    return b"".join((prefix, _sha256(prefix + header), header, *stored))
 
 
 def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
@@ -192,15 +198,21 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
     Raises:
         DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
     """
+    header, payload = open_envelope(data, limit=limit)
+    return Envelope(header, bytes(payload))
+
+
+def open_envelope(data: bytes | memoryview, *, limit: int = MAX_CONTENT) -> tuple[EnvelopeHeader, bytes | memoryview]:
+    """The same without copying: a payload that is not compressed is a view of the data; raises the same."""
     header, stored = _sealed(data)
     if header.payload_length > limit:
         raise too_large(len(stored), limit)
     zstd = header.payload_codec is Codec.ZSTD
-    payload = decompress_zstd(stored, limit=header.payload_length) if zstd else bytes(stored)
+    payload = decompress_zstd(stored, limit=header.payload_length) if zstd else stored
     if len(payload) != header.payload_length:
         msg = f"An envelope with a payload of {len(payload)} bytes where {header.payload_length} were sealed."
         raise DamagedEntry(msg)
-    return Envelope(header, payload)
+    return header, payload
 
 
 def check_seal(data: bytes) -> EnvelopeHeader:
@@ -212,7 +224,7 @@ def check_seal(data: bytes) -> EnvelopeHeader:
     return _sealed(data)[0]
 
 
-def _sealed(data: bytes) -> tuple[EnvelopeHeader, memoryview]:
+def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
     """The header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
@@ -242,9 +254,16 @@ def sealed_length(head: bytes) -> int | None:
     return int(_HEADER_START + header_length + stored_length)
 
 
-def _open_header(data: bytes) -> tuple[EnvelopeHeader, int, int]:
+def header_length(head: bytes) -> int:
+    """How many bytes an envelope has before its payload, 0 if it does not begin like one."""
+    if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
+        return 0
+    return _HEADER_START + int.from_bytes(head[12:16], "big")
+
+
+def _open_header(data: bytes | memoryview) -> tuple[EnvelopeHeader, int, int]:
     """The header, where the payload starts, and how long it is stored."""
-    prefix = data[:_PREFIX]
+    prefix = bytes(data[:_PREFIX])
     if len(prefix) < _PREFIX or prefix[:12] != ENVELOPE_MAGIC + _VERSION.to_bytes(4, "big"):
         msg = f"An entry that starts with {prefix[:12].hex(' ') or 'nothing'} is no envelope of version {_VERSION}."
         raise DamagedEntry(msg)
@@ -253,7 +272,7 @@ def _open_header(data: bytes) -> tuple[EnvelopeHeader, int, int]:
     if length > MAX_HEADER or start > len(data):
         msg = f"An envelope that announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
         raise DamagedEntry(msg)
-    header = data[_HEADER_START:start]
+    header = bytes(data[_HEADER_START:start])
     if _sha256(prefix + header) != data[_PREFIX:_HEADER_START]:
         msg = "An envelope whose header is not the one it was sealed with."
         raise DamagedEntry(msg)
@@ -266,8 +285,8 @@ def _parse_header(header: bytes) -> EnvelopeHeader:
     try:
         record = json.loads(header)
         _check_header(record)
-        if _canonical(record) != header:  # which leaves no room for duplicate keys, NaN or blanks
-            msg = "it is not canonical JSON"
+        if _aligned(_canonical(record)) != header:  # which leaves no room for duplicate keys, NaN or other blanks
+            msg = "it is not canonical JSON, aligned"
             raise ValueError(msg)
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"An envelope whose header cannot be read: {error}."
@@ -280,7 +299,25 @@ def _canonical(record: dict[str, Any]) -> bytes:
     import json
 
     text = json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode() + b"\n"
+    return text.encode()
+
+
+def _aligned(header: bytes) -> bytes:
+    """The header with blanks and a line feed, up to where the payload may start."""
+    return header + b" " * (-(_HEADER_START + len(header) + 1) % ALIGNMENT) + b"\n"
+
+
+def _length(pieces: Iterable[bytes | memoryview]) -> int:
+    return sum(memoryview(piece).nbytes for piece in pieces)
+
+
+def _digest(pieces: Iterable[bytes | memoryview]) -> str:
+    import hashlib
+
+    hashed = hashlib.sha256()
+    for piece in pieces:
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def _check_header(record: object) -> None:

@@ -31,6 +31,7 @@ from jcache.upkeep import Upkeep
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.occupancy import Occupancy
     from jcache.receiving import Arrival
+    from jcache.serialization import EnvelopeHeader
 
 _UNDER_LOCK: Final = 0.1
 
@@ -285,6 +286,21 @@ class Store(Upkeep):
                         files.write_recency(sidecar, time_ns)
                     touched += 1
         return touched
+
+
+def header_at(path: str | Path) -> EnvelopeHeader:
+    """What a trace or graph says about itself, without reading its payload.
+
+    Raises:
+        DamagedEntry: the file does not begin with a whole, unchanged header.
+        OSError: it cannot be read.
+    """
+    from jcache.serialization import HEAD_BYTES, MAX_HEADER, header_length, read_header
+
+    head = files.read(path, HEAD_BYTES)
+    if HEAD_BYTES < (length := header_length(head)) <= MAX_HEADER + HEAD_BYTES:
+        head = files.read(path, length)
+    return read_header(head)
 
 
 def _with_known(entry: Entry, known: Known | None) -> Entry:

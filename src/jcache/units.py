@@ -65,6 +65,21 @@ def parse_size(text: str) -> int:
     return _times(match[1], unit)
 
 
+def parse_bound(size: object) -> int | None:
+    """Bytes that a program bounds something by: a number of them, a size as `parse_size` reads it, None for no bound.
+
+    Raises:
+        InvalidValue: it is none of these.
+    """
+    if size is None:
+        return None
+    if isinstance(size, str):
+        return parse_size(size)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise InvalidValue(f"{size!r} is no bound: give bytes, a text such as '20GiB', or None for no bound of yours.")
+    return size
+
+
 def parse_age(text: str) -> int:
     """Nanoseconds that an age such as ``30d``, ``12h`` or ``1.5y`` means.
 
@@ -117,8 +132,9 @@ def format_age(nanoseconds: int) -> str:
 
 def format_seconds(seconds: float) -> str:
     """A duration for people: ``0.04 s``, ``12.3 s``, ``4 min 10 s``, ``2 h 05 min``."""
-    if seconds < 0:
+    if seconds < -0.005:
         return "-" + format_seconds(-seconds)
+    seconds = max(seconds, 0.0)
     if seconds < 59.95:
         return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -69,7 +69,7 @@ class Upkeep:
 
     def close(self) -> None:
         """Writes what has been learnt to the ledger, if it can be written, and closes it."""
-        self._flush()
+        self.flush()
         self.ledger.close()
 
     def listing(self, kind: Kind, *, remember: bool = True) -> Listing:
@@ -117,7 +117,7 @@ class Upkeep:
                 removal.adopted += self.adopt(kind)
         for entry in (*removal.removed, *removal.gone):
             self._unlearn(entry.kind, entry.key)
-        self._flush()
+        self.flush()
         return removal
 
     def _pins(self) -> set[tuple[Kind, str]]:
@@ -181,16 +181,16 @@ class Upkeep:
                     data = files.read(self.path(entry))
                     self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
 
-    def restore(self, quarantine: Quarantine, record: Record) -> None:
+    def restore(self, quarantine: Quarantine, record: Record, *, replace: bool = False) -> None:
         """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.
 
         Raises:
-            JcacheError: there is an entry of that key again.
+            JcacheError: there is an entry of that key again, and not to be replaced.
             OSError: it cannot be moved.
         """
         self.softly(lambda: self.ledger.discredit([(record.kind, record.key)]))  # before: we may be killed in between
         with self._locked(record.kind):
-            taken_ns = os.stat(quarantine.restore(record)).st_ctime_ns
+            taken_ns = os.stat(quarantine.restore(record, replace=replace)).st_ctime_ns
         self.adopt(record.kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
         if record.digest is not None:
             self._learn(
@@ -251,20 +251,21 @@ class Upkeep:
     def _learn(self, known: Known) -> None:
         self._news.append(known)
         if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
-            self._flush()
+            self.flush()
 
     def learn_all(self, news: Iterable[Known]) -> None:
         """Writes what has been learnt of many entries to the ledger, seldom and much at a time."""
         self._news += news
         if len(self._news) >= _MANY:
-            self._flush()
+            self.flush()
 
     def _unlearn(self, kind: Kind, key: str) -> None:
         """What is known of an entry that is gone would be wrong of another one under its key."""
         self._evicted.add((kind, key))
         self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes what has been learnt to the ledger, if it can be written."""
         evicted, self._evicted = self._evicted, set()
         news, self._news = self._news, []
         if evicted:

@@ -205,6 +205,18 @@ class TestWhereTo:
         assert jcache("export", "--root", cache, "-o", os.devnull).code == 0
         assert not Path(os.devnull).is_file()
 
+    @pytest.mark.parametrize("how", ["-o /dev/stdout", "-o /dev/fd/1", "-o >(cat)"])
+    def test_the_standard_output_by_name(self, cache: Path, how: str) -> None:
+        """A name of the standard output, or of any pipe, is written to."""
+        command = f"'{sys.executable}' -m jcache export -q --root '{cache}' {how} | cat"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, env=clean_environment(), check=True)
+        assert "trailer.json" in members(done.stdout) and not done.stderr
+
+    def test_no_standard_output(self, cache: Path) -> None:
+        """Where there is no standard output an export says so, and is none."""
+        result = call(["bash", "-c", f"'{sys.executable}' -m jcache export --root '{cache}' >&-"])
+        assert result.code == 2 and len(result.err.splitlines()) == 1 and "-o FILE" in result.err
+
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
     @pytest.mark.parametrize("how", ["> /dev/full", "-o /dev/full"])
     def test_a_full_disk(self, cache: Path, how: str) -> None:
@@ -271,6 +283,15 @@ class TestDamage:
         assert "1 damaged entry not exported: `jcache verify --repair --root" in result.err
         manifest, result = exported(jcache, cache, "--json", "-q")
         assert result.code == 3 and [one["key"] for one in result.json["damaged"]] == [path.name[:-6]]
+
+    def test_what_is_being_written(self, jcache: Jcache, cache: Path) -> None:
+        """An entry that somebody is writing stays behind and is named, and that is exit 3."""
+        (path := cache / f"{min(keys(cache))}-cache").write_bytes(path.read_bytes()[:-9])
+        manifest, result = exported(jcache, cache)
+        assert result.code == 3 and len(manifest.items) == len(keys(cache)) - 1
+        assert f"Being written just now: {path.name[:-6]}" in result.err and "run the export again" in result.err
+        manifest, result = exported(jcache, cache, "--json", "-q")
+        assert result.json["being_written"] == [{"kind": "executables", "key": path.name[:-6]}]
 
     def test_many(self, jcache: Jcache, tmp_path: Path) -> None:
         """Of many findings forty are shown, and all if asked for."""

@@ -22,7 +22,7 @@ from jcache.store import Store
 from tests.cli.conftest import Jcache, Result, call, clean_environment, entry_files, keys, run_jax
 from tests.entries import add, key, tree
 from tests.imports import content, packed, populated, tar_of
-from tests.test_jax_fence import PATH_IN_KEYS
+from tests.test_jax_fence import JAX, PATH_IN_KEYS
 
 JCACHE = [sys.executable, "-m", "jcache"]
 WITH_PATHS = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
@@ -113,7 +113,8 @@ def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     result = jcache("import", tar, "--root", target, "--check-load", "--json")
     assert result.code == 0, result.err
     assert result.json["entries"]["new"] == result.json["loads"]["loads"] == len(keys(cache))
-    assert result.json["forecast"]["will"] == len(keys(cache))
+    mended = len(JAX) > 3  # nobody tells whether this version or the one that it mends has made them
+    assert result.json["forecast"]["unknown" if mended else "will"] == len(keys(cache))
     assert entry_files(target / "executables") == entry_files(cache)
 
 
@@ -151,6 +152,61 @@ def test_different(jcache: Jcache, archive: Path, target: Path) -> None:
     assert replaced.code == 0 and "1 replaced" in replaced.out
     assert place.read_bytes() == content(Kind.EXECUTABLES, a_key)
     check_clean(jcache, target)
+
+
+def test_dry_run_s_exit_code(jcache: Jcache, archive: Path, target: Path, tmp_path: Path) -> None:
+    """A dry run ends with the exit code of the import: 3 where something different is kept, 1 where all is refused."""
+    sound, tar = f"{key(0)}-cache", tmp_path / "tar"
+    tar.write_bytes(tar_of({sound: content(Kind.EXECUTABLES, key(0))}))
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(tar_of({sound: b"garbage"}))
+    assert jcache("import", garbage, "--root", target, "--dry-run").code == 1
+    assert jcache("import", garbage, "--root", target).code == 1 and not target.exists()
+    add(create_root(target).directory(Kind.EXECUTABLES), key(0), content(Kind.EXECUTABLES, key(0), build=1))
+    for one in (archive, tar):
+        assert jcache("import", one, "--root", target, "--dry-run").code == 3
+        assert jcache("import", one, "--root", target).code == 3
+
+
+def test_damaged_here(jcache: Jcache, archive: Path, target: Path) -> None:
+    """A different entry that is damaged is no other build: what takes it out is named, and then the archive's comes."""
+    place = add(create_root(target).directory(Kind.EXECUTABLES), key(0), b"garbage", written_ns=10**18)
+    for option in ("--dry-run", "-v"):
+        kept = jcache("import", archive, "--root", target, option)
+        assert kept.code == 3 and "verify --repair" in kept.out and "another build" not in kept.out
+    assert jcache("import", archive, "--root", target, "--json").json["kept"][0]["damaged"] is True
+    assert jcache("verify", "--repair", "--root", target).code == 0
+    assert jcache("import", archive, "--root", target).code == 0
+    assert place.read_bytes() == content(Kind.EXECUTABLES, key(0))
+
+
+def test_what_is_replaced_can_be_had_back(jcache: Jcache, archive: Path, target: Path) -> None:
+    """--replace takes the other entry to quarantine, from where it can be put back."""
+    mine = content(Kind.EXECUTABLES, key(0), build=1)
+    place = add(create_root(target).directory(Kind.EXECUTABLES), key(0), mine, used_ns=10**18)
+    replaced = jcache("import", archive, "--root", target, "--replace")
+    assert replaced.code == 0 and "jcache quarantine list" in replaced.out
+    (record,) = jcache("quarantine", "list", "--json", "--root", target).json["quarantine"]
+    assert (record["key"], record["damage"], record["bytes"]) == (key(0), "replaced", len(mine))
+    assert jcache("quarantine", "restore", record["id"], "--root", target).code == 1
+    assert jcache("quarantine", "restore", record["id"], "--replace", "--root", target).code == 0
+    assert place.read_bytes() == mine
+    (record,) = jcache("quarantine", "list", "--json", "--root", target).json["quarantine"]
+    assert record["bytes"] == len(content(Kind.EXECUTABLES, key(0)))
+    check_clean(jcache, target)
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_listed_alike(jcache: Jcache, tmp_path: Path, target: Path, plain: bool, bounded: bool) -> None:
+    """`jcache ls` says the same of both roots, in every type and digit."""
+    source = populated(tmp_path / "source", plain=plain, bounded=bounded)
+    add(source.directory(Kind.EXECUTABLES), key(7), pack_executable(b"\x0afast" * 40, 0, Codec.ZSTD), written_ns=10**18)
+    assert pipe(source.path, target).code == 0
+    for kind in Kind:
+        before, after = (jcache("ls", "--json", "--kind", kind, "--root", root) for root in (source.path, target))
+        assert before.json["entries"] == after.json["entries"] != []
+        assert before.out.replace(str(source.path), str(target)) == after.out
 
 
 def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
@@ -204,6 +260,46 @@ def test_no_archive(jcache: Jcache, tmp_path: Path, target: Path, what: str) -> 
     assert not target.exists()
 
 
+@pytest.mark.parametrize("files", [{}, {"a/b": b"hello", "c": b""}, {"a/manifest.json": b'{"directory":"/"}'}])
+def test_nothing_of_a_cache(target: Path, files: dict[str, bytes]) -> None:
+    """A tar without any entry is refused in one sentence, and no root is made."""
+    for options in ((), ("--dry-run",), ("--json",)):
+        refused = _import(tar_of(files), target, *options)
+        assert refused.code == 1 and refused.out == "" and len(refused.err.splitlines()) == 1
+        assert all(name in refused.err for name in files if "manifest" not in name)
+        assert not target.exists()
+
+
+def test_packed_anew(tmp_path: Path, target: Path) -> None:
+    """An archive whose members were packed again is taken as a tar, and what that loses is said, by exit code 3."""
+    raw = _raw(packed(populated(tmp_path / "source")))
+    with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
+        files = {info.name: _data(tar, info) for info in tar}
+    again = tar_of(dict(sorted(files.items())) | {"manifest.json.sig": b"signed"})
+    for options in (("--dry-run",), ()):
+        taken = _import(again, target, *options)
+        assert taken.code == 3 and "packed anew: its signature was not checked" in taken.out
+    assert len(list(target.rglob("*-cache"))) == 12
+    assert _import(again, target, "--allowed-signers", os.devnull).code == 12
+
+
+def _raw(archive: bytes) -> bytes:
+    """The tar inside."""
+    return zstandard.ZstdDecompressor().stream_reader(archive, read_across_frames=True).read()
+
+
+def _data(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(info)
+    assert file is not None
+    return file.read()
+
+
+def test_closed_input(target: Path) -> None:
+    """Where there is no standard input there is no archive."""
+    result = call(["bash", "-c", f"'{sys.executable}' -m jcache import - --root '{target}' <&-"])
+    assert result.code == 2 and len(result.err.splitlines()) == 1 and not target.exists()
+
+
 # -- trust
 
 
@@ -224,14 +320,17 @@ def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
         assert jcache("export", "--root", source.path, "-o", archives[name], *sign).code == 0
     strict = ("--root", target, "--require-signature", "--allowed-signers", allowed)
     assert jcache("import", archives["nobody"], "--root", target, "--require-signature").code == 2
+    naming = ("--root", target, "--allowed-signers", allowed)  # whoever names signers wants a signature
     for refused in (archives["nobody"], archives["stranger"]):
-        assert jcache("import", refused, *strict).code == 12
-        assert not target.exists()
+        for options in (strict, naming):
+            assert jcache("import", refused, *options).code == 12
+            assert not target.exists()
     raw = bytearray(zstandard.ZstdDecompressor().decompressobj().decompress(archives["me"].read_bytes()))
     at = raw.rfind(content(Kind.GRAPHS, key(2000)))
     assert at > 0
     raw[at + 50] ^= 1
     touched = jcache("import", _written(tmp_path / "touched", raw), *strict)
+    assert "1 entry differs from what me@example.org has signed" in touched.err
     assert touched.code == 12 and key(2000)[:20] in touched.out and "Signed by me@example.org" in touched.out
     assert not (target / "graphs-v1" / f"{key(2000)}-cache").exists()
     check_clean(jcache, target)
@@ -320,7 +419,8 @@ def test_duplicate_and_unlisted(tmp_path: Path, target: Path) -> None:
     header = raw.index(b"executables/" + key(1).encode())
     block = raw[header : header + 512 + -(-len(content(Kind.EXECUTABLES, key(1))) // 512) * 512]
     twice = zstandard.ZstdCompressor().compress(raw[:header] + block + raw[header:])
-    assert _import(twice, target).code == 1
+    refused = _import(twice, target)
+    assert refused.code == 1 and "1 entry is stored by now, and whole." in refused.err
     assert keys(target / "executables") <= {key(1)}
 
 
@@ -342,6 +442,7 @@ def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -
     whole = packed(populated(tmp_path / "source", count=100))
     torn = _import(whole[: int(len(whole) * share)], target)
     assert torn.code == 1 and "truncated" in torn.err
+    assert ("the whole archive brings the rest" in torn.err) is target.exists()
     if target.exists():
         check_clean(jcache, target)
     assert _import(whole, target).code == 0

@@ -20,7 +20,7 @@ def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
         assert entry["kind"] == "executables"
         assert entry["key"].startswith(entry["name"] + "-")
         assert entry["recency"].endswith("Z")
-        assert entry["build_seconds"] >= 0 and isinstance(entry["build_seconds"], int)
+        assert entry["build_seconds"] >= 0 and isinstance(entry["build_seconds"], float)
         assert entry["pinned"] is False
 
 

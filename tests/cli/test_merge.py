@@ -32,7 +32,7 @@ def test_dry_run(jcache: Jcache, tmp_path: Path) -> None:
     source, target = populated(tmp_path / "source"), tmp_path / "target"
     before = tree(source.directory(Kind.EXECUTABLES))
     result = jcache("merge", source.path, "--root", target, "--dry-run")
-    assert result.code == 0 and "Would import 12 entries" in result.out and not target.exists()
+    assert result.code == 0 and "Would merge 12 entries" in result.out and not target.exists()
     assert jcache("merge", source.path, "--root", target).code == 0
     assert tree(source.directory(Kind.EXECUTABLES)) == before
 
@@ -43,9 +43,14 @@ def test_different(jcache: Jcache, tmp_path: Path) -> None:
     build = content(Kind.EXECUTABLES, key(0), build=1)
     add(other.directory(Kind.EXECUTABLES), key(0), build)
     target = tmp_path / "target"
-    assert jcache("merge", source.path, other.path, "--root", target).code == 3
+    planned, done = (jcache("merge", source.path, other.path, "--root", target, *n) for n in (["--dry-run"], []))
+    assert planned.code == done.code == 3 and "Merged 12 entries" in done.out and "mport" not in done.out
+    assert planned.out.replace("Would merge", "Merged") == done.out
+    sentences = [line for line in done.out.splitlines() if not line.startswith(("Merged", "  "))]
+    assert len(set(sentences)) == len(sentences)
     place = target / "executables" / f"{key(0)}-cache"
     assert place.read_bytes() != build
+    assert jcache("merge", other.path, "--replace", "--dry-run", "--root", target).code == 0
     assert jcache("merge", other.path, "--replace", "--root", target).code == 0
     assert place.read_bytes() == build
 

@@ -164,3 +164,14 @@ def test_ids_of_drop_are_completed_by_xargs(root: Path) -> None:
     line = f"{command} -q --root '{root}' | xargs {command} drop --root '{root}'"
     assert subprocess.run(["bash", "-c", line], capture_output=True, check=False).returncode == 0
     assert not os.listdir(root / ".jcache" / "quarantine")
+
+
+def test_replace_is_for_restore(jcache: Jcache, root: Path) -> None:
+    """An entry whose key is there again changes places with it on request; nothing else replaces anything."""
+    add(root, key(1), SOUND, written_ns=OLD)
+    assert jcache("quarantine", "drop", key(1), "--replace", "--root", root).code == 2
+    refused = jcache("quarantine", "restore", key(1), "--root", root)
+    assert refused.code == 1 and "restore --replace" in refused.err
+    assert jcache("quarantine", "restore", key(1), "--replace", "--root", root).code == 0
+    assert (root / f"{key(1)}-cache").read_bytes() == TORN
+    assert [r["bytes"] for r in listed(jcache, root) if r["key"] == key(1)] == [len(SOUND)]

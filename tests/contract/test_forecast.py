@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from jcache.keying import numbers
 from jcache.layout import Kind, Root
 from jcache.roots import open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason
 from jcache.shipping.guards import judge_root
-from jcache.shipping.here import Here, here, numbers
+from jcache.shipping.here import Here, here
 from jcache.shipping.linking import link
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store

@@ -16,7 +16,7 @@ from pathlib import Path
 import zstandard
 
 from tests.jax_entries import number, text, varint
-from tests.proofs.fuzz_target import RIEGELI_START, sealed
+from tests.proofs.fuzz_target import RIEGELI_START, aligned, sealed
 
 MANY = 999_000  # fields: a message may have a million
 
@@ -78,8 +78,8 @@ def envelope(length: int, payload: bytes, **changes: object) -> bytes:
         "created_ns": 1, "parents": [], "payload_codec": "zstd", "payload_length": length,
         "payload_sha256": hashlib.sha256(payload).hexdigest(),
     }  # fmt: skip
-    header = json.dumps(record | changes, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    return sealed(header.encode(), payload)
+    header = json.dumps(record | changes, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sealed(aligned(header.encode()), payload)
 
 
 def lie(size: int) -> bytes:

@@ -109,6 +109,11 @@ def compressed(content: bytes, form: int) -> bytes:
     return stream.compress(content) + stream.flush()
 
 
+def aligned(header: bytes) -> bytes:
+    """A header with blanks and a line feed, so that the payload starts at a multiple of 64."""
+    return header + b" " * (-(56 + len(header) + 1) % 64) + b"\n"
+
+
 def sealed(header: bytes, payload: bytes) -> bytes:
     """An envelope with a correct seal around any header, whose lengths are true."""
     prefix = MAGIC + len(header).to_bytes(4, "big") + len(payload).to_bytes(8, "big")
@@ -140,7 +145,8 @@ def mutate_envelope(data: bytes, max_size: int, seed: int, mutate: Mutate) -> by
     if seed % 4 == 0 or not header:
         return mutate(data, max_size)
     if seed % 4 == 1:
-        return sealed(mutate(header, max(max_size, len(header))), payload)[:max_size]
+        changed = mutate(header, max(max_size, len(header)))
+        return sealed(aligned(changed.rstrip()) if seed % 8 == 1 else changed, payload)[:max_size]
     known = hashlib.sha256(payload).hexdigest().encode()
     payload = mutate(payload, max(max_size, len(payload)))
     return sealed(header.replace(known, hashlib.sha256(payload).hexdigest().encode()), payload)[:max_size]

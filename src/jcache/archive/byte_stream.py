@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from jcache.archive.zstd_frames import widen
-from jcache.errors import BadArchive
+from jcache.errors import BadArchive, Truncated
 
 PIECE: Final = 1 << 20
 _AHEAD: Final = 64 << 10  # read for what is small
@@ -97,6 +97,6 @@ class Budget:
             raise BadArchive(f"Refused {self._name}: it has {self._skipped} bytes to be skipped.")
 
 
-def truncated(name: str, received: int) -> BadArchive:
+def truncated(name: str, received: int) -> Truncated:
     """The error that says that there should be more."""
-    return BadArchive(f"{name} is truncated after {received} bytes: fetch or make it again.")
+    return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")

@@ -14,9 +14,8 @@ read: keys twice, NaN, blanks, escapes that are not needed and numbers out of ra
 from __future__ import annotations
 
 import json
-import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -42,6 +41,8 @@ class Maker(NamedTuple):
         compute_capability: of the GPU, such as ``9.0`` or ``gfx942``.
         abi_version: pairs such as ``("toolkit", "13.0.0")``, sorted.
         cache_path: the cache directory that the compile options name; None if they name none.
+        xla_options: numbers of XLA's options in them, as a bit set in hexadecimal: every release of XLA has its own.
+        compression: the word that JAX hashed for those in zstd: ``zstandard``, or ``zlib`` with Python's own zstd.
     """
 
     platform: str | None = None
@@ -51,6 +52,8 @@ class Maker(NamedTuple):
     compute_capability: str | None = None
     abi_version: tuple[tuple[str, str], ...] | None = None
     cache_path: str | None = None
+    xla_options: str | None = None
+    compression: str | None = None
 
 
 class Item(NamedTuple):
@@ -146,7 +149,7 @@ class Manifest:
 
 _SECTIONS: Final = ("items", "makers", "neighbours")
 _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
-_TOO_MANY: Final = ValueError(f"it lists more than {MAX_ENTRIES} entries, or {MAX_MAKERS} makers")
+_TOO_MANY: Final = fields.Malformed(f"it lists more than {MAX_ENTRIES} entries, or {MAX_MAKERS} makers")
 _FRAME: Final = {
     "directory": fields.TEXT, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
     "jcache": fields.TEXT, "recompressors": fields.PAIRS, "root": fields.TEXT, "solid": fields.FLAG,
@@ -205,7 +208,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
             else:
                 frame.append(line)
                 if len(frame) > len(_SECTIONS) + 1:
-                    raise ValueError("it has more lines than lists")
+                    raise fields.Malformed("it has more lines than lists")
         where = "the whole"
         manifest = _framed(frame, {section: tuple(found) for section, found in rows.items()})
         _check_together(manifest)
@@ -221,7 +224,7 @@ def _refused(data: bytes, name: str, where: str, error: Exception) -> BadArchive
             f"The manifest of {name} is of version {int(version[1])} and this jcache reads {SCHEMA_VERSION}: "
             "use the jcache that made the archive, or a newer one."
         )
-    reason = str(error) if type(error) in {ValueError, TypeError} else "it is not JSON that a manifest has"
+    reason = str(error) if isinstance(error, fields.Malformed) else "it is not canonical JSON, as a manifest is"
     return BadArchive(f"The manifest of {name} cannot be used: {where}: {reason}.")
 
 
@@ -246,20 +249,27 @@ def _frame_record(manifest: Manifest) -> dict[str, Any]:
 def _framed(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
     joints = zip(frame, _SECTIONS, strict=False)
     if len(frame) != len(_SECTIONS) + 1 or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
-        raise ValueError("its lists are not those of a manifest")
+        raise fields.Malformed(f"its lists are not {', '.join(_SECTIONS)}")
     record = json.loads(b"".join(frame))
-    if type(record) is not dict or record.keys() != _FRAME.keys() | {"host", "schema_version", *_SECTIONS}:
-        raise ValueError("it has not the fields of a manifest")
-    if type(record["host"]) is not dict or record["host"].keys() != _HOST.keys():
-        raise ValueError("the host has not its fields")
+    _check_fields("it", record, _FRAME.keys() | {"host", "schema_version", *_SECTIONS})
+    _check_fields("its 'host'", record["host"], _HOST.keys())
     manifest = Manifest(
-        host=Host(**{name: field.read(record["host"][name]) for name, field in _HOST.items()}),
-        **{name: field.read(record[name]) for name, field in _FRAME.items()},
+        host=Host(**{name: fields.read_value(name, field, record["host"][name]) for name, field in _HOST.items()}),
+        **{name: fields.read_value(name, field, record[name]) for name, field in _FRAME.items()},
         **rows,
     )
     if fields.dumps(_frame_record(manifest)).encode() != b"".join(frame):
-        raise ValueError("it is not canonical JSON")
+        raise fields.Malformed("it is not canonical JSON, or of another version")
     return manifest
+
+
+def _check_fields(what: str, record: object, names: Set[str]) -> None:
+    if not isinstance(record, dict):
+        raise fields.Malformed(f"{what} is no object")
+    for name in sorted(names - record.keys()):
+        raise fields.Malformed(f"{what} lacks the field '{name}'")
+    for name in sorted(record.keys() - names):
+        raise fields.Malformed(f"{what} has a field {fields.shown(name)}, which there is not")
 
 
 def _check_together(manifest: Manifest) -> None:
@@ -270,14 +280,18 @@ def _check_together(manifest: Manifest) -> None:
     paths = [neighbour.path for neighbour in manifest.neighbours]
     _check_sorted(paths)
     directories = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
-    if not directories.isdisjoint(paths):
-        raise ValueError("a path is a file's and a directory's")
-    if max((item.maker or 0 for item in manifest.items if item.maker is not None), default=-1) >= len(manifest.makers):
-        raise ValueError("an entry's maker is not listed")
+    for path in directories.intersection(paths):
+        raise fields.Malformed(f"{fields.shown(path)} is a file's path and a directory's")
+    count = len(manifest.makers)
+    for item in manifest.items:
+        if item.maker is not None and item.maker >= count:
+            raise fields.Malformed(f"{fields.shown(item.key)}: its 'maker' is {item.maker}, of {count} that are listed")
     if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
-        raise ValueError("the recompressors are not sorted")
+        raise fields.Malformed("its 'recompressors' are not sorted, or one is twice there")
 
 
 def _check_sorted(names: Sequence[Any]) -> None:
-    if any(map(operator.ge, names, islice(names, 1, None))):
-        raise ValueError("entries are twice there or not sorted")
+    for before, after in zip(names, islice(names, 1, None), strict=False):
+        if before >= after:
+            name = after if isinstance(after, str) else "/".join(after)
+            raise fields.Malformed(f"{fields.shown(name)} is twice there, or not in its order")

@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
-from jcache.errors import InvalidValue
 from jcache.files import LATEST_NS
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
 
@@ -19,18 +19,25 @@ _MAX_MANY: Final = 4096  # of parents, CPU features, GPUs
 _MAX_LINE: Final = 1 << 20
 _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
+_SHOWN: Final = 80  # characters of what somebody else chose
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_BIT_SET = re.compile(r"[1-9a-f][0-9a-f]{0,1023}")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 dumps: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+class Malformed(ValueError):
+    """Something in a manifest is not as it has to be; its text says what, for people."""
+
+
 class Field(NamedTuple):
-    """A field: from value to JSON, and from JSON to value; the latter raises ValueError or TypeError."""
+    """A field: from value to JSON, and from JSON to value; the latter raises ValueError if that is not as expected."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
+    expected: str
 
 
 _T = TypeVar("_T")
@@ -40,6 +47,11 @@ def _same(value: _T) -> _T:
     return value
 
 
+def _is(condition: object) -> None:
+    if not condition:
+        raise ValueError
+
+
 def _writable(value: str) -> str:
     """The text, with escapes in the place of what cannot be printed or is no Unicode, and no longer than allowed."""
     if not value.isprintable():
@@ -47,72 +59,69 @@ def _writable(value: str) -> str:
     return value[:_MAX_TEXT]
 
 
-def _text(value: object) -> str:
-    if type(value) is not str or len(value) > _MAX_TEXT or not value.isprintable():
-        raise ValueError("a text is none, too long or not printable")
-    return value
+def _text(value: Any) -> str:  # noqa: ANN401  of JSON, as in what follows
+    _is(type(value) is str and len(value) <= _MAX_TEXT and value.isprintable())
+    return str(value)
 
 
-def _kind(value: object) -> Kind:
-    if type(value) is not str or value not in _KINDS:
-        raise ValueError("a kind is none of those there are")
+def _kind(value: Any) -> Kind:  # noqa: ANN401
+    _is(type(value) is str and value in _KINDS)
     return _KINDS[value]
 
 
-def _key(value: object) -> str:
-    if type(value) is not str:
-        raise TypeError("a key is not a text")
-    try:
-        return check_key(value)
-    except InvalidValue:
-        raise ValueError("a key is not a name, a dash and 64 hexadecimal digits, or too long for a file name") from None
+def _key(value: Any) -> str:  # noqa: ANN401
+    _is(type(value) is str)
+    return check_key(value)
 
 
-def _natural(limit: int) -> Callable[[Any], int]:
-    def read(value: object) -> int:
-        if type(value) is not int or not 0 <= value <= limit:
-            raise ValueError(f"a number is not a whole one from 0 to {limit}")
-        return value
+def _natural(limit: int) -> Field:
+    def read(value: Any) -> int:  # noqa: ANN401
+        _is(type(value) is int and 0 <= value <= limit)
+        return int(value)
 
-    return read
-
-
-def _digest(value: object) -> str:
-    if type(value) is not str or not _DIGEST.fullmatch(value):
-        raise ValueError("a digest is not 64 hexadecimal digits")
-    return value
+    return Field(_same, read, f"a whole number from 0 to {limit}")
 
 
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise TypeError("something is neither true nor false")
-    return value
+def _digest(value: Any) -> str:  # noqa: ANN401
+    _is(type(value) is str and _DIGEST.fullmatch(value))
+    return str(value)
 
 
-def _seconds(value: object) -> float:
-    if type(value) is not float or not 0 <= value <= _MAX_SECONDS:
-        raise ValueError("a number of seconds is out of range")
-    return value
+def _bits(value: Any) -> str:  # noqa: ANN401
+    _is(type(value) is str and _BIT_SET.fullmatch(value))
+    return str(value)
+
+
+def _word(value: Any) -> str:  # noqa: ANN401
+    _is(value in ("zstandard", "zlib"))
+    return str(value)
+
+
+def _flag(value: Any) -> bool:  # noqa: ANN401
+    _is(type(value) is bool)
+    return bool(value)
+
+
+def _seconds(value: Any) -> float:  # noqa: ANN401
+    _is(type(value) is float and 0 <= value <= _MAX_SECONDS)
+    return float(value)
 
 
 def _writable_seconds(value: float) -> float:
     return min(max(float(value), 0.0), _MAX_SECONDS) + 0.0 if math.isfinite(value) else 0.0
 
 
-def _codec(value: object) -> str:
-    if value not in ("zstd", "zlib"):
-        raise ValueError("a codec is neither zstd nor zlib")
+def _codec(value: Any) -> str:  # noqa: ANN401
+    _is(value in ("zstd", "zlib"))
     return str(value)
 
 
-def _path(value: object) -> str:
+def _path(value: Any) -> str:  # noqa: ANN401
     """A path below XLA's names, which leads nowhere else."""
     path = _text(value)
     parts = path.split("/")
-    if parts[0] not in (AUTOTUNE_NAME, KERNELS_NAME) or len(parts) > _MAX_DEPTH:
-        raise ValueError("a path is not one of XLA's sub-caches")
-    if any(part in {"", ".", ".."} or len(part.encode()) > NAME_LIMIT for part in parts):
-        raise ValueError("a path has a part that is no file name")
+    _is(parts[0] in (AUTOTUNE_NAME, KERNELS_NAME) and len(parts) <= _MAX_DEPTH)
+    _is(all(part not in {"", ".", ".."} and len(part.encode()) <= NAME_LIMIT for part in parts))
     return path
 
 
@@ -122,17 +131,15 @@ def _many(field: Field) -> Field:
     def write(values: Iterable[Any]) -> list[Any]:
         return [field.write(value) for value in values]
 
-    def read(values: object) -> tuple[Any, ...]:
-        if type(values) is not list or len(values) > _MAX_MANY:
-            raise ValueError("a list is none, or too long")
+    def read(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        _is(type(values) is list and len(values) <= _MAX_MANY)
         return tuple(map(field.read, values))
 
-    return Field(write, read)
+    return Field(write, read, f"a list of at most {_MAX_MANY}, each {field.expected}")
 
 
-def _pair(value: object) -> tuple[str, str]:
-    if type(value) is not list or len(value) != 2:
-        raise ValueError("a pair is none")
+def _pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
+    _is(type(value) is list and len(value) == 2)
     return _text(value[0]), _text(value[1])
 
 
@@ -141,29 +148,52 @@ def optional(field: Field) -> Field:
     return Field(
         lambda value: None if value is None else field.write(value),
         lambda value: None if value is None else field.read(value),
+        f"null, or {field.expected}",
     )
 
 
-TEXT: Final = Field(_writable, _text)
+TEXT: Final = Field(_writable, _text, f"a printable text of at most {_MAX_TEXT} characters")
 TEXTS: Final = _many(TEXT)
-FLAG: Final = Field(_same, _flag)
-PAIRS: Final = _many(Field(lambda pair: [_writable(text) for text in pair], _pair))
-_TIME: Final = Field(lambda time_ns: min(max(time_ns, 0), LATEST_NS), _natural(LATEST_NS))
-_BYTES: Final = Field(_same, _natural(MAX_ENTRY))
-_DIGEST_FIELD: Final = Field(_same, _digest)
-_KEY: Final = Field(_same, _key)
+FLAG: Final = Field(_same, _flag, "true or false")
+PAIRS: Final = _many(Field(lambda pair: [_writable(text) for text in pair], _pair, "a pair of printable texts"))
+_TIME: Final = _natural(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
+_BYTES: Final = _natural(MAX_ENTRY)
+_DIGEST_FIELD: Final = Field(_same, _digest, "64 hexadecimal digits")
+_BITS: Final = Field(_same, _bits, "a bit set of at most 1,024 hexadecimal digits")
+_KEY: Final = Field(_same, _key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
 
 ITEM: Final = {
-    "kind": Field(str, _kind), "key": _KEY, "bytes": _BYTES, "digest": _DIGEST_FIELD, "created_ns": _TIME,
-    "recency_ns": _TIME, "sidecar": FLAG, "pinned": FLAG, "seconds": Field(_writable_seconds, _seconds),
-    "origin": TEXT, "parents": _many(_KEY), "codec": Field(_same, _codec), "portable": FLAG,
-    "maker": Field(_same, _natural(1 << 20)),
+    "kind": Field(str, _kind, f"one of {', '.join(_KINDS)}"), "key": _KEY, "bytes": _BYTES, "digest": _DIGEST_FIELD,
+    "created_ns": _TIME, "recency_ns": _TIME, "sidecar": FLAG, "pinned": FLAG,
+    "seconds": Field(_writable_seconds, _seconds, f"a number with a point from 0.0 to {_MAX_SECONDS:.1f}"),
+    "origin": TEXT, "parents": _many(_KEY), "codec": Field(_same, _codec, "zstd or zlib"), "portable": FLAG,
+    "maker": _natural(1 << 20),
 }  # fmt: skip
 MAKER: Final = {
     "platform": TEXT, "jaxlib": TEXT, "cpu_name": TEXT, "cpu_features": TEXTS, "compute_capability": TEXT,
     "abi_version": PAIRS, "cache_path": TEXT,
+    "xla_options": _BITS, "compression": Field(_same, _word, "zstandard or zlib"),
 }  # fmt: skip
-NEIGHBOUR: Final = {"path": Field(_same, _path), "bytes": _BYTES, "digest": _DIGEST_FIELD}
+NEIGHBOUR: Final = {
+    "path": Field(_same, _path, f"a path below {AUTOTUNE_NAME} or {KERNELS_NAME}"), "bytes": _BYTES,
+    "digest": _DIGEST_FIELD,
+}  # fmt: skip
+
+
+def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
+    """The value of a field of some name; raises Malformed if it is not as expected."""
+    try:
+        return field.read(value)
+    except ValueError:
+        raise Malformed(f"its '{name}' is {shown(value)}, and should be {field.expected}") from None
+
+
+def shown(value: Any) -> str:  # noqa: ANN401
+    """What somebody else chose, as JSON, fit for a sentence."""
+    if isinstance(value, (dict, list)):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    text = json.dumps(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge number"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 class Row(NamedTuple):
@@ -184,23 +214,37 @@ class Row(NamedTuple):
             if name not in self.defaults or value != self.defaults[name]:
                 field = self.fields[name]
                 record[name] = written = field.write(value)
-                field.read(written)
+                read_value(name, field, written)
         return dumps(record)
 
     def read(self, line: bytes) -> dict[str, Any]:
-        """The values of an object; raises ValueError, TypeError or RecursionError."""
+        """The values of an object; raises ValueError or RecursionError."""
         record = json.loads(line)
         if type(record) is not dict or dumps(record).encode() != line:  # a key twice, blanks, escapes
-            raise ValueError("it is not one object in canonical JSON")
+            raise Malformed("it is not one object in canonical JSON")
+        try:
+            return self._values(record)
+        except Malformed as error:
+            raise Malformed(f"{self._name(record)}{error}") from None
+
+    def _name(self, record: dict[str, Any]) -> str:
+        """Of what an object is, for a sentence; nothing if that is what is wrong."""
+        for name in {"key", "path"} & self.fields.keys() & record.keys():
+            with suppress(ValueError):
+                return f"{shown(self.fields[name].read(record[name]))}: "
+        return ""
+
+    def _values(self, record: dict[str, Any]) -> dict[str, Any]:
         values = {}
         for name, value in record.items():
             if name not in self.fields:
-                raise ValueError("an object has a field that there is not")
-            values[name] = read = self.fields[name].read(value)
+                raise Malformed(f"it has a field {shown(name)}, which there is not")
+            values[name] = read = read_value(name, self.fields[name], value)
             if name in self.defaults and read == self.defaults[name]:
-                raise ValueError("a default is written")
-        if len(values) < len(self.fields) and not self.fields.keys() - self.defaults.keys() <= values.keys():
-            raise ValueError("an object lacks a field")
+                raise Malformed(f"its '{name}' is what it is by default, and should be left out")
+        for name in self.fields if len(values) < len(self.fields) else ():
+            if name not in values and name not in self.defaults:
+                raise Malformed(f"it lacks the field '{name}'")
         return values
 
 
@@ -212,12 +256,12 @@ def lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
     stream, first, wants_more = BytesIO(data), True, False
     while line := stream.readline(_MAX_LINE):
         if line[-1:] != b"\n":
-            raise ValueError("it is too long or the last one and not ended")
+            raise Malformed("it is too long, or the last one and not ended")
         is_element = line[:1] == b"{" and not first
         if wants_more and not is_element:
-            raise ValueError("an object is missing")
+            raise Malformed("an object is missing")
         wants_more = is_element and line[-2:-1] == b","
         if is_element and not wants_more and data[stream.tell() : stream.tell() + 1] == b"{":
-            raise ValueError("a comma is missing")
+            raise Malformed("a comma is missing")
         yield line[: -2 if wants_more else -1], is_element
         first = False

@@ -11,6 +11,7 @@ from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX
 
 MANIFEST_NAME: Final = "manifest.json"
+MANIFEST_START: Final = b'{"directory":'
 SIGNATURE_NAME: Final = "manifest.json.sig"
 TRAILER_NAME: Final = "trailer.json"
 TRAILER_START: Final = b'{"omitted":['

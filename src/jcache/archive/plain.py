@@ -14,6 +14,7 @@ from jcache.errors import BadArchive
 from jcache.files import LATEST_NS
 
 _MAX_RATIO: Final = 200  # entries are compressed already; a million sidecars shrink to a twentieth
+_DIRECTORIES: Final = {name: kind for kind, name in layout.DIRECTORY_NAMES.items()}
 _REMEDIES: Final = {
     b"1": "make the tar again with --hard-dereference",
     b"2": "make the tar again with -h, which follows links",
@@ -72,10 +73,10 @@ class PlainReader:
         return self._tar.refused(f"{reason}: {remedy}" if remedy else reason)
 
     def _check_first(self, path: str) -> None:
-        """An entry is an entry in whichever directory it lies; two of a key would be for chance to choose from."""
+        """An entry is one of its kind wherever that lies; two of a key would be for chance to choose from."""
         base = path.rpartition("/")[2]
         is_entry = layout.member(base)[0] in {layout.Member.ENTRY, layout.Member.SIDECAR}
-        mark = hash(base if is_entry else path)  # names would take ten times the memory
+        mark = hash((kind_of(path), base) if is_entry else path)  # names would take ten times the memory
         if mark in self._seen:
             raise self._tar.refused(f"{shown(path)} is twice in it: pack one directory, and into a new tar")
         self._seen.add(mark)
@@ -88,6 +89,11 @@ def open_plain(stream: BinaryIO, *, name: str = "the archive") -> PlainReader:
         BadArchive: it is none of these.
     """
     return PlainReader(stream, name=name)
+
+
+def kind_of(path: str) -> layout.Kind:
+    """The kind of an entry at a path, by the directory that it lies in: where none says so, an executable."""
+    return _DIRECTORIES.get(path.rpartition("/")[0].rpartition("/")[2], layout.Kind.EXECUTABLES)
 
 
 def shown(name: str) -> str:

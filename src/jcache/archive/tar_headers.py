@@ -13,10 +13,13 @@ _PAX, _PAX_GLOBAL = b"x", b"g"
 _USTAR: Final = struct.Struct("100s8s8s8s12s12s8s1s100s6s2s32s32s8s8s155s12x")
 _ZERO: Final = b"0000000\0"
 _MODE: Final = b"0000644\0"
+_NO_TIME: Final = b"%011o" % 0
+_CONSTANT: Final = sum(_MODE + 4 * _ZERO + _NO_TIME + b" " * 8 + b"ustar\x0000")  # of a header's checksum
 _MAX_OCTAL: Final = 8**11 - 1
 _TYPES: Final = {
     b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a FIFO",
-    b"S": "a sparse file", b"M": "a piece of a file", b"V": "a volume label", b"D": "a list of names",
+    b"5": "a directory", b"S": "a sparse file", b"M": "a piece of a file", b"V": "a volume label",
+    b"D": "a list of names",
 }  # fmt: skip
 
 
@@ -38,7 +41,7 @@ class Header(NamedTuple):
     @property
     def what(self) -> str:
         """What the member is, in words."""
-        return _TYPES.get(self.type, f"of the unknown type {self.type!r}")
+        return _TYPES.get(self.type, f"of the unknown type {self.type.decode('latin-1')!r}")
 
 
 def written(name: str, size: int) -> bytes:
@@ -65,12 +68,12 @@ def padded(data: bytes) -> bytes:
 
 
 def _block(name: bytes, prefix: bytes, size: int, type_flag: bytes) -> bytes:
-    fields = [
-        name, _MODE, _ZERO, _ZERO, b"%011o\0" % size, b"%011o\0" % 0, b" " * 8, type_flag, b"", b"ustar\0", b"00",
+    digits = b"%011o" % size
+    checksum = _CONSTANT + sum(name) + sum(prefix) + sum(digits) + sum(type_flag)
+    return _USTAR.pack(
+        name, _MODE, _ZERO, _ZERO, digits, _NO_TIME, b"%06o\0 " % checksum, type_flag, b"", b"ustar\0", b"00",
         b"", b"", _ZERO, _ZERO, prefix,
-    ]  # fmt: skip
-    fields[6] = b"%06o\0 " % sum(_USTAR.pack(*fields))
-    return _USTAR.pack(*fields)
+    )  # fmt: skip
 
 
 def _record(keyword: bytes, value: bytes) -> bytes:

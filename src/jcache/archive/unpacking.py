@@ -7,7 +7,9 @@ blocks. So the blocks are walked on their way to it, and stored ones do not go t
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.archive import gunzipping
@@ -17,6 +19,7 @@ from jcache.errors import BadArchive
 
 SLACK: Final = 64 << 20  # content that is not held against any ratio
 _OTHERS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
+_LENT: Final = 64  # frames of 1 MiB; twice what an import has waiting to be written
 _GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
 
 
@@ -121,6 +124,7 @@ class _Zstd:
         self._frame: _Frame | None = None
         self._stored = memoryview(b"")
         self._at = self._size = 0  # of the content of the stored frame
+        self._lent: deque[bytearray] = deque(maxlen=_LENT)
 
     def some(self, size: int) -> bytes | memoryview:
         """At least one byte and at most so many; none at the end only."""
@@ -169,6 +173,19 @@ class _Zstd:
         self._frame = _Frame(self._source, self._budget, prefix)
         self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE)
 
+    def _memory(self, size: int) -> bytearray:
+        """Memory for a stored frame: that of an earlier one which nobody holds any more, or else new, and cleared."""
+        memory = None
+        if self._lent and size == frames.STORED:
+            with suppress(BufferError):  # raised while there are views of it
+                self._lent[0].append(self._lent[0].pop())
+                memory = self._lent.popleft()
+        if memory is None:
+            memory = bytearray(size + frames.BLOCK_HEADER)
+        if size == frames.STORED:
+            self._lent.append(memory)
+        return memory
+
     def _try_stored(self) -> bytes:
         """Reads a stored frame; if it is none, what was read of it, which always ends with the header of a block."""
         head = self._source.read(frames.STORED_HEAD - 5 + 3)
@@ -176,7 +193,7 @@ class _Zstd:
         prefix = frames.MAGIC + frames.STORED_DESCRIPTOR + head
         if not 0 < size <= frames.STORED or head[4:] != frames.stored_block(size, 0):
             return prefix
-        content = memoryview(bytearray(size + frames.BLOCK_HEADER))  # a new one: somebody may still hold the last
+        content = memoryview(self._memory(size))
         for at in range(0, size, frames.BLOCK):
             following = min(at + frames.BLOCK, size)
             end = following + frames.BLOCK_HEADER * (following < size)  # to be overwritten by the next block

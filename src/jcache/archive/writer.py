@@ -14,6 +14,7 @@ from jcache.archive.tar_headers import BLOCK, END, written
 from jcache.layout import DIRECTORY_NAMES, Kind
 
 _SIZES = re.compile(rb'"bytes":(\d+)')
+_SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
@@ -52,6 +53,10 @@ class Writer:
             Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
             among the omitted.
         """
+        if size <= _SMALL and not self._solid:
+            data = _joined(chunks, size)
+            self._file(name, data[:size].ljust(size, b"\0"))
+            return len(data) == size
         if self._solid and size <= MAX_CONTENT and name.startswith(_EXECUTABLES):
             stored = _joined(chunks, size)
             suffix, content = content_of(stored) if len(stored) == size else ("", None)
@@ -75,9 +80,7 @@ class Writer:
             self._packer.close()
 
     def _file(self, name: str, data: bytes) -> None:
-        self._write(written(name, len(data)))
-        self._write(data)
-        self._write(bytes(-len(data) % BLOCK))
+        self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
 
     def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
         self._write(written(name, size))

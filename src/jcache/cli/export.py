@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, cast
 
@@ -79,11 +79,11 @@ def export(
 
     Example: jcache export | ssh host jcache import -
     """
-    if to == _STDOUT and sys.stdout.isatty():
-        raise InvalidValue(
-            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it, as in "
-            "`jcache export | ssh host jcache import -`."
-        )
+    to = _STDOUT if _is_stdout(to) else to
+    if to == _STDOUT:
+        if sys.__stdout__ is None:
+            raise InvalidValue("The standard output is closed: pipe the archive somewhere, or write it with `-o FILE`.")
+        _check_terminal(sys.stdout.fileno())
     filters = [parse_filter(text) for text in filter or ()]
     if used_since is not None:
         filters.append(Filter("used", "<=", parse_age(used_since)))
@@ -113,7 +113,7 @@ def export(
             output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
         elif not quiet:
             render(summary, verbose=verbose)
-    return _PARTLY if prepared.findings or exported.omitted else 0
+    return _PARTLY if prepared.findings or prepared.in_the_making or exported.omitted else 0
 
 
 # -- options
@@ -152,15 +152,31 @@ def _signer(path: Path) -> Callable[[bytes], bytes]:
     return lambda data: signing.sign(data, path)
 
 
+def _is_stdout(to: str) -> bool:
+    """Whether a path, such as /dev/stdout, is just where the standard output goes."""
+    with suppress(OSError, ValueError):
+        return sys.__stdout__ is not None and os.path.samestat(os.stat(to), os.fstat(1))
+    return False
+
+
+def _check_terminal(descriptor: int) -> None:
+    if os.isatty(descriptor):
+        raise InvalidValue(
+            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it, as in "
+            "`jcache export | ssh host jcache import -`."
+        )
+
+
 def _checked_target(to: str, root: Root) -> Path:
-    """The file to write, links followed.
+    """The file to write, links followed; what is no file to replace, such as a pipe, as it was named.
 
     Raises:
         InvalidValue: it is a directory, in none, or among the root's own files.
     """
     if not to:
         raise InvalidValue("-o is empty: name a file, or '-' for the standard output.")
-    path = Path(os.path.realpath(os.path.expanduser(to)))
+    named = Path(os.path.expanduser(to))
+    path = Path(os.path.realpath(named))
     if path.is_dir():
         raise InvalidValue(f"{to} is a directory: name a file in it.")
     if not path.parent.is_dir():
@@ -168,7 +184,7 @@ def _checked_target(to: str, root: Root) -> Path:
     for directory in (root.state, *map(root.directory, Kind)):
         if path.is_relative_to(os.path.realpath(directory)):
             raise InvalidValue(f"{to} is among the cache's own files in {directory}: write the archive elsewhere.")
-    return path
+    return named if named.exists() and not named.is_file() else path
 
 
 # -- the stream
@@ -205,8 +221,9 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
         yield _Sink(_writer(sys.stdout.fileno()), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with files.refusal(f"write to {target}"):
-            descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
+            descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
         try:
+            _check_terminal(descriptor)
             yield _Sink(_writer(descriptor), str(target))
         finally:
             os.close(descriptor)

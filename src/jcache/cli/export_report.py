@@ -33,7 +33,7 @@ def summarize(
             for finding in prepared.findings
         ],
         "changed": [{"kind": kind, "key": key} for kind, key in exported.omitted],
-        "being_written": prepared.in_the_making,
+        "being_written": [{"kind": kind, "key": key} for kind, key in prepared.in_the_making],
         "legacy": prepared.legacy,
         "excluded": prepared.excluded,
     }
@@ -47,9 +47,6 @@ def tell_notes(prepared: Prepared) -> None:
     if prepared.legacy:
         number = output.count(prepared.legacy, "legacy entry", "legacy entries")
         output.message(f"{number} not exported: no JAX after 0.4.30 reads such.")
-    if prepared.in_the_making:
-        number = output.count(prepared.in_the_making, "entry", "entries")
-        output.message(f"{number} not exported: being written just now.")
 
 
 def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
@@ -58,6 +55,7 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
         f"Damaged ({finding.damage.replace('_', ' ')}): {short_key(finding.key or '')}: {finding.evidence}"
         for finding in prepared.findings
     ]
+    lines += [f"Being written just now: {key}" for _, key in prepared.in_the_making]
     lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
     shown = lines if verbose else lines[:_SHOWN]
     for line in shown:
@@ -67,6 +65,9 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
     if prepared.findings:
         number = output.count(len(prepared.findings), "damaged entry", "damaged entries")
         output.error(f"{number} not exported: `jcache verify --repair --root {shlex.quote(str(store.root.path))}`.")
+    if prepared.in_the_making:
+        number = output.count(len(prepared.in_the_making), "entry", "entries")
+        output.error(f"{number} being written just now, and not exported: run the export again for the rest.")
     if exported.omitted:
         number = output.count(len(exported.omitted), "entry", "entries")
         output.error(f"{number} changed or removed meanwhile, and not exported: run the export again for the rest.")

@@ -15,18 +15,26 @@ import typer
 from jcache import files
 from jcache.archive import Head, PlainReader, Reader, open_archive
 from jcache.archive.manifest import Manifest
-from jcache.checks import Claim
 from jcache.cli import output
-from jcache.cli.import_report import Report, over_the_cap
-from jcache.cli.import_steps import Options, Outlook, ReplaceOption, SkipOption, exit_code, told
+from jcache.cli.import_report import Report
+from jcache.cli.import_steps import (
+    Options,
+    Outlook,
+    ReplaceOption,
+    SkipOption,
+    damaged_in,
+    exit_code,
+    finished,
+    told,
+)
+from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
-from jcache.errors import InvalidValue, Untrusted
-from jcache.layout import Kind, Root
-from jcache.loads import load_sound
+from jcache.errors import InvalidValue
+from jcache.layout import Root
 from jcache.roots import choose_path, create_root, wants_plain
-from jcache.shipping.fates import WRITTEN, Imported
+from jcache.shipping.fates import Imported
+from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
-    UNSIGNED,
     ImportPlan,
     Trust,
     check_trust,
@@ -35,8 +43,6 @@ from jcache.shipping.importing import (
     receive,
     total_bytes,
 )
-from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
-from jcache.store import Store
 
 _STDIN: Final = "-"
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ of Linux
@@ -57,11 +63,15 @@ def import_(
     replace: ReplaceOption = False,
     skip_incompatible: SkipOption = False,
     require_signature: Annotated[
-        bool, typer.Option("--require-signature", help="Take nothing that no allowed signer has signed.")
+        bool, typer.Option("--require-signature", help="Take nothing unsigned; --allowed-signers says whose counts.")
     ] = False,
     allowed_signers: Annotated[
         str | None,
-        typer.Option("--allowed-signers", metavar="FILE", help="Who may sign, as of ssh-keygen(1) ALLOWED SIGNERS."),
+        typer.Option(
+            "--allowed-signers",
+            metavar="FILE",
+            help="Take nothing that none of these has signed; a file as of ssh-keygen(1) ALLOWED SIGNERS.",
+        ),
     ] = None,
     link: LinkOption = False,
     transcode: Annotated[
@@ -90,14 +100,14 @@ def import_(
         require_signature=require_signature,
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
     )
-    if require_signature and allowed_signers is None:
+    if allowed_signers == "" or (require_signature and allowed_signers is None):
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
     target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     name = "the standard input" if archive == _STDIN else archive
     with _opened(archive) as stream:
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainReader):
-            report, code = _take_plain(reader, target, options)
+            report, code = take_tar(reader, target, options)
         else:
             report, code = _take(reader, target, options)
     if json:
@@ -110,6 +120,8 @@ def import_(
 @contextmanager
 def _opened(archive: str) -> Iterator[BinaryIO]:
     if archive == _STDIN:
+        if sys.__stdin__ is None:
+            raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
             raise InvalidValue(
                 "An archive does not come from a terminal: pipe it in, as in `jcache export | jcache import -`, or "
@@ -131,17 +143,14 @@ def _opened(archive: str) -> Iterator[BinaryIO]:
 def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
     head, trust = _head(reader, options)
     outlook = Outlook(root, options)
-    forecast = outlook.plain(head.manifest)
     plan = plan_import(
         head.manifest,
         root,
-        forecast,
+        outlook.judge(head.manifest),
         trust=trust,
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
-        transcode=outlook.here.compression(outlook.here.jax or outlook.here.jaxlib or "0").codec
-        if options.transcode
-        else None,
+        transcode=outlook.codec,
     )
     report = Report(
         root=root,
@@ -150,19 +159,23 @@ def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
         fates=plan.fates,
         neighbours=plan.neighbours,
         bytes=plan.bytes,
-        forecast=outlook.after(head.manifest, forecast),
+        forecast=plan.forecast,
         notes=_notes(plan, options),
         more={"archive": _described(head.manifest, trust)},
         is_told=trust.signer is None,  # nobody has signed what is omitted
     )
     if options.dry_run:
-        return report, 0
-    imported = Imported()
+        report.damaged = damaged_in(root, plan.fates)
+        transcoded = {(item.kind, item.key) for item in head.manifest.items if plan.is_transcoded(item)}
+        outlook.settle(report, head.manifest, transcoded)
+        return report, exit_code(report)
+    imported, members = Imported(), reader.members()
+    first = list(islice(members, 1))  # before there is a root: it may be refused
     with store_of(create_root(root.path, plain=root.plain)) as store:
-        report.notes += outlook.link(forecast)
         with output.Bar("importing") as bar, told(imported):
-            receive(plan, reader.members(), store, imported, omitted=lambda: reader.omitted, progress=bar.show)
-        return _finished(report, imported, store, options, trust)
+            rest = chain(first, members)
+            receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
+        return finished(report, imported, store, outlook, head.manifest, trust)
 
 
 def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
@@ -177,76 +190,17 @@ def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
     return reader.head(check), found[0]
 
 
-def _take_plain(reader: PlainReader, root: Root, options: Options) -> tuple[Report, int]:
-    if options.require_signature:
-        raise Untrusted(f"{reader.name} is a tar without a manifest, which nobody can sign: nothing of it was taken.")
-    outlook, result = Outlook(root, options), PlainImport()
-    wishes = Wishes(
-        replace=options.replace,
-        skip_incompatible=options.skip_incompatible,
-        xla=options.xla,
-        dry_run=options.dry_run,
-    )
-    members = reader.members()
-    first = list(islice(members, 1))  # before there is a root: it may be no tar at all
-    if not options.dry_run:
-        root = create_root(root.path, plain=root.plain)
-    with store_of(root) as store:
-        with output.Bar("importing"), told(result.imported):
-            receive_plain(chain(first, members), store, outlook.plain, wishes, result)
-        manifest = result.manifest()
-        forecast = outlook.plain(manifest)
-        report = Report(
-            root=root,
-            source=reader.name,
-            dry_run=options.dry_run,
-            fates=result.imported.fates,
-            neighbours=result.imported.neighbours,
-            bytes=sum(item.bytes for item in result.items if result.imported.fates[item.kind, item.key] in WRITTEN),
-            refused=result.imported.refused,
-            forecast=outlook.after(manifest, forecast),
-            passed_over=result.passed_over,
-            names=result.names,
-        )
-        if options.transcode and forecast.transcodable:
-            report.notes.append("A plain tar is not transcoded: make an archive of it by an import and an export.")
-        if options.dry_run:
-            return report, 0
-        report.notes += outlook.link(forecast)
-        return _finished(report, result.imported, store, options, UNSIGNED)
-
-
-def _finished(report: Report, imported: Imported, store: Store, options: Options, trust: Trust) -> tuple[Report, int]:
-    report.fates, report.neighbours = imported.fates, imported.neighbours
-    report.bytes, report.refused = imported.bytes, imported.refused
-    if options.check_load:
-        report.loads = loads_of(store, imported)
-    report.notes += over_the_cap(store)
-    if imported.refused and trust.signer is not None:
-        return report, Untrusted.exit_code
-    if report.loads is not None and report.loads.findings:
-        return report, 1
-    return report, exit_code(report)
-
-
-def loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401
-    """Opens the executables that were imported, in a process that may crash."""
-    claims = [Claim(kind, key) for kind, key in imported.of(*WRITTEN) if kind is Kind.EXECUTABLES]
-    return load_sound(store, claims, lambda some: output.progress(some, "loading"))
-
-
 def _notes(plan: ImportPlan, options: Options) -> list[str]:
     notes = []
     if plan.trust.signer is not None:
         notes.append(f"Signed by {plan.trust.signer}")
     elif plan.trust.signed:
         notes.append("Signed, by whom was not checked: name who may sign by --allowed-signers")
-    elif options.allowed_signers is not None:
-        notes.append("Not signed: --require-signature refuses such archives")
-    hopeless = sum(verdict.incompatible for verdict in plan.forecast.verdicts.values())
+    hopeless = plan.forecast.count(Hit.CANNOT)
     if hopeless and not options.skip_incompatible:
-        which = output.count(hopeless, "executable", "executables")
-        notes.append(f"{which} can never be hit here: --skip-incompatible leaves them out")
+        notes.append(f"--skip-incompatible leaves out the {hopeless:,} that cannot hit here")
+    if options.check_load and options.dry_run:
+        notes.append("Nothing was opened: on a dry run nothing comes that --check-load could open")
     return notes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ _WORDS: Final = {
     Fate.REFUSED: "refused",
     Fate.OMITTED: "omitted by the archive",
 }
+_MERGE_WORDS: Final = {Fate.REFUSED: "changed meanwhile", Fate.OMITTED: "changed or removed meanwhile"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +51,9 @@ class Report:
         passed_over: how many files of a tar were no entries.
         names: the first of these.
         loads: what opening the entries gave, where that was asked for.
+        damaged: those of the entries that were kept, different, that are damaged here.
+        is_merge: whether it is one of local roots.
+        undone: whether something else that was asked for, such as a link, could not be done.
         more: further values for programs.
         is_told: whether the archive's maker was told what it omits, so that this is no failure here.
     """
@@ -66,6 +70,9 @@ class Report:
     passed_over: int = 0
     names: Sequence[str] = ()
     loads: Loads | None = None
+    damaged: Sequence[Name] = ()
+    is_merge: bool = False
+    undone: bool = False
     more: dict[str, Any] = field(default_factory=dict)
     is_told: bool = False
 
@@ -77,7 +84,7 @@ class Report:
     def complete(self) -> bool:
         """Whether all that was wanted is there now."""
         lacking = {Fate.DIFFERENT, Fate.REFUSED} | (set() if self.is_told else {Fate.OMITTED})
-        return not lacking & {*self.fates.values(), *self.neighbours.values()} and not self.refused
+        return not lacking & {*self.fates.values(), *self.neighbours.values()} and not (self.refused or self.undone)
 
     def as_json(self) -> dict[str, Any]:
         """The whole result as plain values."""
@@ -89,7 +96,7 @@ class Report:
             "entries": {fate.value: counts[fate] for fate in Fate},
             "xla_files": {fate.value: number for fate, number in Counter(self.neighbours.values()).items()},
             "bytes": self.bytes,
-            "kept": [_name(name) for name in self.of(Fate.DIFFERENT)],
+            "kept": [_name(name) | {"damaged": name in self.damaged} for name in self.of(Fate.DIFFERENT)],
             "refused": [_refused(one) for one in self.refused],
             "omitted": [_name(name) for name in self.of(Fate.OMITTED)],
             "passed_over": self.passed_over,
@@ -103,35 +110,51 @@ class Report:
             "notes": self.notes,
         }
 
-    def render(self, *, quiet: bool, verbose: bool) -> None:
-        """A summary, what deserves attention, and what will hit."""
+    def render(self, *, quiet: bool, verbose: bool, said: Collection[str] = ()) -> list[str]:
+        """A summary, what deserves attention, and what will hit; gives the sentences, without those said before."""
         output.data(self._summary())
         if quiet:
-            return
+            return []
         self._list("kept", self.of(Fate.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
             what = one.what.key if isinstance(one.what, Item) else one.what.path
             output.data(f"  refused {what}: {one.evidence}")
         self._list("omitted", self.of(Fate.OMITTED), verbose=verbose)
-        if self.of(Fate.DIFFERENT):
-            output.data("Other bytes under the same key are another build of the same program: --replace takes these.")
         if self.passed_over:
             more = " …" if self.passed_over > len(self.names) else ""
             names = ", ".join(self.names if verbose else self.names[:3])
             output.data(f"Passed over {output.count(self.passed_over, 'file', 'files')}, no entries: {names}{more}")
-        for sentence in (*self.forecast.sentences, *self.notes):
+        sentences = [one for one in (*self._next(), *self.forecast.sentences, *self.notes) if one not in said]
+        for sentence in sentences:
             output.data(sentence)
         if self.loads is not None:
             texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
-            output.data(f"Opened what was imported: {', '.join(texts) or 'nothing to open'}")
+            output.data(f"Opened with the jaxlib here: {', '.join(texts) or 'nothing came, or was there'}")
+        return sentences
+
+    def _next(self) -> Iterator[str]:
+        """What to do about what was kept, and where to find what was replaced."""
+        kept, root = self.of(Fate.DIFFERENT), f"--root {shlex.quote(str(self.root.path))}"
+        if len(kept) > len(self.damaged):
+            yield "Other bytes under the same key are another build of the same program: --replace takes these."
+        if self.damaged:
+            number = output.count(len(self.damaged), "entry", "entries")
+            yield (
+                f"{number} of those that were kept {'is' if len(self.damaged) == 1 else 'are'} damaged here:"
+                f" `jcache verify --repair {root}` takes such out, and the same command once more brings the others"
+            )
+        if self.of(Fate.REPLACED) and not self.dry_run:
+            yield f"What was replaced is in quarantine: `jcache quarantine list {root}`"
 
     def _summary(self) -> str:
         written = len(self.of(*WRITTEN))
         counts = Counter(self.fates.values())
-        parts = [f"{counts[fate]:,} {_WORDS[fate]}" for fate in Fate if counts[fate]]
+        words = _WORDS | _MERGE_WORDS if self.is_merge else _WORDS
+        parts = [f"{counts[fate]:,} {words[fate]}" for fate in Fate if counts[fate]]
         beside = sum(fate in WRITTEN for fate in self.neighbours.values())
         parts += [f"{beside:,} files of XLA's sub-caches"] if beside else []
-        verb = "Would import" if self.dry_run else "Imported"
+        doing, done = ("merge", "Merged") if self.is_merge else ("import", "Imported")
+        verb = f"Would {doing}" if self.dry_run else done
         entries = output.count(written, "entry", "entries")
         rest = f": {', '.join(parts)}" if parts else ""
         return f"{verb} {entries}, {format_size(self.bytes)}, from {self.source} into {self.root.path}{rest}"

@@ -1,31 +1,43 @@
 """What `jcache import` and `jcache merge` share."""
 
+import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from jcache.archive.manifest import Manifest
+from jcache.checks import Claim, check
 from jcache.cli import INTERRUPTED, output
-from jcache.cli.import_report import Report
+from jcache.cli.import_report import Report, over_the_cap
+from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
-from jcache.errors import JcacheError
+from jcache.compression import Codec
+from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.layout import Kind, Root
-from jcache.shipping.fates import WRITTEN, Fate, Imported
-from jcache.shipping.guards import Forecast, judge
+from jcache.ledger import Known
+from jcache.loading import NoJax
+from jcache.loads import load_sound
+from jcache.shipping import provenance
+from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
+from jcache.shipping.forecast import Forecast, spelled
+from jcache.shipping.guards import judge
 from jcache.shipping.here import Here, here
-from jcache.shipping.linking import link as make_link
+from jcache.shipping.importing import Trust
+from jcache.shipping.linking import is_needed, link
+from jcache.store import Store
+
+_FEW: Final = 100
 
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Take the place of entries that are there under the same key and differ.")
 ]
-SkipOption = Annotated[
-    bool, typer.Option("--skip-incompatible", help="Leave out executables that nothing here can hit.")
-]
+SkipOption = Annotated[bool, typer.Option("--skip-incompatible", help="Leave out executables that cannot be hit here.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +63,75 @@ class Outlook:
     options: Options
     here: Here = field(default_factory=lambda: here(os.environ))
 
-    def judge(self, manifest: Manifest, linked: tuple[str, ...] = (), *, transcoded: bool = False) -> Forecast:
-        directory = self.root.directory(Kind.EXECUTABLES)
-        return judge(manifest, self.here, directory, os.environ, linked=linked, transcoded=transcoded)
+    @property
+    def directory(self) -> Path:
+        return self.root.directory(Kind.EXECUTABLES)
 
-    def plain(self, manifest: Manifest) -> Forecast:
-        """As things are."""
-        return self.judge(manifest)
+    def judge(self, manifest: Manifest) -> Forecast:
+        """As things will be once what was asked for is done."""
+        forecast = self._judge(manifest)
+        linked = [path for path in forecast.elsewhere if _refusal(path, self.directory) is None]
+        return self._judge(manifest, linked) if linked and self.options.link else forecast
 
-    def after(self, manifest: Manifest, forecast: Forecast) -> Forecast:
-        """As things will be once it is done."""
-        linked = tuple(forecast.linkable) if self.options.link else ()
-        return self.judge(manifest, linked, transcoded=self.options.transcode)
+    def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
+        transcoded = self.options.transcode
+        return judge(manifest, self.here, self.directory, os.environ, linked=linked, transcoded=transcoded)
 
-    def link(self, forecast: Forecast) -> list[str]:
-        """Makes the links that were asked for, and says which."""
-        directory = self.root.directory(Kind.EXECUTABLES)
-        paths = list(forecast.linkable) if self.options.link else []
-        return [f"Linked {path} to {directory}" for path in paths if make_link(path, directory)]
+    def settle(self, report: Report, manifest: Manifest, wanted: Collection[Name] = ()) -> Manifest:
+        """Makes the links that were asked for, and tells what will be hit of what is there, or will be.
+
+        Args:
+            report: of what became of the entries; it is given the forecast and what there is to say.
+            manifest: of all of them.
+            wanted: what is there besides.
+
+        Returns:
+            The manifest of what is there.
+        """
+        there = _only(manifest, {*report.of(*WRITTEN, Fate.PRESENT), *wanted})
+        if self.options.link:
+            self._link(report, self._judge(there))
+        report.forecast = self.judge(there) if report.dry_run else self._judge(there)
+        left_out = self.judge(_only(manifest, report.of(Fate.INCOMPATIBLE)))
+        report.notes += [f"Left out: {sentence}" for sentence in left_out.reasons_told]
+        return there
+
+    def _link(self, report: Report, forecast: Forecast) -> None:
+        """Makes the links, or says of each why not."""
+        for path in forecast.elsewhere:
+            refused = _refusal(path, self.directory, make=not report.dry_run)
+            if refused is None:
+                report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {path} to {self.directory}")
+            else:
+                report.notes.append(refused)
+                report.undone = True
+        if not forecast.elsewhere:
+            there = [path for _, path in forecast.ways if path not in (None, spelled(self.directory))]
+            report.notes += [f"{path} leads to {self.directory} already" for path in there]
+            if not there:
+                report.notes.append(
+                    "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
+                )
+
+    @property
+    def codec(self) -> Codec | None:
+        """The codec that executables are to be given; None if that was not asked for."""
+        version = self.here.jax or self.here.jaxlib or "0"
+        return self.here.compression(version).codec if self.options.transcode else None
+
+
+def _only(manifest: Manifest, names: Collection[Name]) -> Manifest:
+    items = tuple(item for item in manifest.items if (item.kind, item.key) in names)
+    return dataclasses.replace(manifest, items=items)
+
+
+def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
+    """Why a link from a path cannot be made; None if it can, or is there."""
+    try:
+        (link if make else is_needed)(path, directory)
+    except CannotWrite as error:
+        return str(error)
+    return None
 
 
 @contextmanager
@@ -80,10 +143,71 @@ def told(imported: Imported, doing: str = "import") -> Iterator[None]:
         number = imported.count(*WRITTEN)
         if number or isinstance(error, KeyboardInterrupt):
             stored = output.count(number, "entry is", "entries are")
-            output.message(f"{stored} stored by now, and whole; the same {doing} once more brings the rest.")
+            output.message(f"{stored} stored by now, and whole{_way_on(error, doing)}.")
         if isinstance(error, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
         raise
+
+
+def _way_on(error: BaseException, doing: str) -> str:
+    """How the rest comes, where it can come."""
+    if isinstance(error, Truncated):
+        return f"; the same {doing} of the whole archive brings the rest"
+    return "" if isinstance(error, BadArchive) else f"; the same {doing} once more brings the rest"
+
+
+def damaged_here(store: Store, fates: Mapping[Name, Fate]) -> list[Name]:
+    """Those of the entries that differ from what was to come that are damaged, as `jcache verify` would find."""
+    copied_ns = store.softly(store.ledger.copied_ns)
+    damaged = []
+    for kind in Kind:
+        keys = [key for of, key in fates if of is kind and fates[of, key] is Fate.DIFFERENT]
+        known = store.softly(partial(store.ledger.known, kind, keys if len(keys) < _FEW else None)) or {}
+        for key in keys:
+            mine = known.get(key) or Known(kind, key)
+            claim = Claim(kind, key, digest=mine.digest, digest_ns=mine.digest_ns or 0, copied_ns=copied_ns)
+            if check(store.root.directory(kind), claim).finding is not None:
+                damaged.append((kind, key))
+    return damaged
+
+
+def damaged_in(root: Root, fates: Mapping[Name, Fate]) -> list[Name]:
+    """The same, of a root that need not be there."""
+    if Fate.DIFFERENT not in fates.values():
+        return []
+    with store_of(root) as store:
+        return damaged_here(store, fates)
+
+
+def finished(
+    report: Report, imported: Imported, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
+) -> tuple[Report, int]:
+    """What an import has done, and its exit code."""
+    report.fates, report.neighbours = imported.fates, imported.neighbours
+    report.bytes, report.refused = imported.bytes, imported.refused
+    report.damaged = damaged_here(store, report.fates)
+    provenance.remember_imported(store, outlook.settle(report, manifest))
+    if outlook.options.check_load:
+        try:
+            report.loads = _loads_of(store, imported)
+        except NoJax as error:
+            report.notes.append(f"Nothing was opened: {error}")
+            report.undone = True
+    report.notes += over_the_cap(store)
+    if imported.refused and trust.signer is not None:
+        number = output.count(len(imported.refused), "entry differs", "entries differ")
+        output.error(f"{number} from what {trust.signer} has signed, and did not come in: the archive was touched.")
+        return report, Untrusted.exit_code
+    if report.loads is not None and report.loads.findings:
+        return report, 1
+    return report, exit_code(report)
+
+
+def _loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401
+    """Opens the executables that were imported, or were there and equal, in a process that may crash."""
+    there = imported.of(*WRITTEN, Fate.PRESENT)
+    claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
+    return load_sound(store, claims, lambda some: output.progress(some, "loading"))
 
 
 def exit_code(report: Report) -> int:

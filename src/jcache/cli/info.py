@@ -7,6 +7,7 @@ from typing import Any
 from jcache.census import Census, Group, KindCensus, take_census
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.layout import Kind
 from jcache.units import format_age, format_size, rfc3339
 
 _LABELS = {
@@ -18,6 +19,7 @@ _LABELS = {
     "quarantine": "damaged entries in quarantine",
     "unknown": "unknown files",
 }
+_SAMPLE = 256
 _XLA = ("autotune", "kernels")  # whose label says it all
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
@@ -30,7 +32,7 @@ def info(
     Example: jcache info --root ~/.cache/jax
     """
     with open_store(root) as store:
-        census = take_census(store, os.environ)
+        census = take_census(store, os.environ, sample=_SAMPLE if verbose else 1)
         if json:
             output.as_json(_as_json(census))
         elif quiet:
@@ -50,6 +52,10 @@ def _as_json(census: Census) -> dict[str, Any]:
         },
         "total_bytes": census.total_bytes,
         "disk": {"bytes": census.disk_bytes, "free_bytes": census.disk_free_bytes},
+        "keyed_elsewhere": {
+            "directories": dict(census.elsewhere.directories),
+            "looked_at": census.elsewhere.looked_at,
+        },
         "health": census.health,
     }
 
@@ -91,6 +97,11 @@ def _render(census: Census, verbose: bool) -> None:
         )
     output.rich("", *_bars(census))
     output.data(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
+    if verbose and census.elsewhere.directories:
+        from jcache.shipping.forecast import ways_to
+
+        for sentence in ways_to(census.elsewhere.directories, census.root.directory(Kind.EXECUTABLES), os.environ):
+            output.data(f"        {sentence}")
 
 
 def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:

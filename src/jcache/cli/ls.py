@@ -112,7 +112,7 @@ def as_json(entry: Entry) -> dict[str, Any]:
         "bytes": entry.bytes,
         "created": rfc3339(entry.created_ns),
         "recency": rfc3339(entry.recency_ns),
-        "build_seconds": entry.seconds,
+        "build_seconds": None if entry.seconds is None else float(entry.seconds),
         "pinned": entry.pinned,
         "legacy": entry.legacy,
     }
@@ -122,7 +122,7 @@ def seconds_text(seconds: float | None) -> str:
     """Build seconds for people; JAX writes whole numbers, so its 0 is anything under a second."""
     if seconds is None:
         return "–"
-    return "< 1 s" if seconds == 0 and isinstance(seconds, int) else format_seconds(seconds)
+    return "< 1 s" if seconds == 0 else format_seconds(seconds)
 
 
 def short_key(key: str) -> str:

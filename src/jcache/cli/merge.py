@@ -7,16 +7,26 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.import_report import Report, over_the_cap
-from jcache.cli.import_steps import Options, Outlook, ReplaceOption, SkipOption, exit_code, told
+from jcache.cli.import_steps import (
+    Options,
+    Outlook,
+    ReplaceOption,
+    SkipOption,
+    damaged_here,
+    damaged_in,
+    exit_code,
+    told,
+)
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue
 from jcache.layout import Root
 from jcache.roots import choose_path, create_root, open_root, wants_plain
-from jcache.shipping.fates import Imported
+from jcache.shipping import provenance
+from jcache.shipping.fates import Imported, Name
 from jcache.shipping.importing import future_root
+from jcache.shipping.merging import behind, plan_merge
 from jcache.shipping.merging import merge as merge_root
-from jcache.shipping.merging import plan_merge
 
 
 def merge(
@@ -40,41 +50,42 @@ def merge(
         if _same(origin, target):
             raise InvalidValue(f"{origin.path} is where the others are to go: name it by --root alone.")
     options = Options(dry_run=dry_run, replace=replace, skip_incompatible=skip_incompatible, xla=xla)
-    reports = []
-    damaged = 0
+    reports: list[Report] = []
+    said: list[str] = []
+    code = 0
+    brought: dict[Name | str, str] = {}
     for origin in origins:
-        report, findings = _merge_one(origin, target, options)
+        report, left = _merge_one(origin, target, options, brought)
         reports.append(report)
-        damaged += findings
+        code = max(code, exit_code(report), PARTLY if left else 0)
+        if not json:
+            said += report.render(quiet=quiet, verbose=verbose, said=said)
     if json:
         output.as_json({"root": str(target.path), "merged": [report.as_json() for report in reports]})
-    else:
-        for report in reports:
-            report.render(quiet=quiet, verbose=verbose)
-    if dry_run:
-        return 0
-    code = max(map(exit_code, reports))
-    return code or (PARTLY if damaged else 0)
+    return code
 
 
 def _same(one: Root, other: Root) -> bool:
     return os.path.realpath(one.path) == os.path.realpath(other.path)
 
 
-def _merge_one(origin: Root, target: Root, options: Options) -> tuple[Report, int]:
+def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name | str, str]) -> tuple[Report, int]:
+    """Brings one root, or says what that would do where others were brought before; gives how many entries it kept."""
     outlook = Outlook(target, options)
     with store_of(origin) as source:
         with output.Bar("checking") as bar:
             merging = plan_merge(
                 source,
                 target,
-                outlook.plain,
+                outlook.judge,
                 replace=options.replace,
                 skip_incompatible=options.skip_incompatible,
                 xla=options.xla,
                 progress=bar.show,
             )
-        plan, findings = merging.plan, merging.prepared.findings
+        plan, findings, young = merging.plan, merging.prepared.findings, merging.prepared.in_the_making
+        if options.dry_run:
+            plan = behind(plan, brought)
         report = Report(
             root=target,
             source=str(origin.path),
@@ -83,15 +94,26 @@ def _merge_one(origin: Root, target: Root, options: Options) -> tuple[Report, in
             neighbours=plan.neighbours,
             bytes=plan.bytes,
             forecast=plan.forecast,
-            more={"source": str(origin.path), "damaged": [finding.key for finding in findings]},
+            is_merge=True,
+            more={
+                "source": str(origin.path),
+                "damaged": [finding.key for finding in findings],
+                "being_written": [{"kind": kind, "key": key} for kind, key in young],
+            },
         )
         report.notes += [f"Damaged, and not brought: {finding.key}: {finding.evidence}" for finding in findings]
-        if not options.dry_run:
+        report.notes += [f"Being written just now, and not brought: {key}" for _, key in young]
+        if options.dry_run:
+            report.damaged = damaged_in(target, plan.fates)
+            outlook.settle(report, plan.manifest)
+        else:
             imported = Imported()
             with store_of(create_root(target.path, plain=target.plain)) as store:
                 with output.Bar("merging") as bar, told(imported, "merge"):
                     merge_root(merging, store, imported, progress=bar.show)
                 report.fates, report.neighbours = imported.fates, imported.neighbours
                 report.bytes, report.refused = imported.bytes, imported.refused
+                report.damaged = damaged_here(store, report.fates)
+                provenance.remember_imported(store, outlook.settle(report, plan.manifest))
                 report.notes += over_the_cap(store)
-    return report, len(findings)
+    return report, len(findings) + len(young)

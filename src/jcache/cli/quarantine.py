@@ -1,4 +1,4 @@
-"""`jcache quarantine`: what `jcache verify --repair` took out of the way."""
+"""`jcache quarantine`: what `jcache verify --repair` took out of the way, and what `--replace` replaced."""
 
 import os
 import time
@@ -47,11 +47,14 @@ def quarantine(
     older_than: Annotated[
         str | None, typer.Option("--older-than", metavar="AGE", help="Only what has been there for longer.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Restore an entry whose key is there again; that one comes here.")
+    ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """List, put back or remove for good the damaged entries that `verify --repair` took out.
+    """List, put back or remove for good the entries that `verify --repair`, or `import --replace`, took out.
 
     Example: jcache quarantine drop --older-than 30d
     """
@@ -59,6 +62,8 @@ def quarantine(
         raise InvalidValue(f"'{action}' is nothing to do with a quarantine: choose from {', '.join(_ACTIONS)}.")
     if action != "list" and not (which or all_ or older_than):
         raise InvalidValue(f"{action} needs to know what: name ids or keys, or give --all or --older-than.")
+    if replace and action != "restore":
+        raise InvalidValue(f"--replace is for restore: {action} replaces nothing.")
     if which and all_:
         raise InvalidValue("--all is for everything that is there: name ids or keys, or give --all, not both.")
     with open_store(root) as store:
@@ -69,7 +74,7 @@ def quarantine(
             return 0
         failures: list[str] = []
         doing = output.progress(records, "restoring" if action == "restore" else "dropping")
-        done = [record for record in doing if _carry_out(store, place, action, record, failures)]
+        done = [record for record in doing if _carry_out(store, place, action, record, failures, replace=replace)]
         verb = "restored" if action == "restore" else "dropped"
         if json:
             done_json = [_as_json(record) for record in done]
@@ -90,11 +95,13 @@ def _select(place: Quarantine, which: list[str] | None, older_than: str | None) 
     return [record for record in records if record.quarantined_ns < before]
 
 
-def _carry_out(store: Store, place: Quarantine, action: str, record: Record, failures: list[str]) -> bool:
+def _carry_out(
+    store: Store, place: Quarantine, action: str, record: Record, failures: list[str], *, replace: bool
+) -> bool:
     try:
         with files.refusal(f"{action} {record.key}"):
             if action == "restore":
-                store.restore(place, record)
+                store.restore(place, record, replace=replace)
             else:
                 place.drop(record)
     except JcacheError as error:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,9 +15,11 @@ from jcache.errors import DamagedEntry
 from jcache.inspection import inspect
 from jcache.layout import Kind
 from jcache.ledger import Known
-from jcache.serialization import HEAD_BYTES, codec_of, digest, read_header
+from jcache.serialization import HEAD_BYTES, check_seal, codec_of, digest
 from jcache.store import Store
 from jcache.units import format_age, format_size, rfc3339
+
+_ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with
 
 
 def show(
@@ -62,7 +64,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
         data = files.read(path)
     found: dict[str, Any] = {"digest": digest(data)}
     try:
-        found |= asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else read_header(data))
+        found |= asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else check_seal(data))
     except DamagedEntry as error:
         found["damage"] = str(error)
     return found
@@ -70,7 +72,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
 
 def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str, Any]) -> dict[str, Any]:
     learnt = {} if known is None else {name: getattr(known, name) for name in ("origin", "run", "jaxlib", "hits")}
-    build = entry.seconds if entry.seconds is not None else details.get("seconds", details.get("build_seconds"))
+    build = _seconds(entry, details)
     return {
         "root": str(store.root.path),
         **as_json(entry._replace(seconds=build)),
@@ -90,14 +92,14 @@ def _render(store: Store, entry: Entry, known: Known | None, details: dict[str, 
         ("kind", f"{entry.kind} (legacy: only jax ≤ 0.4.30 reads it)" if entry.legacy else entry.kind),
         ("function", details.get("module_name") or entry.name or None),
         *_content(details, verbose),
-        ("built in", seconds_text(entry.seconds if entry.seconds is not None else details.get("seconds"))),
+        ("built in", seconds_text(_seconds(entry, details))),
         ("bytes", _bytes(entry, details)),
         ("digest", _digest(known, details)),
         ("created", _moment(entry.created_ns, now)),
         ("last used", _moment(entry.recency_ns, now)),
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
         ("jaxlib", None if known is None else known.jaxlib),
-        ("hits", None if known is None or not known.hits else f"{known.hits} in recorded runs"),
+        ("hits", _hits(entry, known)),
         ("pinned", "yes" if entry.pinned else "no"),
         ("path", str(store.path(entry))),
     ]
@@ -119,10 +121,34 @@ def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | No
         ("device", details.get("compute_capability") and f"compute capability {details['compute_capability']}"),
         ("cpu", details.get("cpu_name") and f"{details['cpu_name']} ({shown})"),
         ("cache path", details.get("cache_path")),
-        ("parameters", ", ".join(f"{k}={v}" for k, v in details.get("key_parts", {}).items()) or None),
+        *_built_from(details.get("key_parts", {}), verbose),
+        ("made by", ", ".join(f"{k} {v}" for k, v in details.get("producers", {}).items()) or None),
         ("parents", " ".join(details.get("parents", ())) or None),
         ("problems", "; ".join(details.get("problems", ())) or None),
     ]
+
+
+def _built_from(parts: dict[str, str], verbose: bool) -> list[tuple[str, str | None]]:
+    """What a trace or graph was built from: its arguments, or a line for each part of its key."""
+    arguments = {label.removeprefix(_ARGUMENT): text for label, text in parts.items() if label.startswith(_ARGUMENT)}
+    lines = [f"{label}: {text}" for label, text in parts.items()] if verbose else []
+    return [
+        ("parameters", ", ".join(f"{name}={text}" for name, text in arguments.items()) or None),
+        *(("built from" if number == 0 else "", line) for number, line in enumerate(lines)),
+    ]
+
+
+def _seconds(entry: Entry, details: dict[str, Any]) -> float | None:
+    """Build seconds as the ledger has them, else the entry itself, whose 0 of a graph means that nobody knows."""
+    if entry.seconds is not None:
+        return entry.seconds
+    return details.get("seconds") if entry.kind is Kind.EXECUTABLES else details.get("build_seconds") or None
+
+
+def _hits(entry: Entry, known: Known | None) -> str | None:
+    if known is None or not known.hits:
+        return None
+    return f"{known.hits} in recorded runs" if entry.kind is Kind.EXECUTABLES else f"{known.hits}"
 
 
 def _bytes(entry: Entry, details: dict[str, Any]) -> str:

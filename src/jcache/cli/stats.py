@@ -1,15 +1,17 @@
-"""`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves."""
+"""`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves; and graphs."""
 
 import json as jsonlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
+from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
+from jcache.layout import Kind
 from jcache.runs import report_named
 from jcache.units import format_seconds, whole_number
 
@@ -26,6 +28,13 @@ _HELP: Final = {
     "compile_seconds": "Seconds spent compiling.",
     "retrieve_seconds": "Seconds spent retrieving entries.",
     "saved_seconds": "Seconds of compilation that hits saved, less their retrieval.",
+}
+_GRAPHS_HELP: Final = {
+    "builds": "Graphs built.",
+    "loads": "Graphs loaded.",
+    "build_seconds": "Seconds spent building graphs.",
+    "load_seconds": "Seconds spent loading graphs.",
+    "spared_seconds": "Seconds that building the graphs loaded had taken.",
 }
 
 Report = dict[str, Any]
@@ -46,7 +55,7 @@ def stats(
 ) -> None:
     """Show hits, misses and why, and the time saved: of each run, and in all.
 
-    Runs are those of `jcache run`, and of programs that call `jcache.enable()`.
+    Runs are those of `jcache run`, and of programs that call `jcache.enable()`; graphs those of `jcache.GraphCache`.
 
     Example: jcache stats --run last
     """
@@ -61,15 +70,19 @@ def stats(
         if run is not None:
             reports = [report_named(reports, run)]
         totals = _totals(reports)
+        graphs = store.ledger.economics(Kind.GRAPHS) if run is None else {}
         if json:
-            output.as_json({"root": str(store.root.path), "totals": totals, "runs": reports[-count:] if count else []})
+            runs = reports[-count:] if count else []
+            output.as_json({"root": str(store.root.path), "totals": totals, "runs": runs, "graphs": _as_json(graphs)})
         elif prometheus:
-            _prometheus(totals)
+            _prometheus(totals, graphs)
         else:
             for notice in reports[0].get("notices", ()) if run is not None else ():
                 output.warning(notice)
             shown = [] if quiet else reports if verbose else reports[-count:] if count else []
-            _render(shown, totals, plot=plot, verbose=verbose)
+            if totals["runs"] or not graphs:
+                _render(shown, totals, plot=plot, verbose=verbose)
+            _render_graphs(graphs, shown=not quiet)
 
 
 def _totals(reports: Sequence[Report]) -> dict[str, Any]:
@@ -84,10 +97,23 @@ def _totals(reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def _prometheus(totals: dict[str, Any]) -> None:
-    for name, text in _HELP.items():
-        metric = f"jcache_{name}_total" if not name.endswith("_seconds") else f"jcache_{name[:-8]}_seconds_total"
-        output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {totals[name]}")
+def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
+    """What building and loading graphs took, by function and in all."""
+
+    def fields(economics: Economics) -> dict[str, Any]:
+        return {**economics._asdict(), "saved_seconds": economics.saved_seconds}
+
+    functions = [{"name": name, **fields(each), "slower": each.is_slower} for name, each in graphs.items()]
+    return {"totals": fields(in_all(graphs)), "functions": functions}
+
+
+def _prometheus(totals: dict[str, Any], graphs: Mapping[str, Economics]) -> None:
+    of_graphs = _as_json(graphs)["totals"]
+    metrics = [(name, text, totals[name]) for name, text in _HELP.items()]
+    metrics += [(f"graph_{name}", text, of_graphs[name]) for name, text in _GRAPHS_HELP.items()]
+    for name, text, value in metrics:
+        metric = f"jcache_{name}_total"
+        output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}")
 
 
 def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verbose: bool) -> None:
@@ -117,6 +143,32 @@ def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verb
             output.data(f"  {number} {outcome.replace('_', ' ')}: {reason}")
     spent = ", ".join(f"{name[:-8]} {format_seconds(totals[name])}" for name in _SECONDS[:-1])
     output.data(f"  {spent}; saved {format_seconds(totals['saved_seconds'])}")
+
+
+def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool) -> None:
+    if not graphs:
+        return
+    if shown:
+        rows = [
+            (
+                output.plain(name),
+                f"{each.builds:,}",
+                format_seconds(each.build_seconds),
+                f"{each.loads:,}",
+                format_seconds(each.load_seconds),
+                format_seconds(each.saved_seconds),
+            )
+            for name, each in graphs.items()
+        ]
+        numbers = ("built", "in", "loaded", "in", "saved")
+        output.rich(output.table([("graphs of", "fold"), *((n, "right") for n in numbers)], rows), "")
+    total = in_all(graphs)
+    built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
+    loaded = f"{total.loads:,} loaded in {format_seconds(total.load_seconds)}"
+    output.data(f"{built}, {loaded}; saved {format_seconds(total.saved_seconds)}")
+    for name, each in graphs.items():
+        if verdict := each.verdict(output.plain(name)):
+            output.data(f"  {verdict}")
 
 
 def _plot(reports: Sequence[Report]) -> None:

@@ -31,12 +31,13 @@ from jcache.recording import HIT, STORED
 from jcache.runs import report_named
 from jcache.selection import Selection, select
 from jcache.shipping import provenance
+from jcache.shipping.here import installed
 from jcache.shipping.reading import hash_file
-from jcache.shipping.sending import AT_ONCE, damage_of, send
+from jcache.shipping.sending import AT_ONCE, Ahead, damage_of, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store import Store
 
-PATHLESS: Final = (0, 11)  # from this jax on the directory's path is in no key
+_STEPS: Final = 256  # of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Prepared:
     Attributes:
         manifest: what comes first.
         findings: the damaged entries, which stay behind.
-        in_the_making: how many were left out since somebody was writing them.
+        in_the_making: those that were left out since somebody was writing them.
         legacy: how many were left out since only jax <= 0.4.30 reads them.
         excluded: how many were left out on request.
         sources: files of the manifest's items, then of its neighbours.
@@ -81,7 +82,7 @@ class Prepared:
 
     manifest: Manifest
     findings: list[Finding] = field(default_factory=list)
-    in_the_making: int = 0
+    in_the_making: list[tuple[Kind, str]] = field(default_factory=list)
     legacy: int = 0
     excluded: int = 0
     sources: list[Source] = field(default_factory=list)
@@ -164,16 +165,17 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
         UnknownKey: no entry, or no run, or more than one, answers to what was asked for.
         CannotWrite: a directory of the root cannot be read.
         LedgerUnavailable: a run was asked for, and what it did cannot be read.
+        InvalidValue: ``JCACHE_PYTHON`` names no interpreter.
         JcacheError: a process that was reading was killed.
     """
-    directory = _text(store.root.directory(Kind.EXECUTABLES))
+    mine, directory = installed(os.environ), _text(store.root.directory(Kind.EXECUTABLES))
     prepared = Prepared(
         Manifest(
             jcache=__version__,
             root=_text(store.root.path),
             directory=directory,
-            jax=provenance.installed("jax"),
-            jaxlib=provenance.installed("jaxlib"),
+            jax=mine.jax,
+            jaxlib=mine.jaxlib,
             host=provenance.host(),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
@@ -187,7 +189,7 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
     prepared.sources += (source for _, source in beside)
     prepared.manifest = dataclasses.replace(
         prepared.manifest,
-        makers=tuple(survey.makers),
+        makers=tuple(maker._replace(compression=mine.zstd_word) for maker in survey.makers),
         items=tuple(survey.items),
         neighbours=tuple(neighbour for neighbour, _ in beside),
     )
@@ -214,21 +216,17 @@ def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
             hashed = hash_file(file) if relative.isprintable() else None
             if hashed is not None:
                 mark, digest = hashed
-                source = Source(Path(file), mark, digest, settled=False)
+                source = Source(file, mark, digest, settled=False)
                 yield Neighbour(relative, mark.stamp.bytes, digest), source
 
 
 def keyed_for(manifest: Manifest) -> dict[str, int]:
     """The directories that executables are keyed for, by JAX's default settings, and how many are; the most first."""
-    from jcache.shipping.here import numbers
-
     found: Counter[str] = Counter()
     for item in manifest.items:
-        maker = None if item.maker is None else manifest.makers[item.maker]
-        if maker is not None and maker.cache_path is not None and not item.portable:
-            version = maker.jaxlib or manifest.jaxlib
-            if version is None or numbers(version) < PATHLESS:
-                found[maker.cache_path] += 1
+        if item.maker is not None:
+            path = provenance.keyed_for(manifest.makers[item.maker], portable=item.portable)
+            found.update([path] if path is not None else ())
     return dict(found.most_common())
 
 
@@ -259,24 +257,29 @@ def write(
     members = [(item.kind.value, item.key, item_name(item)) for item in manifest.items]
     members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
     writer = Writer(stream, level=level, solid=manifest.solid)
-    data = encode(manifest)
-    writer.manifest(data, None if sign is None else sign(data))
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(AT_ONCE)
-    passed = done = entries = 0
-    for (kind, name, path), source in zip(members, prepared.sources, strict=True):
-        size = source.mark.stamp.bytes
-        passed += size
-        if send(writer, path, source, buffer):
-            entries += kind != XLA_KIND
-            done += size
-        elif finding := damage_of(source):
-            prepared.findings.append(finding)
-            damaged.append((kind, name))
-        else:
-            omitted.append((kind, name))
-        progress(passed, total)
+    passed = done = due = entries = 0
+    with Ahead(prepared.sources) as ahead:
+        data = encode(manifest)
+        writer.manifest(data, None if sign is None else sign(data))
+        for (kind, name, path), source in zip(members, prepared.sources, strict=True):
+            size = source.mark.stamp.bytes
+            if send(writer, path, source, buffer, ahead):
+                entries += kind != XLA_KIND
+                done += size
+            elif finding := damage_of(source):
+                prepared.findings.append(finding)
+                damaged.append((kind, name))
+            else:
+                omitted.append((kind, name))
+            passed += size
+            if passed >= AT_ONCE:  # so the other end takes entries by now
+                ahead.stop()
+            if passed >= due:
+                progress(passed, total)
+                due = min(passed + total // _STEPS, total)
     prepared.findings.sort(key=lambda finding: finding.path)
     omitted.sort()
     writer.close(omitted + damaged)

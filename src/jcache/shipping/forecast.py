@@ -70,17 +70,19 @@ class Verdict(NamedTuple):
         way: which ones, if they will; by a link, if it is keyed for another directory.
         reason: why not, or why it is not known.
         detail: the same in words, as the end of a sentence.
+        transcodable: whether JAX would look for it here, and reads it only once it has another codec.
     """
 
     hit: Hit
     way: Way = Way()
     reason: Reason | None = None
     detail: str = ""
+    transcodable: bool = False
 
     @property
     def incompatible(self) -> bool:
-        """Whether nothing that can be done here will let it be hit."""
-        return self.hit is Hit.CANNOT and self.reason not in (Reason.CODEC, Reason.DIRECTORY)
+        """Whether it cannot be hit, as things are, or are to be once what was asked for is done."""
+        return self.hit is Hit.CANNOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,19 +132,29 @@ class Forecast:
     @property
     def linkable(self) -> dict[str, int]:
         """Directories that executables are keyed for, and how many a link from there would let hit."""
-        return {path: count for path, count in self._elsewhere().items() if os.path.isabs(path)}
+        return {path: count for path, count in self.elsewhere.items() if os.path.isabs(path)}
 
     @property
     def transcodable(self) -> frozenset[str]:
         """Keys of executables that can be read here once they have the codec of `Here.compression`."""
-        return frozenset(key for key, verdict in self.verdicts.items() if verdict.reason is Reason.CODEC)
+        return frozenset(key for key, verdict in self.verdicts.items() if verdict.transcodable)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All of it for people, and what can be done; a command stands between backquotes and can be run as it is."""
         if not self.verdicts:
             return ()
-        return (*self._hits(), *self._others(), *self._ways_out())
+        return (*self._hits(), *self._others(), *self.ways_out)
+
+    @property
+    def ways_out(self) -> tuple[str, ...]:
+        """The part of it that says what can be done."""
+        return tuple(self._ways_out())
+
+    @property
+    def reasons_told(self) -> tuple[str, ...]:
+        """A sentence for each reason why executables cannot be hit, or may not."""
+        return tuple(self._others())
 
     def _hits(self) -> Iterator[str]:
         for way, count in self.ways.items():
@@ -180,16 +192,16 @@ class Forecast:
             yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
         if Reason.CODEC in reasons:
             yield f"--transcode gives {len(self.transcodable)} of them the codec that JAX reads here."
-        elsewhere = self._elsewhere()
-        for path, count in elsewhere.items():
+        for path, count in self.elsewhere.items():
             yield from self._link(path, count)
-        if elsewhere:
+        if self.elsewhere:
             yield (
                 f"What is built by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
                 " has no path in its keys, and hits wherever it is copied."
             )
 
-    def _elsewhere(self) -> dict[str, int]:
+    @property
+    def elsewhere(self) -> dict[str, int]:
         """The directories that executables are keyed for and that are not this one, the most first."""
         found = [v.way.directory for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory]
         return dict(Counter(found).most_common())
@@ -204,7 +216,7 @@ class Forecast:
             parent = shlex.quote(os.path.dirname(path))
             link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
             yield (
-                f"A link from there lets {count} hit, by JAX with its default settings (--link makes it, or by hand):"
+                f"A link from there lets {count} hit, by JAX with its default settings (import's --link makes it, or by hand):"
                 f" `{link} && {self._settings(path)}`."
             )
 
@@ -225,6 +237,17 @@ class Forecast:
         if self.directory.name != DIRECTORY_NAMES[Kind.EXECUTABLES]:
             return self.directory
         return parent if os.path.lexists(parent / TAG_NAME) or not self.directory.exists() else self.directory
+
+
+def ways_to(directories: Mapping[str, int], directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """How executables can be hit that are keyed for other directories than the one that they lie in."""
+    verdicts = {
+        f"{path} {number}": Verdict(Hit.CANNOT, Way(Reader.PLAIN, path), Reason.DIRECTORY)
+        for path, count in directories.items()
+        for number in range(count)
+    }
+    forecast = Forecast(directory=directory, here=Here(), environment=environment, verdicts=verdicts)
+    return forecast.ways_out
 
 
 def _executables(count: int) -> str:

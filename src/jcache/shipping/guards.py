@@ -2,7 +2,9 @@
 
 JAX (0.4.31 to 0.12) looks an executable up under a hash of its program, of XLA's flags and of what is judged here:
 
-    jaxlib       its version.
+    jaxlib       its version. Of an entry that is on nobody's record, XLA's options tell it: they are in the entry, and
+                 each release has others (of 28 from 0.4.30 to 0.12 no two have the same but 0.12.0 and 0.12.0.1, and
+                 those within 0.4, 0.5 and 0.6 are as little as one option apart).
     machine      platform, kind of GPU, CUDA's versions, and the CPU's features: for the CPU they are in every key, and
                  an entry names them from about jax 0.8 on; code for features that a CPU lacks would end the process.
     directory    for 0.4.36 <= jax < 0.11 the string that ``jax_compilation_cache_dir`` is set to, as `pathlib` writes
@@ -20,12 +22,12 @@ JAX (0.4.31 to 0.12) looks an executable up under a hash of its program, of XLA'
                  What is found and not readable costs a warning and a compilation in every process, since JAX never
                  replaces it. There, and only there, another codec helps (`transcoding`). What is stored under
                  ``zstandard`` is never looked up by the other two, whatever its codec. Of zstd bytes nothing tells
-                 the word: they are taken for the first line's, which holds unless they come from Python >= 3.14.
+                 the word but who exported them; without that they are taken for the first line's by a reader of
+                 that line, which holds unless they come from Python >= 3.14.
 
 A verdict says what can be known without JAX: the program, its flags and its jax may still be others.
 """
 
-import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,16 +37,18 @@ from jcache import files
 from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import DamagedEntry
+from jcache.keying import has_path_in_keys, leads, numbers
 from jcache.layout import Kind
 from jcache.shipping import provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
-from jcache.shipping.here import Here, Version, numbers
+from jcache.shipping.here import JAX_WITH_IT, Here
+from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
 
 __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "judge_root"]
 
-_PATH_IN_KEYS: Final = ((0, 4, 36), (0, 11))  # the first version of jax that has it, and the first that no longer has
-_NO_FEATURES, _UNSIGNED, _SIGNED = (0, 6, 2), (0, 8, 1), (0, 10, 2)  # versions whose entries for the CPU were looked at
+_CLOSE: Final = 3  # options: two releases within 0.6 may differ by one, and so may what ``XLA_FLAGS`` adds
+_RELEASE: Final = 3  # numbers of a version; a fourth is of one that was mended, with the same XLA
 _NONE: Final = Maker()
 
 
@@ -82,7 +86,8 @@ def judge(
 def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Forecast:
     """What is to be expected of the executables that lie in a root, one that was copied from elsewhere perhaps.
 
-    Those that do not say for which CPU they were made are taken to be made on this machine. Damaged ones are left out.
+    Those that do not say for which CPU they were made are taken to be made on this machine, and those of a release that
+    was mended later to be made by the one that is installed. Damaged ones are left out.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
@@ -105,7 +110,7 @@ def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Fore
                 )
             )  # fmt: skip
     manifest = Manifest(
-        jcache="", root=str(store.root.path), directory=str(directory), host=here.host,
+        jcache="", root=str(store.root.path), directory=str(directory), jaxlib=here.jaxlib, host=here.host,
         makers=tuple(makers), items=tuple(items),
     )  # fmt: skip
     return judge(manifest, here, directory, environment)
@@ -126,16 +131,15 @@ class _Judging:
     def verdict(self, item: Item) -> Verdict:
         """What can never be helped comes first, what a link can help comes last, and what is not known after that."""
         maker = _NONE if item.maker is None else self.manifest.makers[item.maker]
-        found = [
-            self._platform(maker),
-            self._jaxlib(maker),
-            self._cpu(maker),
-            *self._gpu(maker),
-            self._codec(maker, item.codec),
-            way := self._directory(maker, portable=item.portable),
-        ]
+        machine = [self._platform(maker), self._jaxlib(maker), self._cpu(maker), *self._gpu(maker)]
+        word = self._word(maker, item.codec)
+        codec = self._codec(item.codec)
+        way = self._directory(maker, portable=item.portable)
+        found = [*machine, word, None if self.transcoded else codec, way]
         against = [verdict for verdict in found if verdict is not None and verdict.hit is not Hit.WILL]
-        return min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
+        verdict = min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
+        hopeless = any(verdict is not None and verdict.hit is Hit.CANNOT for verdict in (*machine, word))
+        return verdict._replace(transcodable=codec is not None and not hopeless)
 
     def _version(self, maker: Maker) -> str | None:
         """The jax whose recipe for keys counts: what reads must be what wrote."""
@@ -151,15 +155,27 @@ class _Judging:
         mine = self.here.jaxlib
         if mine is None:
             return _unknown(Reason.NO_JAX, f"{self.here.interpreter or 'the interpreter'} has no jaxlib")
-        if maker.jaxlib is not None and numbers(maker.jaxlib) != numbers(mine):
+        if maker.jaxlib is not None:
+            if numbers(maker.jaxlib) == numbers(mine):
+                return None
             return _cannot(Reason.JAXLIB, f"jaxlib {maker.jaxlib} made them, and {mine} is installed here")
-        if maker.jaxlib is None and (age := _age(maker, numbers(mine))):
+        theirs, ours = int(maker.xla_options or "0", 16), (maker.xla_options and self.here.options()) or 0
+        apart = (theirs ^ ours).bit_count()
+        if theirs and ours and apart > _CLOSE:
+            age = "an older" if theirs.bit_length() < ours.bit_length() else "another"
+            age = "a newer" if theirs.bit_length() > ours.bit_length() else age
             return _cannot(Reason.JAXLIB, f"{age} jaxlib than the {mine} that is installed here made them")
-        theirs = self.manifest.jaxlib
-        if maker.jaxlib is None and theirs is not None and numbers(theirs) != numbers(mine):
-            where = f"they come from where jaxlib {theirs} is installed, and {mine} is here"
-            return _unknown(Reason.JAXLIB, f"which jaxlib made them is not on record: {where}")
+        if not theirs or not ours or apart or self._is_mended(mine):
+            where = f"they come from where {self.manifest.jaxlib} is installed, and " if self.manifest.jaxlib else ""
+            return _unknown(Reason.JAXLIB, f"which jaxlib made them is not on record: {where}{mine} is here")
         return None
+
+    def _is_mended(self, mine: str) -> bool:
+        """Whether there is another version with the same XLA that may have made what has no record."""
+        here, there = numbers(mine), numbers(self.manifest.jaxlib or "")
+        if here == there:
+            return False
+        return len(here) > _RELEASE or (len(there) > _RELEASE and there[:_RELEASE] == here)
 
     def _cpu(self, maker: Maker) -> Verdict | None:
         if maker.platform != "cpu":
@@ -218,39 +234,43 @@ class _Judging:
                 found.append((_unknown if alike else _cannot)(Reason.TOOLKIT, detail))
         return found
 
-    def _codec(self, maker: Maker, codec: str | None) -> Verdict | None:
+    def _word(self, maker: Maker, codec: str | None) -> Verdict | None:
+        """The word for the codec that is in the key."""
         version = self._version(maker)
         if codec is None or version is None or self.here.jaxlib is None:
             return None
-        mine = self.here.compression(version)
-        if codec == Codec.ZLIB:
-            if mine.word != "zlib":
-                return _cannot(Reason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here")
-            if mine.codec is Codec.ZSTD and not self.transcoded:
-                return _cannot(Reason.CODEC, "they are zlib, which JAX does not read here, under Python 3.14 or later")
-            return None
-        if mine.codec is Codec.ZLIB and not self.transcoded:
-            detail = "they are zstd, which JAX cannot read here without zstandard"
-            return _cannot(Reason.CODEC, f"{detail}, nor would it look for most such entries")
-        if mine.word == "zlib":
+        mine, theirs = self.here.compression(version).word, "zlib" if codec == Codec.ZLIB else maker.compression
+        if theirs is None and numbers(version) < JAX_WITH_IT:
+            theirs = "zstandard"
+        if theirs is not None:
+            if theirs == mine:
+                return None
+            there, here = ("with", "is not") if theirs == "zstandard" else ("without", "is")
+            if theirs == "zstandard" and self.here.compression(version).codec is Codec.ZSTD:
+                return _cannot(Reason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard")
+            return _cannot(Reason.COMPRESSION, f"they are keyed for JAX {there} zstandard, which {here} installed here")
+        if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
             return _unknown(Reason.COMPRESSION, detail)
         return None
 
+    def _codec(self, codec: str | None) -> Verdict | None:
+        """The codec itself, of what is looked up."""
+        version = self.here.jax or self.here.jaxlib
+        if codec is None or version is None or codec == self.here.compression(version).codec:
+            return None
+        why = "under Python 3.14 or later" if codec == Codec.ZLIB else "without zstandard"
+        return _cannot(Reason.CODEC, f"they are {codec}, which JAX does not read here, {why}")
+
     def _directory(self, maker: Maker, *, portable: bool) -> Verdict:
-        version = self._version(maker)
-        keyed = spelled(maker.cache_path) if maker.cache_path is not None and not portable else None
-        if version is None:
-            if keyed in (None, self.directory):
-                return Verdict(Hit.WILL)
-            return _unknown(Reason.DIRECTORY, f"if jax 0.10.2 or older made them, they are keyed for {keyed}")
-        first, end = _PATH_IN_KEYS
-        if not first <= numbers(version) < end:
+        version, keyed = self._version(maker), keyed_for(maker, portable=portable)
+        if version is not None and not has_path_in_keys(version):
             return Verdict(Hit.WILL)
+        keyed = None if keyed is None else spelled(keyed)
         if keyed is None:
-            return Verdict(Hit.WILL, Way(Reader.JCACHE))
+            return Verdict(Hit.WILL, Way(None if version is None else Reader.JCACHE))
         way = Way(Reader.PLAIN, keyed)
-        if keyed == self.directory or keyed in self.linked or _leads(keyed, self.directory):
+        if keyed == self.directory or keyed in self.linked or leads(keyed, self.directory):
             return Verdict(Hit.WILL, way)
         detail = f"they are keyed for {keyed} (jax <= 0.10.2 hashes the directory's path)"
         return Verdict(Hit.CANNOT, way, Reason.DIRECTORY, detail)
@@ -262,18 +282,6 @@ def _cannot(reason: Reason, detail: str) -> Verdict:
 
 def _unknown(reason: Reason, detail: str) -> Verdict:
     return Verdict(Hit.UNKNOWN, Way(), reason, detail)
-
-
-def _age(maker: Maker, jaxlib: Version) -> str | None:
-    """Whether an executable for the CPU has not the form that a jaxlib writes: without features, unsigned, signed."""
-    if maker.platform != "cpu":
-        return None
-    features = maker.cpu_features
-    if features is None:
-        return "an older" if jaxlib >= _UNSIGNED else None
-    if all(name[0] not in "+-" for name in features):
-        return "an older" if jaxlib >= _SIGNED else "a newer" if jaxlib <= _NO_FEATURES else None
-    return "a newer" if jaxlib <= _UNSIGNED else None
 
 
 def _compared(made_for: Collection[str], here: Mapping[str, bool]) -> tuple[list[str], list[str]]:
@@ -290,8 +298,3 @@ def _compared(made_for: Collection[str], here: Mapping[str, bool]) -> tuple[list
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _leads(path: str, directory: str) -> bool:
-    """Whether a path leads to a directory, by links; the directory need not exist yet."""
-    return os.path.isabs(path) and os.path.realpath(path) == os.path.realpath(directory)

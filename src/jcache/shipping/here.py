@@ -8,22 +8,26 @@ where LLVM finds them; left out are those that it hides, or clears for reasons o
 ``shstk``, …), as are LLVM's tuning features (``prefer-no-gather``). Of what is not in the tables nothing is known.
 """
 
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jcache.archive.manifest import Host
 from jcache.compression import Codec
 from jcache.errors import InvalidValue
+from jcache.inspection import xla_options
+from jcache.keying import Version, numbers
+from jcache.loading import INTERPRETER, interpreter
 from jcache.shipping import _installed, provenance
-
-Version = tuple[int, ...]
 
 _OLD_X86: Final = (
     "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"
@@ -52,7 +56,10 @@ _CAPABILITIES: Final = (
 _NVIDIA_TIMEOUT_S: Final = 10.0
 _PYTHON_TIMEOUT_S: Final = 60.0  # of a network file system that has gone to sleep
 _ZSTD_IN_PYTHON: Final = (3, 14)
-_JAX_WITH_IT: Final = (0, 7, 1)
+JAX_WITH_IT: Final = (0, 7, 1)  # the first that takes Python's own zstd
+_OPTIONS: Final = (
+    "import sys; from jaxlib import xla_client as x; sys.stdout.write(x.CompileOptions().SerializeAsString().hex())"
+)
 
 
 class Gpu(NamedTuple):
@@ -70,19 +77,15 @@ class Compression(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """A machine, and what is installed for one of its interpreters.
+class Installed:
+    """What is installed for an interpreter.
 
     Attributes:
         interpreter: the interpreter that was looked at.
         python: its version.
         zstandard: whether it can import ``zstandard``.
         jax, jaxlib: versions; None where it has none.
-        platforms: that JAX can compute on here.
-        cpu: model, as the system names it.
-        cpu_features: LLVM's names of features that the CPU has (True) or has not (False); others are not known.
-        gpus: in the order of their addresses.
-        toolkit, cudnn: versions of CUDA's wheels.
+        options: tells the numbers of XLA's options, as `Inspection.xla_options` has them; None if they are not known.
     """
 
     interpreter: str = ""
@@ -90,6 +93,37 @@ class Here:
     zstandard: bool = True
     jax: str | None = None
     jaxlib: str | None = None
+    options: Callable[[], int | None] = field(default=lambda: None, compare=False)
+
+    def compression(self, jax: str) -> Compression:
+        """What a JAX of that version does with this interpreter.
+
+        From 0.7.1 on it takes Python's own zstd where there is one, from 3.14 on, and hashes ``zlib`` all the same.
+        """
+        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= JAX_WITH_IT:
+            return Compression(Codec.ZSTD, "zlib")
+        return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
+
+    @property
+    def zstd_word(self) -> str | None:
+        """The word that it hashes for what it stores as zstd; None where it has no JAX, or stores none."""
+        version = self.jax or self.jaxlib
+        found = None if version is None else self.compression(version)
+        return found.word if found is not None and found.codec is Codec.ZSTD else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here(Installed):
+    """A machine, and what is installed for one of its interpreters.
+
+    Attributes:
+        platforms: that JAX can compute on here.
+        cpu: model, as the system names it.
+        cpu_features: LLVM's names of features that the CPU has (True) or has not (False); others are not known.
+        gpus: in the order of their addresses.
+        toolkit, cudnn: versions of CUDA's wheels.
+    """
+
     platforms: frozenset[str] = frozenset({"cpu"})
     cpu: str | None = None
     cpu_features: Mapping[str, bool] = field(default_factory=dict)
@@ -102,43 +136,34 @@ class Here:
         """What an archive that is made here says of the machine."""
         return Host(cpu=self.cpu, gpus=tuple(gpu.model for gpu in self.gpus))
 
-    def compression(self, jax: str) -> Compression:
-        """What a JAX of that version does with this interpreter.
 
-        From 0.7.1 on it takes Python's own zstd where there is one, from 3.14 on, and hashes ``zlib`` all the same.
-        """
-        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= _JAX_WITH_IT:
-            return Compression(Codec.ZSTD, "zlib")
-        return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
-
-
-def numbers(version: str) -> Version:
-    """A version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
-
-
-def here(environment: Mapping[str, str], *, python: str | None = None) -> Here:
-    """What is known of this machine and of an interpreter that has JAX.
+def installed(environment: Mapping[str, str]) -> Installed:
+    """What is installed for the interpreter that JAX lives in.
 
     Args:
-        environment: of the process; ``JCACHE_PYTHON`` in it names an interpreter.
-        python: an interpreter; by default that one, else the one that runs jcache.
+        environment: of the process; ``JCACHE_PYTHON`` in it names the interpreter, which else is the one we run in.
 
     Raises:
         InvalidValue: the interpreter that is named cannot be asked.
     """
-    chosen = python or environment.get("JCACHE_PYTHON") or None
-    installed: dict[str, Any] = _installed.look() if chosen is None else _ask(chosen)
-    versions: dict[str, str] = installed["versions"]
+    return Installed(**_described(_look(environment), interpreter(environment)))
+
+
+def here(environment: Mapping[str, str]) -> Here:
+    """What is known of this machine and of the interpreter that JAX lives in.
+
+    Args:
+        environment: as of `installed`.
+
+    Raises:
+        InvalidValue: the interpreter that is named cannot be asked.
+    """
+    found = _look(environment)
+    versions: dict[str, str] = found["versions"]
     host = provenance.host()
     gpus = _gpus(host.gpus, environment)
     return Here(
-        interpreter=str(installed["executable"]),
-        python=tuple(installed["python"]),
-        zstandard=bool(installed["zstandard"]),
-        jax=versions.get("jax"),
-        jaxlib=versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
+        **_described(found, interpreter(environment)),
         platforms=_platforms(versions, nvidia=bool(gpus)),
         cpu=host.cpu,
         cpu_features=_features(platform.machine().lower(), platform.release()),
@@ -148,16 +173,56 @@ def here(environment: Mapping[str, str], *, python: str | None = None) -> Here:
     )
 
 
-def _ask(python: str) -> Any:  # noqa: ANN401  JSON
-    import json
-
+def _look(environment: Mapping[str, str]) -> dict[str, Any]:
+    python = interpreter(environment)
+    if python == sys.executable:
+        return _installed.look()
+    reason = "it does not answer as one"
     try:
-        done = subprocess.run(
-            [python, _installed.__file__], capture_output=True, text=True, timeout=_PYTHON_TIMEOUT_S, check=True
-        )
-        return json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise InvalidValue(f"{python} is no Python that can be asked for its JAX: {error}.") from error
+        found = json.loads(_said(python, _installed.__file__))
+        if isinstance(found, dict) and found.keys() >= {"python", "executable", "zstandard", "versions"}:
+            return found
+    except subprocess.CalledProcessError as error:
+        reason = f"it ended with exit code {error.returncode}"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except (subprocess.SubprocessError, ValueError):
+        pass
+    raise InvalidValue(
+        f"{INTERPRETER} is {python}, which is no Python that can be asked for its JAX ({reason}): name the interpreter "
+        f"that has JAX, or `unset {INTERPRETER}` for jcache's own."
+    )
+
+
+def _said(python: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+    """What an interpreter prints."""
+    pipe, command = subprocess.PIPE, [python, *arguments]
+    done = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, timeout=_PYTHON_TIMEOUT_S,
+        check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
+    versions: dict[str, str] = found["versions"]
+    return {
+        "interpreter": str(found["executable"]),
+        "python": tuple(found["python"]),
+        "zstandard": bool(found["zstandard"]),
+        "jax": versions.get("jax"),
+        "jaxlib": versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
+        "options": cache(partial(_options_of, python)),
+    }
+
+
+def _options_of(python: str) -> int | None:
+    """The numbers of XLA's options of an interpreter's jaxlib, which is imported there; it takes half a second."""
+    env = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
+    try:
+        return xla_options(bytes.fromhex(_said(python, "-c", _OPTIONS, env=env)))
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
 
 
 def _newest(versions: Mapping[str, str], prefix: str) -> str | None:

@@ -113,13 +113,13 @@ def future_root(path: Path, *, plain: bool) -> Root:
 def check_trust(
     manifest: bytes, signature: bytes | None, *, required: bool, allowed_signers: Path | None, now_ns: int
 ) -> Trust:
-    """Who signed an archive. A signature that is there is checked wherever there is a file of allowed signers.
+    """Who signed an archive. Whoever names allowed signers wants one of them to have signed it.
 
     Args:
         manifest: the bytes that are signed.
         signature: of them; None if there is none.
-        required: whether there must be one, of somebody who is allowed to.
-        allowed_signers: who is.
+        required: whether there must be one, even if nobody is named.
+        allowed_signers: who may sign; None to take what anybody has, or nobody.
         now_ns: the time.
 
     Raises:
@@ -129,7 +129,7 @@ def check_trust(
     if required and allowed_signers is None:
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
     if signature is None:
-        if required:
+        if required or allowed_signers is not None:
             raise Untrusted(
                 "The archive is not signed, so nothing of it was taken: `jcache export --sign KEY` makes one that is."
             )
@@ -188,8 +188,8 @@ def total_bytes(manifest: Manifest) -> int:
     return sum(item.bytes for item in manifest.items) + sum(one.bytes for one in manifest.neighbours)
 
 
-def check_room(root: Root, written: Iterable[Item | Neighbour]) -> None:
-    """Raises CannotWrite if the disk has no room for what is to be written."""
+def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "what is to come") -> None:
+    """Raises CannotWrite if the disk has no room for what is to be written, which is called so."""
     sizes = [what.bytes for what in written]
     needed = sum(-(-size // _BLOCK) * _BLOCK + _BLOCK + _EACH for size in sizes)  # and a block for the sidecar
     place = root.path
@@ -200,12 +200,14 @@ def check_room(root: Root, written: Iterable[Item | Neighbour]) -> None:
     free = disk.f_bavail * disk.f_frsize
     if sizes and needed + _MARGIN > free:
         raise CannotWrite(
-            f"The archive needs {format_size(needed)} at {root.path}, where {format_size(free)} are free: nothing of "
-            "it was taken; make room with `jcache prune`, or name another --root."
+            f"{root.path} has no room for {what}: {format_size(needed)} are to be written, {format_size(_MARGIN)} are "
+            f"to stay free on the disk, and {format_size(free)} are free: make room with `jcache prune`, or name "
+            "another --root."
         )
     if disk.f_files and 2 * len(sizes) > disk.f_favail:
         raise CannotWrite(
-            f"{root.path} has no room for {2 * len(sizes):,} more files: nothing of the archive was taken."
+            f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
+            f"takes {disk.f_favail:,} more."
         )
 
 

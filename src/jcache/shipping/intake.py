@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import TracebackType
@@ -37,9 +37,21 @@ class _Waiting(NamedTuple):
     """An entry that is being written."""
 
     item: Item
-    staged: Future[Staged]
+    staged: Staged | Future[Staged]
     replace: bool
     checks: int | None
+
+    @property
+    def is_done(self) -> bool:
+        return isinstance(self.staged, Staged) or self.staged.done()
+
+    def file(self) -> Staged:
+        """The file, once it is written.
+
+        Raises:
+            OSError: it could not be.
+        """
+        return self.staged if isinstance(self.staged, Staged) else self.staged.result()
 
 
 class Intake:
@@ -76,8 +88,8 @@ class Intake:
         finally:
             self._staging.close()
             for waiting in self._waiting:
-                if not waiting.staged.cancelled() and waiting.staged.exception() is None:
-                    waiting.staged.result().file.discard()
+                with suppress(OSError, CancelledError):
+                    waiting.file().file.discard()
             self._open.close()
 
     # -- entries
@@ -105,7 +117,7 @@ class Intake:
         self._waiting.append(_Waiting(item, staged, replace, checks))
         self._waiting_bytes += item.bytes
         if len(self._waiting) >= _BATCH or self._waiting_bytes >= _BATCH_BYTES:
-            self.publish()
+            self.publish(written=True)
         return None
 
     def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
@@ -127,12 +139,17 @@ class Intake:
         self._imported.fates[item.kind, item.key] = fate
         return self.take_over(item) if fate is Fate.PRESENT else None
 
-    def publish(self) -> None:
-        """Publishes what waits; an entry that has come meanwhile stays, and is compared."""
-        if not self._waiting:
+    def publish(self, *, written: bool = False) -> None:
+        """Publishes what waits, or of this what is written; an entry that has come meanwhile stays, and is compared."""
+        ready: list[_Waiting] = []
+        left: list[_Waiting] = []
+        for one in self._waiting:
+            (ready if one.is_done or not written else left).append(one)
+        if not ready:
             return
-        kind = self._waiting[0].item.kind
-        arrivals, failure = self._arrived()
+        kind = ready[0].item.kind
+        arrivals, failure = self._arrived(ready)
+        self._waiting, self._waiting_bytes = left, sum(one.item.bytes for one in left)
         try:
             self._store.receive(kind, [arrival for _, arrival in arrivals])
         finally:
@@ -151,19 +168,19 @@ class Intake:
             with files.refusal(f"store entries in {self._store.root.directory(kind)}"):
                 raise failure
 
-    def _arrived(self) -> tuple[list[tuple[Item, Arrival]], OSError | None]:
-        """What has been written, and what the first that could not be written has failed with."""
+    def _arrived(self, ready: list[_Waiting]) -> tuple[list[tuple[Item, Arrival]], OSError | None]:
+        """Of what is ready what has been written, and what the first that could not be written has failed with."""
         arrivals: list[tuple[Item, Arrival]] = []
         failure: OSError | None = None
-        for item, staged, replace, checks in self._waiting:
+        for one in ready:
+            item = one.item
             try:
-                file, taken_ns = staged.result()
+                file, taken_ns = one.file()
             except OSError as error:
                 failure = failure or error
                 continue
-            known = self._what_is_known(item, taken_ns)._replace(checks=checks)
-            arrivals.append((item, Arrival(known, file, self._at_most(item.recency_ns), item.sidecar, replace)))
-        self._waiting, self._waiting_bytes = [], 0
+            known = self._what_is_known(item, taken_ns, one.checks)
+            arrivals.append((item, Arrival(known, file, self._at_most(item.recency_ns), item.sidecar, one.replace)))
         return arrivals, failure
 
     def take_over(self, item: Item) -> None:
@@ -190,7 +207,7 @@ class Intake:
             if any(value is not None for value in news[2:-2]) or news.pinned_ns is not None:
                 self._store.learn_all([news])
 
-    def _what_is_known(self, item: Item, taken_ns: int) -> Known:
+    def _what_is_known(self, item: Item, taken_ns: int, checks: int | None = None) -> Known:
         return Known(
             item.kind,
             item.key,
@@ -200,6 +217,7 @@ class Intake:
             item.origin or "import",
             jaxlib=self._jaxlib_of(item),
             digest_ns=taken_ns,
+            checks=checks,
             pinned_ns=self._now if item.pinned else None,
         )
 
@@ -215,7 +233,8 @@ class Intake:
         executables = self._directory(Kind.EXECUTABLES)
         with files.refusal(f"store {neighbour.path}"), _descended(executables, parents) as directory:
             try:
-                file = self._staging.stage(directory, content, neighbour, self._now).result().file
+                staged = self._staging.stage(directory, content, neighbour, self._now)
+                file = (staged if isinstance(staged, Staged) else staged.result()).file
             except Mismatch as mismatch:
                 return self._imported.refused.append(Refused(neighbour, str(mismatch)))
             try:

@@ -26,15 +26,9 @@ def link(old_path: str | Path, directory: Path) -> bool:
     Raises:
         CannotWrite: something else is there, it is no absolute path, or it cannot be made.
     """
-    old, target = Path(old_path), Path(os.path.abspath(directory))
-    if not old.is_absolute() or "\0" in str(old):
-        raise CannotWrite(f"Cannot link {old_path} to {target}: only an absolute path can be a link for every program.")
-    if os.path.realpath(old) == os.path.realpath(target):
+    if not is_needed(old_path, directory):
         return False
-    if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
-        raise CannotWrite(f"Cannot link {old} to {target}, which lies in it.")
-    if os.path.lexists(old):
-        raise CannotWrite(f"Cannot link {old} to {target}: {_what(old)} is there; move it away first.")
+    old, target = Path(old_path), Path(os.path.abspath(directory))
     with refusal(f"link {old} to {target}"):
         made = _make_parents(old.parent)
         try:
@@ -48,6 +42,29 @@ def link(old_path: str | Path, directory: Path) -> bool:
                 with suppress(OSError):
                     os.rmdir(path)
             raise
+    return True
+
+
+def is_needed(old_path: str | Path, directory: Path) -> bool:
+    """Whether a link is still to be made; nothing changes.
+
+    Raises:
+        CannotWrite: it cannot be, as far as can be seen.
+    """
+    old, target = Path(old_path), Path(os.path.abspath(directory))
+    if not old.is_absolute() or "\0" in str(old):
+        raise CannotWrite(f"Cannot link {old_path} to {target}: only an absolute path can be a link for every program.")
+    if os.path.realpath(old) == os.path.realpath(target):
+        return False
+    if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
+        raise CannotWrite(f"Cannot link {old} to {target}, which lies in it.")
+    if os.path.lexists(old):
+        raise CannotWrite(f"Cannot link {old} to {target}: {_what(old)} is there; move it away first.")
+    above = old.parent
+    while not os.path.lexists(above):
+        above = above.parent
+    if above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+        raise CannotWrite(f"Cannot link {old} to {target}: {above} is read-only, or not ours to write.")
     return True
 
 

@@ -6,6 +6,7 @@ is changed but what their ledgers know. What is there already is dealt with as i
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from jcache.archive import Member, item_name, neighbour_name
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.layout import Root
 from jcache.shipping.exporting import Prepared, Request, prepare
-from jcache.shipping.fates import Imported
+from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.guards import Forecast
 from jcache.shipping.importing import ImportPlan, check_room, plan_import, receive
 from jcache.shipping.reading import Mark, open_regular
@@ -70,6 +71,28 @@ def plan_merge(
         prepared.manifest, root, judge(prepared.manifest), replace=replace, skip_incompatible=skip_incompatible
     )
     return Merging(source=source.root, prepared=prepared, plan=plan)
+
+
+def behind(plan: ImportPlan, brought: dict[Name | str, str]) -> ImportPlan:
+    """A plan as it will be once others have been carried out.
+
+    Args:
+        plan: made without them.
+        brought: digests of what they write, by names of entries and paths of neighbours; what this one writes is added.
+    """
+
+    def fate(name: Name | str, digest: str, before: Fate) -> Fate:
+        after = before
+        if name in brought and before is not Fate.INCOMPATIBLE:
+            other = Fate.REPLACED if plan.replace else Fate.DIFFERENT
+            after = Fate.PRESENT if brought[name] == digest else other
+        if after in WRITTEN:
+            brought[name] = digest
+        return after
+
+    fates = {(i.kind, i.key): fate((i.kind, i.key), i.digest, plan.fates[i.kind, i.key]) for i in plan.manifest.items}
+    neighbours = {n.path: fate(n.path, n.digest, plan.neighbours[n.path]) for n in plan.manifest.neighbours}
+    return dataclasses.replace(plan, fates=fates, neighbours=neighbours)
 
 
 def merge(merging: Merging, store: Store, imported: Imported, *, progress: Progress = _silent) -> None:

@@ -14,11 +14,14 @@ from typing import Final
 
 from jcache import __version__
 from jcache.archive import PlainMember
-from jcache.archive.manifest import Item, Maker, Manifest, Neighbour
+from jcache.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
+from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
+from jcache.archive.plain import kind_of, shown
 from jcache.checks import CHECKS_VERSION, fault_of
-from jcache.errors import DamagedEntry, InvalidValue
+from jcache.compression import Codec
+from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
-from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
+from jcache.layout import ENTRY_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.serialization import digest
 from jcache.shipping import provenance
@@ -27,10 +30,10 @@ from jcache.shipping.guards import Forecast
 from jcache.shipping.importing import check_room
 from jcache.shipping.intake import Intake
 from jcache.shipping.staging import Held
+from jcache.shipping.transcoding import transcode
 from jcache.store import Store
 
 _NAMES_KEPT: Final = 20
-_DIRECTORIES: Final = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +44,14 @@ class Wishes:
         replace: entries take the place of others under their keys.
         skip_incompatible: what cannot be hit here is left out.
         xla: XLA's sub-caches are taken as well.
+        transcode: the codec that executables are to be given that could not be read here; None for none.
         dry_run: nothing is written.
     """
 
     replace: bool = False
     skip_incompatible: bool = False
     xla: bool = False
+    transcode: Codec | None = None
     dry_run: bool = False
 
 
@@ -60,6 +65,8 @@ class PlainImport:
         makers: by and for what they were made.
         passed_over: how many files were no entries.
         names: the first of these.
+        repacked: whether one of these is the manifest of an archive, whose members they were.
+        signed: whether one is its signature.
     """
 
     imported: Imported = field(default_factory=Imported)
@@ -67,6 +74,8 @@ class PlainImport:
     makers: dict[Maker, int] = field(default_factory=dict)
     passed_over: int = 0
     names: list[str] = field(default_factory=list)
+    repacked: bool = False
+    signed: bool = False
 
     def manifest(self) -> Manifest:
         """What a manifest of the tar would be; where its entries lay is only what they themselves say."""
@@ -86,26 +95,28 @@ def receive_plain(
     wishes: Wishes,
     result: PlainImport,
     *,
+    begin: Callable[[], object] = lambda: None,
     progress: Callable[[], None] = lambda: None,
 ) -> None:
     """Takes the entries of a tar into a root, or says what it would do.
 
     Args:
         members: files of the tar.
-        store: of the root, which is there unless this is a dry run.
+        store: of the root, which need not be there yet.
         judge: tells what will be hit in the root.
         wishes: what is wanted.
         result: is told what became of each, also if this ends with an error.
+        begin: makes the root; it is called before something is written, if anything is.
         progress: is called after each file.
 
     Raises:
-        BadArchive: the tar is torn or malformed.
+        BadArchive: the tar is torn or malformed, or has too many entries.
         CannotWrite: the root is read-only or full.
         Locked: a lock could not be had in time.
     """
     used: dict[Name, int] = {}
     with Intake(store, result.imported, lambda item: None) as intake:
-        taker = _Taker(store.root, intake, judge, wishes, result, used)
+        taker = _Taker(store.root, intake, judge, wishes, result, used, begin)
         for some in members:
             taker.take(some)
             progress()
@@ -124,12 +135,14 @@ class _Taker:
     wishes: Wishes
     result: PlainImport
     used: dict[Name, int]
+    begin: Callable[[], object]
+    has_begun: bool = False
 
     def take(self, file: PlainMember) -> None:
         """Deals with one file of the tar."""
         what, key = member(file.name)
         parents = file.path.split("/")[:-1]
-        kind = _DIRECTORIES.get(parents[-1], Kind.EXECUTABLES) if parents else Kind.EXECUTABLES
+        kind = kind_of(file.path)
         if STATE_NAME in parents:
             self.result.pass_over(file.path)
         elif what is NameOf.ENTRY and not set(parents) & set(XLA_NAMES):
@@ -139,7 +152,14 @@ class _Taker:
         elif self.wishes.xla and (path := _xla_path(file.path)) is not None:
             self._neighbour(path, file)
         else:
+            self.result.repacked |= file.name == MANIFEST_NAME and file.read(64).startswith(MANIFEST_START)
+            self.result.signed |= file.name == SIGNATURE_NAME
             self.result.pass_over(file.path)
+
+    def _begin(self) -> None:
+        if not self.has_begun:
+            self.begin()
+            self.has_begun = True
 
     def _entry(self, kind: Kind, key: str, file: PlainMember) -> None:
         fates = self.result.imported.fates
@@ -149,6 +169,8 @@ class _Taker:
             return self.result.pass_over(file.path)
         if (kind, key) in fates:
             return self.result.pass_over(file.path)
+        if len(fates) == MAX_ENTRIES:
+            raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {shown(file.path)} is one more.")
         data = b"".join(_pieces(file))
         item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
         fault = fault_of(data, kind, key)
@@ -156,32 +178,54 @@ class _Taker:
             fates[kind, key] = Fate.REFUSED
             self.result.imported.refused.append(Refused(item, fault.evidence))
             return None
-        if kind is Kind.EXECUTABLES:
-            with suppress(DamagedEntry):
-                found = provenance.of(data)
-                at = self.result.makers.setdefault(found.maker, len(self.result.makers))
-                item = item._replace(maker=at, codec=found.codec)
+        item = self._made(item, data)
+        codec = self._codec(item)
+        if codec is not None:
+            data = transcode(data, codec)
+            item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
         self.result.items.append(item)
         fate = self._fate(item)
+        if fate in WRITTEN and not self.wishes.dry_run:
+            checks = CHECKS_VERSION if codec is None else None
+            return self._store(item, data, replace=fate is Fate.REPLACED, checks=checks)
         fates[kind, key] = fate
-        if self.wishes.dry_run:
-            return None
-        if fate in WRITTEN:
-            check_room(self.root, [item])
-            item = item._replace(
-                sidecar=(kind, key) in self.used, recency_ns=self.used.get((kind, key), item.recency_ns)
-            )
-            self.intake.take(item, Held(data, item.digest), replace=fate is Fate.REPLACED, checks=CHECKS_VERSION)
-        elif fate is Fate.PRESENT:
+        if fate is Fate.PRESENT and not self.wishes.dry_run:
             self.intake.take_over(item)
         return None
 
+    def _store(self, item: Item, data: bytes, *, replace: bool, checks: int | None) -> None:
+        """Hands an entry to the intake, which tells of it once it is there."""
+        name = item.kind, item.key
+        check_room(self.root, [item], item.key)
+        self._begin()
+        item = item._replace(sidecar=name in self.used, recency_ns=self.used.get(name, item.recency_ns))
+        self.intake.take(item, Held(data, item.digest), replace=replace, checks=checks)
+
+    def _made(self, item: Item, data: bytes) -> Item:
+        """The same with what an executable says of its making."""
+        if item.kind is Kind.EXECUTABLES:
+            with suppress(DamagedEntry):
+                found = provenance.of(data)
+                at = self.result.makers.setdefault(found.maker, len(self.result.makers))
+                return item._replace(maker=at, codec=found.codec)
+        return item
+
+    def _codec(self, item: Item) -> Codec | None:
+        """The codec that an executable is to be given, None if it is well as it is."""
+        codec = self.wishes.transcode
+        if codec is None or item.kind is not Kind.EXECUTABLES or item.key not in self._forecast(item).transcodable:
+            return None
+        return codec
+
+    def _forecast(self, item: Item) -> Forecast:
+        makers = tuple(self.result.makers)
+        return self.judge(Manifest(jcache=__version__, root="", directory="", makers=makers, items=(item,)))
+
     def _fate(self, item: Item) -> Fate:
         directory = self.root.directory(item.kind)
-        if self.wishes.skip_incompatible and item.kind is Kind.EXECUTABLES:
-            alone = Manifest(jcache=__version__, root="", directory="", makers=tuple(self.result.makers), items=(item,))
-            if self.judge(alone).verdicts[item.key].incompatible:
-                return Fate.INCOMPATIBLE
+        unwanted = self.wishes.skip_incompatible and item.kind is Kind.EXECUTABLES
+        if unwanted and self._forecast(item).verdicts[item.key].incompatible:
+            return Fate.INCOMPATIBLE
         return fate_of(os.path.join(directory, item.key + ENTRY_SUFFIX), item, replace=self.wishes.replace)
 
     def _neighbour(self, path: str, file: PlainMember) -> None:
@@ -189,8 +233,11 @@ class _Taker:
         data = b"".join(_pieces(file))
         neighbour = Neighbour(path, len(data), digest(data))
         place = self.root.directory(Kind.EXECUTABLES) / path
-        neighbours[path] = fate = fate_of(place, neighbour, replace=self.wishes.replace)
-        if fate in WRITTEN and not self.wishes.dry_run:
+        fate = fate_of(place, neighbour, replace=self.wishes.replace)
+        if self.wishes.dry_run or fate not in WRITTEN:
+            neighbours[path] = fate
+        else:
+            self._begin()
             self.intake.take_neighbour(neighbour, Held(data, neighbour.digest), replace=fate is Fate.REPLACED)
 
 

@@ -4,23 +4,23 @@ An executable must be decompressed for that, 1 GB/s on a core. So it is remember
 stored bytes, and a second look at known bytes costs their digest alone.
 """
 
-import json
 import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.archive.manifest import Host, Maker
+from jcache import keying
+from jcache.archive.manifest import Host, Maker, Manifest
 from jcache.errors import LedgerUnavailable
 from jcache.inspection import inspect
 from jcache.ledger import Content, Known
 from jcache.serialization import digest
 from jcache.store import Store
 
-PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
-_VERSION: Final = 1  # of what is remembered; goes up when inspections tell more
+_FEW: Final = 64  # makers that are remembered at once; a cache has a handful
 _DRIVER: Final = Path("/proc/driver/nvidia/gpus")
 
 
@@ -53,8 +53,12 @@ def of(data: bytes, known: Known | None = None) -> Provenance:
 
 def of_content(content: Content, known: Known | None) -> Provenance:
     """The same of what was read, or remembered, before."""
-    maker = _maker(content.maker) or Maker()
-    return Provenance(maker._replace(jaxlib=_jaxlib(known)), content.codec, is_portable(known))
+    return _provenance(content.maker, _jaxlib(known), content.codec, is_portable(known))
+
+
+@lru_cache(maxsize=_FEW)
+def _provenance(maker: str, jaxlib: str | None, codec: str, portable: bool) -> Provenance:  # noqa: FBT001
+    return Provenance((_maker(maker) or Maker())._replace(jaxlib=jaxlib), codec, portable)
 
 
 def is_portable(known: Known | None) -> bool:
@@ -63,7 +67,13 @@ def is_portable(known: Known | None) -> bool:
     Those of `jcache run` name no cache directory at all where its own settings were in effect, so nothing need be
     known of them.
     """
-    return known is not None and known.origin in PORTABLE_ORIGINS
+    return known is not None and known.origin in keying.PORTABLE_ORIGINS
+
+
+def keyed_for(maker: Maker, *, portable: bool) -> str | None:
+    """The directory that the keys of a maker's executables depend on, None for none."""
+    options = None if maker.xla_options is None else int(maker.xla_options, 16)
+    return keying.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable)
 
 
 def _jaxlib(known: Known | None) -> str | None:
@@ -89,8 +99,9 @@ def content_of(data: bytes, digest_: str | None = None) -> Content:
         compute_capability=found.compute_capability,
         abi_version=None if found.abi_version is None else tuple(sorted(found.abi_version.items())),
         cache_path=found.cache_path,
+        xla_options=None if found.xla_options is None else f"{found.xla_options:x}",
     )
-    return Content(digest_ or digest(data), found.codec.value, found.seconds, json.dumps([_VERSION, *maker]))
+    return Content(digest_ or digest(data), found.codec.value, found.seconds, _text(maker))
 
 
 # -- remembering
@@ -112,20 +123,36 @@ def remember(store: Store, news: Iterable[Content]) -> None:
         store.ledger.record_contents(news)
 
 
+def remember_imported(store: Store, manifest: Manifest) -> None:
+    """Remembers of executables that are there now what their manifest says."""
+    texts = [_text(maker) for maker in manifest.makers]
+    news = [
+        Content(item.digest, item.codec, int(item.seconds), texts[item.maker])
+        for item in manifest.items
+        if item.maker is not None and item.codec is not None and item.seconds is not None
+    ]
+    if news:
+        store.flush()  # the ledger keeps this of entries alone that it knows
+        remember(store, news)
+
+
+def _text(maker: Maker) -> str:
+    """What is remembered of a maker: what the executable itself tells."""
+    return keying.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
+
+
+@lru_cache(maxsize=_FEW)
 def _maker(text: str) -> Maker | None:
     """The maker that a text of `content_of` means, None for that of another version."""
-    try:
-        version, *values = json.loads(text)
-        maker = Maker(*values)
-        if version != _VERSION or len(values) != len(Maker._fields):
-            return None
-        features, abi = maker.cpu_features, maker.abi_version
-        return maker._replace(
-            cpu_features=None if features is None else tuple(map(str, features)),
-            abi_version=None if abi is None else tuple((str(name), str(value)) for name, value in abi),
-        )
-    except (TypeError, ValueError):
+    told = keying.told_by(text)
+    if told is None or not told.keys() <= set(Maker._fields):
         return None
+    maker = Maker(**told)
+    features, abi = maker.cpu_features, maker.abi_version
+    return maker._replace(
+        cpu_features=None if features is None else tuple(map(str, features)),
+        abi_version=None if abi is None else tuple((str(name), str(value)) for name, value in abi),
+    )
 
 
 # -- the machine
@@ -155,13 +182,3 @@ def _gpus() -> list[str]:
                 if colon and title.strip() == "Model":
                     found.append(value.strip())
     return found
-
-
-def installed(name: str) -> str | None:
-    """Version of a package that is installed here, by its metadata alone; None if it is not."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -29,6 +29,7 @@ _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as read
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _ENVELOPE_HEAD: Final = MAX_HEADER + 64
+_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Wanted(NamedTuple):
@@ -68,8 +69,8 @@ class Mark(NamedTuple):
     changed_ns: int
 
     @classmethod
-    def of(cls, file: FileIO) -> Mark:
-        status = os.fstat(file.fileno())
+    def of(cls, file: FileIO | int) -> Mark:
+        status = os.fstat(file if isinstance(file, int) else file.fileno())
         return cls(Stamp.of(status), status.st_ctime_ns)
 
 
@@ -79,11 +80,29 @@ def open_regular(path: str | Path) -> FileIO:
     Raises:
         OSError: there is none, or something else, a symbolic link among it.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, _REGULAR)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
     return FileIO(descriptor)
+
+
+def read_marked(path: str, mark: Mark, memory: memoryview) -> bool:
+    """Fills the memory with all of a file; False if it has not the mark, before and after, or not that size.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, _REGULAR)
+    try:
+        if Mark.of(descriptor) != mark:
+            return False
+        left = memory
+        while left and (count := os.readv(descriptor, (left,))):
+            left = left[count:]
+        return not left and Mark.of(descriptor) == mark
+    finally:
+        os.close(descriptor)
 
 
 def hash_file(path: str | Path) -> tuple[Mark, str] | None:

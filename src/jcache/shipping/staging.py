@@ -13,6 +13,7 @@ from jcache.files import Unpublished
 
 PIECE: Final = 1 << 20
 _AT_ONCE: Final = 4 << 20  # what is larger is written piece by piece, so that memory stays constant
+_SMALL: Final = 64 << 10
 _AHEAD: Final = 8  # files whose bytes may wait in memory
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 _KEPT: Final = 32 << 20  # the most that glibc allows
@@ -54,7 +55,7 @@ class Staged(NamedTuple):
 
 
 class Staging:
-    """Writes files by a thread of its own."""
+    """Writes files, the larger ones by a thread of its own: to hand a small one over takes longer than to write it."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -66,8 +67,10 @@ class Staging:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def stage(self, directory: int, content: Incoming, what: Item | Neighbour, written_ns: int) -> Future[Staged]:
-        """Takes the bytes, all of them, and writes them soon.
+    def stage(
+        self, directory: int, content: Incoming, what: Item | Neighbour, written_ns: int
+    ) -> Staged | Future[Staged]:
+        """Takes the bytes, all of them, and writes them now or soon.
 
         Args:
             directory: descriptor of the one in which they are to be published.
@@ -85,12 +88,10 @@ class Staging:
             pieces.append(data)
             size += len(data)
         if size > _AT_ONCE:
-            done: Future[Staged] = Future()
-            done.set_result(
-                _written(directory, pieces, iter(partial(content.read, PIECE), b""), content, what, written_ns)
-            )
-            return done
+            return _written(directory, pieces, iter(partial(content.read, PIECE), b""), content, what, written_ns)
         check(what, size, content.digest())
+        if size <= _SMALL:
+            return _write(directory, pieces, written_ns)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1)
         if len(self._writing) >= _AHEAD:

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.archive.manifest import Item, Maker
@@ -42,7 +41,7 @@ class Source(NamedTuple):
         unread: what is on record of it, if it was not read: the digest is the one on record.
     """
 
-    path: Path
+    path: str
     mark: Mark
     digest: str
     settled: bool
@@ -70,7 +69,7 @@ class Survey:
         items, makers: for the manifest.
         sources: files of the items.
         findings: the damaged entries.
-        in_the_making: how many somebody was writing.
+        in_the_making: those that somebody was writing.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Survey:
         self.makers: list[Maker] = []
         self.sources: list[Source] = []
         self.findings: list[Finding] = []
-        self.in_the_making = 0
+        self.in_the_making: list[tuple[Kind, str]] = []
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
@@ -160,7 +159,7 @@ class Survey:
             claim = before.checked.claim
             seen = read_one(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
             if self._is_unsure(seen):
-                self.in_the_making += 1
+                self.in_the_making.append((claim.kind, claim.key))
             else:
                 self._judge(seen)
 
@@ -197,19 +196,21 @@ class Survey:
             for place, sound in self._sound.items()
             if place[0] is Kind.EXECUTABLES
         }
-        self.makers = sorted({made.maker for made in provenances.values()}, key=json.dumps)
-        numbers = {maker: number for number, maker in enumerate(self.makers)}
+        few = {id(made): made for made in provenances.values()}  # to hash each of thousands takes longer than the rest
+        self.makers = sorted({made.maker for made in few.values()}, key=json.dumps)
+        places = {maker: number for number, maker in enumerate(self.makers)}
+        numbers = {identity: places[made.maker] for identity, made in few.items()}
         for place, entry in self._entries.items():  # which are in order
             if place in self._sound:
                 sound, made = self._sound[place], provenances.get(place)
                 item = self._item(entry, sound)
                 if made is not None:
-                    number = numbers[made.maker]
-                    item = item._replace(codec=made.codec, portable=made.portable, maker=number)
+                    item = item._replace(codec=made.codec, portable=made.portable, maker=numbers[id(made)])
                 self.items.append(item)
                 settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
                 claim = None if sound.is_read else sound.seen.checked.claim
-                self.sources.append(Source(self._store.path(entry), sound.mark, sound.digest, settled, claim))
+                path = os.path.join(self._directories[entry.kind], entry.file_name)
+                self.sources.append(Source(path, sound.mark, sound.digest, settled, claim))
         self.findings.sort(key=lambda finding: finding.path)
 
     def _item(self, entry: Entry, sound: _Sound) -> Item:

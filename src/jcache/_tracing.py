@@ -1,0 +1,152 @@
+"""The fence around tracing: what it depends on besides the function and its arguments, and what forbids a hit.
+
+JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Final
+
+from jcache._jax import versions
+from jcache.errors import NotStorable
+
+# Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
+_IDLE: Final = (
+    "jax_backend_target", "jax_captured_constants_", "jax_check_proxy_envs", "jax_compilation_cache_",
+    "jax_compiler_detailed_logging", "jax_cross_host_", "jax_debug_log_modules", "jax_dump_",
+    "jax_enable_compilation_cache", "jax_explain_cache_misses", "jax_hlo_source_file", "jax_include_", "jax_log",
+    "jax_mtls_", "jax_persistent_cache_", "jax_platforms", "jax_pprint_", "jax_raise_persistent_cache_errors",
+    "jax_traceback_", "jax_tracer_error_",
+)  # fmt: skip
+_KEY: Final = "key "
+_FORBIDDING: Final = {  # options that are about looking at a program while it runs or is traced
+    "jax_disable_jit": "jit is disabled",
+    "jax_debug_nans": "jax_debug_nans is on",
+    "jax_debug_infs": "jax_debug_infs is on",
+    "jax_check_tracer_leaks": "jax_check_tracer_leaks is on",
+    "jax_no_tracing": "jax_no_tracing is on",
+    "jax_no_execution": "jax_no_execution is on",
+    "jax_enable_checks": "jax_enable_checks is on",
+    "jax_debug_key_reuse": "jax_debug_key_reuse is on",
+}
+
+
+def top_level() -> Callable[[], bool]:
+    """The function that tells whether nothing is being traced or transformed in this thread."""
+    from jax._src import core
+
+    clean: Callable[[], bool] = core.trace_state_clean
+    return clean
+
+
+def are_tracers(leaves: Iterable[Any]) -> bool:
+    """Whether all of some leaves are being traced."""
+    from jax.core import Tracer
+
+    return all(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+def settings() -> dict[str, str]:
+    """JAX's options that a trace may depend on, as they are in this thread."""
+    import jax
+
+    names = sorted(name for name in jax.config.values if not name.startswith(_IDLE))
+    return {name: _text(getattr(jax.config, name, jax.config.values[name])) for name in names}
+
+
+def made_with() -> dict[str, str]:
+    """The JAX that traces, and for which platform."""
+    import jax
+
+    return {"jax": versions()[0], "platform": jax.default_backend()}
+
+
+def forbidden() -> str | None:
+    """Why programs are traced as ever now, None if nothing speaks against replaying them."""
+    import jax
+
+    for name, reason in _FORBIDDING.items():
+        if getattr(jax.config, name, False):
+            return reason
+    if jax.process_count() > 1:
+        return "the program has several processes"
+    return _context()
+
+
+def _context() -> str | None:
+    """What is in effect around a call, and decides about its program though no argument shows it."""
+    from jax._src import config, mesh
+
+    for name in ("compute_on_context_manager", "xla_metadata_context_manager"):
+        if getattr(getattr(config, name, None), "value", None):
+            return f"{name.removesuffix('_context_manager')} is in effect"
+
+    resources = getattr(mesh, "thread_resources", None)
+    if resources is not None and not resources.env.physical_mesh.empty:
+        return "a mesh is in effect"
+    abstract = getattr(mesh, "get_abstract_mesh", None)
+    current = abstract() if abstract is not None else None
+    return "a mesh is in effect" if current is not None and not getattr(current, "empty", True) else None
+
+
+def _text(value: Any) -> str:
+    """An option's value; a device by its platform and number, which is what its text is."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return f"{type(value).__name__} {getattr(value, 'name', None) or value}"
+
+
+Result = tuple[tuple[int, ...], str, bool]  # shape, dtype, whether its type is weak
+
+
+def results_of(values: Iterable[Any]) -> list[Result]:
+    """The types of what a traced function returned.
+
+    Raises:
+        NotStorable: they cannot be told.
+    """
+    import jax
+    from jax._src import core
+
+    type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
+    is_a: Any = vars(jax.dtypes)["issubdtype"]
+    found: list[Result] = []
+    for value in values:
+        aval = type_of(value)
+        dtype = getattr(aval, "dtype", None)
+        if dtype is None or not all(isinstance(size, int) for size in aval.shape):
+            raise NotStorable(f"it returns {type(aval).__name__}")
+        if _is_placed(aval):
+            raise NotStorable("it returns arrays whose types have shardings")
+        is_key = is_a(dtype, jax.dtypes.prng_key)
+        if not is_key and is_a(dtype, jax.dtypes.extended):
+            raise NotStorable(f"it returns {dtype}")
+        found.append((tuple(aval.shape), f"{_KEY}{dtype._impl.name}" if is_key else dtype.name, bool(aval.weak_type)))
+    return found
+
+
+def abstract(result: Result) -> Any:
+    """The abstract value of a type that `results_of` told."""
+    import jax
+    from jax._src import core
+
+    shape, name, weak = result
+    dtype: Any = _key_type(name.removeprefix(_KEY)) if name.startswith(_KEY) else jax.numpy.dtype(name)
+    return core.ShapedArray(shape, dtype, weak_type=weak)
+
+
+def _key_type(implementation: str) -> Any:
+    try:
+        prng = import_module("jax._src.random.prng")
+    except ImportError:  # jax < 0.10
+        prng = import_module("jax._src.prng")
+    return prng.KeyTy(prng.prngs[implementation])
+
+
+def _is_placed(aval: Any) -> bool:
+    """Whether a type says where its array lies, as with meshes of explicit axes."""
+    sharding = getattr(aval, "sharding", None)
+    spec = getattr(sharding, "spec", None) or ()
+    return any(axis is not None for axis in spec) or bool(getattr(aval, "vma", None))

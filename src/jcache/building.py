@@ -1,0 +1,129 @@
+"""What is being built or traced in this process, and what it turns out to depend on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from jcache.economics import Economics
+from jcache.fingerprint import Discovery, Fingerprint
+from jcache.layout import Kind, name_of
+from jcache.pytrees import Dumped
+from jcache.serialization import Codec, seal
+
+T = TypeVar("T")
+_LIBRARIES: Final = ("numpy", "jax", "jaxlib")
+
+
+class Build:
+    """One build of a graph, or its absence, for a graph that the program has built by itself.
+
+    Args:
+        root: for which root.
+        key: of the graph.
+
+    Attributes:
+        seconds: that it took; 0 where nobody knows.
+        parents: keys of the graphs that were asked for meanwhile.
+        found: what ran meanwhile that the fingerprint does not cover, and in the builds of graphs that were loaded.
+        reason: why the graph must not be stored, None if it may.
+    """
+
+    def __init__(self, root: Path, key: str) -> None:
+        self.root = root
+        self.key = key
+        self.seconds = 0.0
+        self.parents: dict[str, None] = {}
+        self.found: dict[str, str] = {}
+        self.reason: str | None = None
+
+    def run(self, call: Callable[[], T], of: Fingerprint) -> T:
+        """Calls a function, whose exceptions pass."""
+        _mine.builds.append(self)
+        _everyones.append(self)
+        try:
+            with Discovery(of) as ran:
+                started = time.perf_counter()
+                value = call()
+                self.seconds = time.perf_counter() - started
+        finally:
+            _mine.builds.pop()
+            _everyones.remove(self)
+        self.found.update(ran.parts)
+        self.reason = ran.reason
+        return value
+
+    @property
+    def economics(self) -> Economics:
+        return Economics(builds=1, build_seconds=self.seconds)
+
+    def seal(self, dumped: Dumped, of: Fingerprint) -> bytes:
+        """The entry of the graph that was built."""
+        return seal(
+            dumped.pieces,
+            kind=Kind.GRAPHS,
+            name=name_of(self.key),
+            key=self.key,
+            build_seconds=self.seconds,
+            created_ns=time.time_ns(),
+            key_parts={**of.parts, **self.found},
+            producers=producers() | {"codec": dumped.codec},
+            parents=tuple(self.parents),
+            codec=Codec.NONE,
+        )
+
+
+class _Mine(threading.local):
+    """The builds of this thread, the outermost first."""
+
+    def __init__(self) -> None:
+        self.builds: list[Build] = []
+
+
+_mine = _Mine()
+_everyones: Final[list[Build]] = []
+
+
+def is_nested() -> bool:
+    """Whether this thread is building a graph."""
+    return bool(_mine.builds)
+
+
+def is_being_built_here(root: Path, key: str) -> bool:
+    """Whether this thread is building that very graph."""
+    return any((build.root, build.key) == (root, key) for build in _mine.builds)
+
+
+def depended_on(key: str, found: Mapping[str, str]) -> None:
+    """Says that a graph was asked for; those that are being built then depend on what it was found to depend on.
+
+    A thread that builds nothing may work for any of those who do.
+    """
+    mine = _mine.builds
+    if mine:
+        mine[-1].parents[key] = None
+    for build in mine or list(_everyones):
+        build.found.update(found)
+
+
+def producers() -> dict[str, str]:
+    """What makes an entry, by name and version."""
+    from jcache import __version__
+
+    libraries: dict[str, Any] = {name: sys.modules.get(name) for name in _LIBRARIES}
+    versions = {name: str(getattr(module, "__version__", "")) for name, module in libraries.items() if module}
+    return {"jcache": __version__, "python": platform.python_version()} | versions
+
+
+def _after_fork() -> None:
+    """In a forked child only the builds of this thread go on."""
+    _everyones[:] = _mine.builds
+
+
+os.register_at_fork(after_in_child=_after_fork)

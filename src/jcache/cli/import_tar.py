@@ -1,0 +1,82 @@
+"""`jcache import` of a tar that does not begin with a manifest."""
+
+from jcache.archive import PlainReader
+from jcache.archive.plain import shown
+from jcache.cli import output
+from jcache.cli.import_report import Report
+from jcache.cli.import_steps import Options, Outlook, damaged_here, exit_code, finished, told
+from jcache.cli.options import store_of
+from jcache.cli.removal_report import PARTLY
+from jcache.errors import BadArchive, Untrusted
+from jcache.layout import Root
+from jcache.roots import create_root
+from jcache.shipping.fates import WRITTEN
+from jcache.shipping.importing import UNSIGNED
+from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
+
+
+def take_tar(reader: PlainReader, root: Root, options: Options) -> tuple[Report, int]:
+    """Takes a tar, or says what that would do; the exit code is of either."""
+    if options.require_signature or options.allowed_signers is not None:
+        raise Untrusted(
+            f"{reader.name} does not begin with a manifest, which is what is signed: nothing of it was taken; ask for "
+            "an archive of `jcache export --sign KEY`."
+        )
+    outlook, result = Outlook(root, options), PlainImport()
+    wishes = Wishes(
+        transcode=outlook.codec,
+        replace=options.replace,
+        skip_incompatible=options.skip_incompatible,
+        xla=options.xla,
+        dry_run=options.dry_run,
+    )
+
+    def begin() -> None:
+        create_root(root.path, plain=root.plain)
+
+    with store_of(root) as store:
+        with output.Bar("importing"), told(result.imported):
+            receive_plain(reader.members(), store, outlook.judge, wishes, result, begin=begin)
+        _check_found(reader.name, result)
+        manifest, fates = result.manifest(), result.imported.fates
+        report = Report(
+            root=root,
+            source=reader.name,
+            dry_run=options.dry_run,
+            fates=fates,
+            neighbours=result.imported.neighbours,
+            bytes=sum(item.bytes for item in result.items if fates.get((item.kind, item.key)) in WRITTEN),
+            refused=result.imported.refused,
+            forecast=outlook.judge(manifest),
+            passed_over=result.passed_over,
+            names=result.names,
+        )
+        if result.repacked:
+            report.notes.append(_repacked(result))
+        if options.dry_run:
+            report.damaged = damaged_here(store, report.fates)
+            outlook.settle(report, manifest)
+            code = exit_code(report)
+        else:
+            report, code = finished(report, result.imported, store, outlook, manifest, UNSIGNED)
+        return report, code or (PARTLY if result.repacked else 0)
+
+
+def _check_found(name: str, result: PlainImport) -> None:
+    """Raises BadArchive if a tar has nothing of a cache."""
+    if result.imported.fates or result.imported.neighbours:
+        return
+    if result.repacked:
+        raise BadArchive(f"Refused {name}: no entry in it can be taken. {_repacked(result)}")
+    held = output.count(result.passed_over, "file", "files")
+    names = ", ".join(map(shown, result.names[:3])) + (" …" if result.passed_over > 3 else "")
+    what = f"it holds {held}, none of which is an entry of a JAX cache: {names}" if names else "it holds no file"
+    raise BadArchive(f"Refused {name}: {what}.")
+
+
+def _repacked(result: PlainImport) -> str:
+    trust = "its signature was not checked, and " if result.signed else ""
+    return (
+        f"It is an archive of jcache that was packed anew: {trust}pins, times of use and build seconds did not come. "
+        "Import it as `jcache export` wrote it."
+    )

@@ -1,0 +1,104 @@
+"""Why a call is, or is not, served from the cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from jcache.errors import DamagedEntry, Unresolved
+from jcache.findings import Finding
+from jcache.fingerprint import changes, discovered
+from jcache.graph_shelf import Call, Shelf
+from jcache.layout import Member, Root, member, name_of
+from jcache.places import GRAPHS
+from jcache.sealed_store import open_entry
+from jcache.serialization import EnvelopeHeader
+from jcache.store import header_at
+from jcache.units import format_seconds
+
+_MOST_READ: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Whether a call is served from the cache, and why not.
+
+    Attributes:
+        name: of the function.
+        key: of the graph; None where the call has none.
+        hit: whether it is served.
+        reason: of that.
+        nearest: key of the most similar graph of a function of this name, for a miss; None where there is none.
+        changes: what has changed since that one was built, a line each, such as ``theta 2.0 → 3.0``.
+    """
+
+    name: str
+    key: str | None
+    hit: bool
+    reason: str
+    nearest: str | None = None
+    changes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {'hit' if self.hit else 'miss'}, {self.reason}"]
+        if self.nearest is not None:
+            lines.append(f"  nearest: {self.nearest}")
+        return "\n".join([*lines, *(f"  {change}" for change in self.changes)])
+
+
+def explain(shelf: Shelf, call: Call) -> Explanation:
+    """Whether a call is served by a shelf, and why not."""
+    name, key = call.fingerprint.name, call.key
+    for root in (call.store.root, *shelf.places.now()[1]):
+        try:
+            opened = open_entry(root, GRAPHS, key)
+            if opened is None:
+                continue
+            if isinstance(opened, Finding):
+                return Explanation(name=name, key=key, hit=False, reason=f"it is damaged: {opened.evidence}")
+            if stale := shelf.staleness(opened):
+                reason = "what it was built from has changed:"
+                return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
+            shelf.value(opened, call.store.root)
+        except (OSError, DamagedEntry, Unresolved) as error:
+            return Explanation(name=name, key=key, hit=False, reason=f"it cannot be loaded: {error}")
+        reason = f"from {root.path}, built in {format_seconds(opened.header.build_seconds)}"
+        return Explanation(name=name, key=key, hit=True, reason=reason)
+    return _nearest(call)
+
+
+def _nearest(call: Call) -> Explanation:
+    """What tells a call from the nearest graph of its name."""
+    name, key, root = call.fingerprint.name, call.key, call.store.root
+    compared = [
+        (len(lines := changes(_known_before(header), call.fingerprint.parts)), -header.created_ns, header.key, lines)
+        for header in _headers(root, name_of(key))
+    ]
+    if not compared:
+        return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
+    _, _, nearest, lines = min(compared)
+    reason = "no graph was built from this:" if lines else "it was stored by another codec"
+    return Explanation(name=name, key=key, hit=False, reason=reason, nearest=nearest, changes=tuple(lines))
+
+
+def _headers(root: Root, name: str) -> Iterator[EnvelopeHeader]:
+    """The headers of the latest graphs of a name."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError), os.scandir(root.directory(GRAPHS)) as items:
+        for item in items:
+            what, key = member(item.name)
+            if what is Member.ENTRY and name_of(key) == name:
+                with suppress(OSError):
+                    found.append((item.stat(follow_symlinks=False).st_mtime, item.path))
+    for _, path in sorted(found, reverse=True)[:_MOST_READ]:
+        with suppress(OSError, DamagedEntry):
+            yield header_at(path)
+
+
+def _known_before(header: EnvelopeHeader) -> dict[str, str]:
+    """What a graph was built from, without what was found out meanwhile."""
+    found = discovered(header.key_parts)
+    return {label: text for label, text in header.key_parts.items() if label not in found}

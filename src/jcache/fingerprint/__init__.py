@@ -1,0 +1,7 @@
+"""The key of a callable and its arguments: everything that decides its result, and nothing else."""
+
+from jcache.fingerprint.discovery import Discovery, discovered, discovered_now
+from jcache.fingerprint.texts import changes
+from jcache.fingerprint.whole import Fingerprint, fingerprint
+
+__all__ = ["Discovery", "Fingerprint", "changes", "discovered", "discovered_now", "fingerprint"]

@@ -1,0 +1,78 @@
+"""Arguments by the names of their parameters, with defaults, as a call would bind them."""
+
+# ruff: noqa: ANN401 - arguments are anything
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """What is really called, and with what."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def unfolded(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    """A call without the partials and bound methods around it, which do nothing but add arguments."""
+    call = Call(function, tuple(args), dict(kwargs))
+    while True:
+        function = call.function
+        if type(function) is functools.partial:
+            given = {**function.keywords, **call.kwargs}
+            call = Call(function.func, (*function.args, *call.args), given)
+        elif type(function) is MethodType:
+            call = Call(function.__func__, (function.__self__, *call.args), call.kwargs)
+        else:
+            return call
+
+
+def bound(call: Call) -> list[tuple[str, Any]]:
+    """Names and values of all parameters; of a call that fails, or whose parameters nobody knows, as it is written."""
+    if type(call.function) is FunctionType:
+        found = _bound(call.function, call.args, dict(call.kwargs))
+        if found is not None:
+            return found
+    return [*((str(number), value) for number, value in enumerate(call.args)), *sorted(call.kwargs.items())]
+
+
+def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]] | None:
+    code = function.__code__
+    count, more = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    found = list(zip(names[:count], args, strict=False))
+    defaults = function.__defaults__ or ()
+    first_default = count - len(defaults)
+    for at in range(len(args), count):
+        name = names[at]
+        if name in kwargs and at >= code.co_posonlyargcount:
+            found.append((name, kwargs.pop(name)))
+        elif at >= first_default:
+            found.append((name, defaults[at - first_default]))
+        else:
+            return None
+    for name in names[count:more]:
+        if name in kwargs:
+            found.append((name, kwargs.pop(name)))
+        elif name in (function.__kwdefaults__ or {}):
+            found.append((name, (function.__kwdefaults__ or {})[name]))
+        else:
+            return None
+    return _rest(code.co_flags, names[more:], found, args[count:], kwargs)
+
+
+def _rest(
+    flags: int, names: tuple[str, ...], found: list[tuple[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, Any]] | None:
+    if flags & inspect.CO_VARARGS:
+        found.append((f"*{names[0]}", args))
+    elif args:
+        return None
+    if kwargs and not flags & inspect.CO_VARKEYWORDS:
+        return None
+    found.extend(sorted(kwargs.items()))
+    return found

@@ -1,0 +1,199 @@
+"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them."""
+
+# ruff: noqa: ANN401 - what is numpy's or JAX's
+
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from jcache.fingerprint.canonical import constant, several, tagged, text
+from jcache.fingerprint.refusals import Refused
+
+_LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
+_INSTEAD: Final = "pass in what it is made of"
+
+
+def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
+    """How a value of numpy's or JAX's is encoded; None for any other."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    kind = type(value)
+    if isinstance(value, numpy.ndarray):
+        return _array
+    if kind.__module__.partition(".")[0] not in _LIBRARIES:
+        return None
+    for classes, found in _TABLE:
+        if isinstance(value, classes(numpy)):
+            return found
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return None
+    if isinstance(value, jax.core.Tracer):
+        raise Refused(value, "it is a value that JAX is tracing", "call it outside of jit, grad and vmap")
+    if isinstance(value, jax.Array):
+        return _jax_array
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return _shape
+    return _OF_JAX.get(kind.__name__)
+
+
+def _dtype(encoder: Any, dtype: Any) -> bytes:
+    """Also of dtypes that do not know all of themselves by their `str`: structures and those of ml_dtypes."""
+    if dtype.names is not None:
+        fields = [
+            several(
+                b"field", [text(name), _dtype(encoder, dtype.fields[name][0]), encoder.encode(dtype.fields[name][1:])]
+            )
+            for name in dtype.names
+        ]
+        return several(b"structure", [encoder.encode((dtype.itemsize, dtype.isalignedstruct)), *fields])
+    if dtype.subdtype is not None:
+        return several(b"subarray", [_dtype(encoder, dtype.subdtype[0]), encoder.encode(dtype.subdtype[1])])
+    kind = dtype.type
+    known = (dtype.str, dtype.name, kind.__module__, kind.__qualname__, dtype.hasobject)
+    metadata = dict(dtype.metadata) if dtype.metadata else None
+    return several(b"dtype", [constant(known) or b"", encoder.encode(metadata)])
+
+
+def _content(array: Any) -> bytes:
+    """A digest of the elements, row by row."""
+    numpy = sys.modules["numpy"]
+    if array.size == 0:
+        return b""
+    plain = numpy.ascontiguousarray(array.view(numpy.ndarray))
+    return hashlib.sha256(memoryview(plain.reshape(-1).view("u1"))).digest()
+
+
+def _array(encoder: Any, array: Any) -> bytes:
+    numpy = sys.modules["numpy"]
+    kind = type(array)
+    shape = [encoder.encode(tuple(array.shape)), encoder.encode(_layout(array))]
+    if array.dtype.hasobject:
+        if array.dtype.names is not None:
+            raise Refused(array, "it is a structured array with Python objects in it", _INSTEAD)
+        elements = several(b"elements", encoder.items(array.view(numpy.ndarray).ravel().tolist()))
+    else:
+        elements = tagged(b"content", _content(array))
+    encoded = several(b"ndarray", [_dtype(encoder, array.dtype), *shape, elements])
+    if kind is numpy.ndarray:
+        return encoded
+    state = several(b"attributes", []) if kind is numpy.memmap else encoder.state(array)
+    return several(b"derived", [encoder.class_(kind), encoded, state])
+
+
+def _layout(array: Any) -> Any:
+    """In which order the elements lie in memory: sums depend on it in their last digits."""
+    if array.flags.c_contiguous:
+        return "C"
+    return "F" if array.flags.f_contiguous else tuple(array.strides)
+
+
+def _scalar(encoder: Any, value: Any) -> bytes:
+    if value.dtype.hasobject:
+        raise Refused(value, "it holds a Python object", _INSTEAD)
+    if value.dtype.kind in "fc" and value.dtype.name.startswith(("float", "complex")) and value != value:
+        content = b"nan" if value.dtype.kind == "f" else value.tobytes()
+    else:
+        content = value.tobytes()
+    return several(b"scalar", [_dtype(encoder, value.dtype), tagged(b"content", content)])
+
+
+def _ufunc(encoder: Any, value: Any) -> bytes:
+    name: str = value.__name__
+    for home in ("numpy", "scipy.special", "ml_dtypes"):
+        module = sys.modules.get(home)
+        if module is not None and vars(module).get(name) is value:
+            return several(b"ufunc", [text(f"{home}.{name}"), encoder.library(module)])
+    raise Refused(value, "it is a ufunc that hides the function it was made of", _INSTEAD)
+
+
+def _generator(encoder: Any, value: Any) -> bytes:
+    bits = value.bit_generator
+    return several(b"generator", [encoder.class_(type(value)), _bits(encoder, bits)])
+
+
+def _bits(encoder: Any, value: Any) -> bytes:
+    return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state)])
+
+
+def _random_state(encoder: Any, value: Any) -> bytes:
+    return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
+
+
+def _jax_array(encoder: Any, array: Any) -> bytes:
+    jax, numpy = sys.modules["jax"], sys.modules["numpy"]
+    if array.is_deleted():
+        raise Refused(array, "its buffer was donated or deleted", _INSTEAD)
+    if not array.is_fully_addressable:
+        raise Refused(array, "parts of it are in other processes", _INSTEAD)
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, jax.random.key_data(array))])
+    weak = bool(getattr(array, "weak_type", False))
+    return several(b"jax", [encoder.encode(weak), encoder.encode(tuple(array.shape)), _dtype(encoder, array.dtype),
+                            tagged(b"content", _content(numpy.asarray(array)))])  # fmt: skip
+
+
+def _shape(encoder: Any, value: Any) -> bytes:
+    if getattr(value, "sharding", None) is not None:
+        raise Refused(value, "it has a sharding", _INSTEAD)
+    weak = bool(getattr(value, "weak_type", False))
+    return several(b"shape", [encoder.encode((tuple(value.shape), weak)), text(str(value.dtype))])
+
+
+def _jitted(encoder: Any, value: Any) -> bytes:
+    """Of a function under `jax.jit`: what it wraps, and its options."""
+    named: bytes | None = encoder.named(value)
+    if named is not None:
+        return named
+    options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
+    if options is None:
+        raise Refused(value, "its options for jax.jit cannot be seen", "call what it wraps")
+    return several(b"jit", [encoder.encode(value.__wrapped__), _jit_options(encoder, options)])
+
+
+def _jit_options(encoder: Any, options: Any) -> bytes:
+    fields = options._asdict()
+    leaves = [leaf for name, each in fields.items() if name.endswith("_leaves") for leaf in each]
+    unspecified = all(leaf is None or type(leaf).__name__ == "UnspecifiedValue" for leaf in leaves)
+    if not leaves or not unspecified or fields["user_specified_in_shardings"]:
+        raise Refused(options, "its shardings cannot be seen", "let what calls it be cached, or call what it wraps")
+    plain = [
+        (name, each)
+        for name, each in fields.items()
+        if not name.endswith(("_leaves", "_treedef")) and name not in {"fun_sourceinfo", "fun_signature"}
+    ]
+    return several(b"options", [encoder.attributes(plain)])
+
+
+def _treedef(encoder: Any, value: Any) -> bytes:
+    """Of a pytree's structure: its nodes' types and what they keep, and their children."""
+    node = value.node_data()
+    children = [_treedef(encoder, each) for each in value.children()]
+    return several(b"treedef", [encoder.encode(node), encoder.encode(value.num_leaves), *children])
+
+
+def _options_within(function: Any, depth: int = 3) -> Any:
+    """Where older versions keep the options."""
+    for cell in getattr(function, "__closure__", None) or ():
+        found = cell.cell_contents
+        if type(found).__name__ == "PjitInfo":
+            return found
+        within = _options_within(found, depth - 1) if depth else None
+        if within is not None:
+            return within
+    return None
+
+
+_TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ...]] = (
+    (lambda numpy: numpy.generic, _scalar),
+    (lambda numpy: numpy.dtype, _dtype),
+    (lambda numpy: numpy.ufunc, _ufunc),
+    (lambda numpy: numpy.random.Generator, _generator),
+    (lambda numpy: numpy.random.BitGenerator, _bits),
+    (lambda numpy: numpy.random.RandomState, _random_state),
+)
+_OF_JAX: Final = {"PjitFunction": _jitted, "PjitInfo": _jit_options, "PyTreeDef": _treedef}
+STABLE: Final = frozenset({_jit_options, _treedef, _scalar, _dtype, _ufunc, _jax_array, _shape, _jitted})
+"""Encode what does not change."""

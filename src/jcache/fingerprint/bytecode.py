@@ -1,0 +1,198 @@
+"""What the interpreter runs: compared, and read for the names that it looks up.
+
+``Chain`` is a name that is looked up outside of the function, with the attributes that are taken from it at once:
+``("np", "linalg", "norm")``. Its first word is a global's name, or ``import:LEVEL:MODULE`` for what the function
+imports itself.
+"""
+
+import dis
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, Final, NamedTuple
+
+from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
+
+Chain = tuple[str, ...]
+IMPORT: Final = "import:"
+
+_GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_LOCAL: Final = frozenset(
+    {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+     "STORE_FAST_LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
+     "LOAD_CLOSURE"}
+)  # fmt: skip
+_STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_LOAD_FAST",
+                           "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
+_ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "PRECALL", "NOT_TAKEN", "RESUME"})
+_NULL: Final = "PUSH_NULL"
+_NULL_AFTER: Final = sys.version_info >= (3, 13)
+_FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
+_INDEX: Final = 26  # of BINARY_OP, from 3.14 on
+_ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
+NOTHING: Final = ("nothing",)
+
+
+def signature(code: CodeType) -> bytes:
+    """A digest of all of a code object that decides what it does; where it stands in a file does not count."""
+    constants = [
+        tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
+        for each in code.co_consts
+    ]
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable)) or b""
+    return sha256(plain + several(b"constants", constants))
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """The code object and all that stand in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from nested(each)
+
+
+@dataclass(slots=True)
+class Reads:
+    """What a function and those that stand in it look up.
+
+    Attributes:
+        chains: of names.
+        given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
+            any; None among them where it is something else.
+        attributes: names of all attributes that are taken, of whatever.
+    """
+
+    chains: set[Chain] = field(default_factory=set)
+    given: dict[Chain, set[Any]] = field(default_factory=dict)
+    attributes: set[str] = field(default_factory=set)
+    bindings: dict[str, set[Chain]] = field(default_factory=dict)
+
+
+class _Step(NamedTuple):
+    """An instruction.
+
+    Attributes:
+        name: of the operation.
+        value: what it is about.
+        number: its argument, of a call how many it takes.
+        called: whether what it loads is about to be called, when all attributes have been taken of it.
+    """
+
+    name: str
+    value: Any
+    number: int
+    called: bool
+
+
+def reads(code: CodeType) -> Reads:
+    """What a code object and all that stand in it look up."""
+    found = Reads()
+    codes = list(nested(code))
+    listings = [_steps(one) for one in codes]
+    for listing in listings:
+        _imports(listing, found)
+    for one, listing in zip(codes, listings, strict=True):
+        found.attributes.update(one.co_names)
+        _chains(listing, found)
+    return found
+
+
+def _steps(code: CodeType) -> list[_Step]:
+    listing = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
+    steps = []
+    for at, each in enumerate(listing):
+        if each.opname != _NULL:
+            beside = at + 1 if _NULL_AFTER else at - 1  # where the call's empty place is made
+            is_null = 0 <= beside < len(listing) and listing[beside].opname == _NULL
+            flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
+            called = is_null or flagged or each.opname == "LOAD_METHOD"
+            steps.append(_Step(each.opname, each.argval, each.arg or 0, called))
+    return steps
+
+
+def _imports(listing: list[_Step], found: Reads) -> None:
+    """Notes which local names are bound by imports, and to what."""
+    for at, each in enumerate(listing):
+        if each.name != "IMPORT_NAME":
+            continue
+        level, names = listing[at - 2].value, listing[at - 1].value
+        base = f"{IMPORT}{level}:{each.value}"
+        found.chains.add((base,))
+        found.chains.update((base, name) for name in names or ())
+        _bind(listing[at + 1 :], base, is_from=bool(names), found=found)
+
+
+def _bind(rest: list[_Step], base: str, *, is_from: bool, found: Reads) -> None:
+    chain: Chain = (base,)
+    top, dot, _ = base.removeprefix(f"{IMPORT}0:").partition(".")
+    for each in rest:
+        if each.name == "IMPORT_FROM":
+            chain = (base, each.value) if is_from else (base,)  # "import a.b as c" takes b from a
+        elif each.name in _STORE:
+            stored = each.value[0] if isinstance(each.value, tuple) else each.value
+            if not is_from and dot and stored == top:
+                chain = (f"{IMPORT}0:{top}",)  # "import a.b" binds a
+            found.bindings.setdefault(stored, set()).add(chain)
+            if not is_from:
+                return
+        elif each.name not in _ENDS_IMPORT or is_from:
+            return
+
+
+def _chains(listing: list[_Step], found: Reads) -> None:
+    bases: set[Chain] = set()
+    start, called = 0, False
+    for at, each in enumerate(listing):
+        if bases and each.name in _ATTRIBUTE:
+            bases = {(*base, each.value) for base in bases}
+            called = each.called or listing[start].called
+            continue
+        _note(bases, listing, range(start, at), found, called=called)
+        bases, start, called = _begun(each, found), at, each.called
+    _note(bases, listing, range(start, len(listing)), found, called=called)
+
+
+def _begun(each: _Step, found: Reads) -> set[Chain]:
+    if each.name in _GLOBAL:
+        return {(each.value,)}
+    if each.name in _LOCAL:
+        names = each.value if isinstance(each.value, tuple) else (each.value,)
+        for chain in (chain for name in names[:-1] for chain in found.bindings.get(name, ())):
+            found.chains.add(chain)
+            found.given.setdefault(chain, set()).add(None)
+        return set(found.bindings.get(names[-1], ()))
+    return set()
+
+
+def _note(bases: set[Chain], listing: list[_Step], place: range, found: Reads, *, called: bool) -> None:
+    after = listing[place.stop : place.stop + 3]
+    if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
+        return  # what every class statement begins with
+    given = _given(listing[place.start - 1] if place.start else None, after, called=called)
+    for base in bases:
+        found.chains.add(base)
+        found.given.setdefault(base, set()).add(given)
+
+
+def _given(before: _Step | None, after: list[_Step], *, called: bool) -> Any:  # noqa: ANN401
+    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``."""
+    names = [each.name for each in after]
+    if names[:1] == ["CONTAINS_OP"] and before is not None:
+        return _text(before)
+    if called and names[:1] == ["CALL"] and not after[0].number:
+        return NOTHING
+    is_call = (names[1:2] == ["CALL"] and after[1].number == 1) or (
+        names[2:3] == ["CALL"] and after[2].number == 2 and names[1].startswith("LOAD_")
+    )
+    is_index = len(after) > 1 and (
+        names[1] == "BINARY_SUBSCR" or (names[1] == "BINARY_OP" and after[1].number == _INDEX)
+    )
+    return _text(after[0]) if (called and is_call) or is_index else None
+
+
+def _text(step: _Step) -> str | None:
+    return step.value if step.name == "LOAD_CONST" and isinstance(step.value, str) else None

@@ -1,0 +1,78 @@
+"""Bytes that stand for a value: the same in every process, and never the same for two that differ.
+
+Each encoding is ``<letters><number>:<bytes>``: what it is, how long it is (or how many encodings follow), itself. So
+every encoding says where it ends, and no two sequences of encodings are the same bytes.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from types import EllipsisType, NoneType, NotImplementedType
+from typing import Any, Final
+
+_DOUBLE = struct.Struct(">d").pack
+_NAN: Final = b"float3:nan"
+
+
+def tagged(tag: bytes, data: bytes) -> bytes:
+    """Bytes of a kind."""
+    return b"%b%d:%b" % (tag, len(data), data)
+
+
+def text(value: str) -> bytes:
+    """A text, which may have lone surrogates."""
+    return tagged(b"str", value.encode("utf-8", "surrogatepass"))
+
+
+def several(tag: bytes, encodings: Iterable[bytes]) -> bytes:
+    """Encodings, in their order."""
+    items = tuple(encodings)
+    return b"%b%d:%b" % (tag, len(items), b"".join(items))
+
+
+def unordered(tag: bytes, encodings: Iterable[bytes]) -> bytes:
+    """Encodings whose order does not matter."""
+    return several(tag, sorted(encodings))
+
+
+def sha256(data: bytes) -> bytes:
+    """Its digest."""
+    return hashlib.sha256(data).digest()
+
+
+def _float(value: float) -> bytes:
+    return b"float8:" + _DOUBLE(value) if value == value else _NAN
+
+
+SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    NoneType: lambda _: b"none0:",
+    bool: lambda value: b"bool1:1" if value else b"bool1:0",
+    int: lambda value: tagged(b"int", b"%x" % value),
+    float: _float,
+    complex: lambda value: several(b"complex", (_float(value.real), _float(value.imag))),
+    str: text,
+    bytes: lambda value: tagged(b"bytes", value),
+    EllipsisType: lambda _: b"ellipsis0:",
+    NotImplementedType: lambda _: b"notimplemented0:",
+}
+"""Of values that have no parts, by exact type."""
+
+
+def constant(value: Any) -> bytes | None:  # noqa: ANN401  whatever a compiler puts among the constants
+    """Of a scalar, tuple, frozenset or slice; None for anything else."""
+    scalar = SCALARS.get(type(value))
+    if scalar is not None:
+        return scalar(value)
+    if type(value) is slice:
+        return _constants(b"slice", (value.start, value.stop, value.step))
+    if type(value) is tuple:
+        return _constants(b"tuple", value)
+    if type(value) is frozenset:
+        items = [constant(item) for item in value]
+        return None if None in items else unordered(b"frozenset", [item for item in items if item is not None])
+    return None
+
+
+def _constants(tag: bytes, values: tuple[Any, ...]) -> bytes | None:
+    items = [constant(value) for value in values]
+    return None if None in items else several(tag, [item for item in items if item is not None])

@@ -1,0 +1,116 @@
+"""What of a class decides how it works: its bases and what it defines, apart from what is made of these."""
+
+# ruff: noqa: ANN401 - classes hold anything
+
+import enum
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from jcache.fingerprint import origins
+
+_MADE: Final = frozenset(
+    {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
+     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__abstractmethods__",
+     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__dataclass_fields__",
+     "__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__", "_is_protocol",
+     "_is_runtime_protocol", "__attrs_props__"}
+)  # fmt: skip
+_FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
+_PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
+_ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
+                     "kw_only", "on_setattr", "alias")  # fmt: skip
+_MACHINERY: Final = frozenset({"dataclasses", "typing", "enum", "collections", "reprlib"})
+_NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
+
+
+def members(cls: type) -> Iterator[tuple[str, Any]]:
+    """What a class defines, by name."""
+    own = vars(cls)
+    slots = own.get("__slots__", ())
+    slots = {slots} if isinstance(slots, str) else set(slots)
+    yield from _described(cls, own)
+    for name, value in own.items():
+        if name in _MADE or _is_slot(name, value, slots, cls):
+            continue
+        if issubclass(cls, enum.Enum) and _is_of_enum(name, value, cls):
+            continue
+        if not _is_generated(name, value, own):
+            yield name, value
+
+
+def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is written into the generated methods, and in what order."""
+    annotations = own.get("__annotations__")
+    if annotations:
+        yield "(annotations)", [(name, _shallow(value)) for name, value in annotations.items()]
+    if "__dataclass_fields__" in own:
+        fields = own["__dataclass_fields__"].values()
+        described = [(*(getattr(each, name) for name in _FIELD), str(each._field_type)) for each in fields]
+        for number, each in enumerate(described):
+            yield f"(field {number})", each
+        yield "(dataclass)", tuple(getattr(own["__dataclass_params__"], name) for name in _PARAMETERS)
+    if "__attrs_attrs__" in own:
+        for number, each in enumerate(own["__attrs_attrs__"]):
+            yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
+    if issubclass(cls, enum.Enum):
+        for number, (name, member) in enumerate(cls.__members__.items()):
+            state = {key: value for key, value in vars(member).items() if key not in _OF_MEMBERS}
+            yield f"(member {number})", (name, member._name_, member._value_, state)
+
+
+_OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
+
+
+def _shallow(value: Any) -> str:
+    """An annotation by name; what it names is followed only where something uses it."""
+    if isinstance(value, str):
+        return value
+    kind = value if isinstance(value, type) else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_slot(name: str, value: Any, slots: set[str], cls: type) -> bool:
+    if not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+        return False
+    return value.__objclass__ is cls and (name in slots or f"_{cls.__name__.lstrip('_')}" in name or bool(slots))
+
+
+def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
+    if name in cls.__members__ or (name[:1] == "_" and name[-1:] == "_" and name[:2] != "__"):
+        return True
+    function = _function(value)
+    return function is not None and _is_of_machinery(function)
+
+
+def _function(value: Any) -> types.FunctionType | None:
+    """The function behind a method, whatever kind of method it is."""
+    value = getattr(value, "__func__", value)
+    while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _is_of_machinery(function: types.FunctionType) -> bool:
+    return (
+        function.__globals__.get("__name__") in _MACHINERY
+        and origins.of_path(function.__code__.co_filename) == origins.STDLIB
+    )
+
+
+def _is_generated(name: str, value: Any, own: Mapping[str, Any]) -> bool:
+    is_tuple = "_fields" in own and "_field_defaults" in own
+    if is_tuple and type(value).__name__ == "_tuplegetter":
+        return True
+    function = _function(value)
+    if function is None:
+        return name in {"__attrs_attrs__", "__attrs_own_setattr__"}
+    code = function.__code__
+    if code.co_filename.startswith("<attrs generated"):
+        return True
+    if is_tuple and name in _NAMED_TUPLE and code.co_filename.startswith("<"):
+        return code.co_name == "<lambda>"
+    if code.co_filename == "<string>":
+        return "__dataclass_fields__" in own and code.co_qualname.startswith("__create_fn__.<locals>.")
+    is_special = (name[:2] == "__" and name[-2:] == "__") or (is_tuple and name in _NAMED_TUPLE)
+    return is_special and _is_of_machinery(function)

@@ -1,0 +1,128 @@
+"""What a code object means, worked out once for each."""
+
+import __future__
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Final
+
+from jcache.fingerprint.bytecode import Chain, nested, reads, signature
+from jcache.fingerprint.canonical import constant, several, sha256, tagged
+from jcache.fingerprint.sources import syntax_of, syntax_of_module
+
+_POSITIONS: Final = frozenset(
+    {"__doc__", "getdoc", "getsource", "getsourcelines", "co_firstlineno", "co_lines", "co_positions",
+     "co_linetable", "co_code", "co_consts", "co_qualname", "f_lineno", "tb_lineno", "extract_stack",
+     "findsource", "getcomments", "dis", "Bytecode", "get_instructions"}
+)  # fmt: skip
+
+_PATHS: Final = frozenset({"co_filename", "getsourcefile", "getfile"})
+_OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_locals", "f_globals", "f_back"})
+_ANNOTATIONS: Final = __future__.annotations.compiler_flag
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """Names that code looks up; there is one for all functions that look up the same.
+
+    Attributes:
+        chain: the names.
+        name: the same as bytes.
+        given: texts that it is given at once.
+    """
+
+    chain: Chain
+    name: bytes
+    given: frozenset[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Of a function's code.
+
+    Attributes:
+        digest: of what it says.
+        words: the same for reading.
+        lookups: what it looks up outside of itself, in order.
+        inner: the code objects that stand in it.
+        shows: "text" if it looks at docstrings or at places in files, so that these count, "path" if at files' names.
+        refused: a name that it uses and through which it could read anything.
+    """
+
+    digest: bytes
+    words: str
+    lookups: tuple[Lookup, ...]
+    inner: tuple[CodeType, ...]
+    shows: frozenset[str]
+    refused: str | None
+
+
+_known: dict[int, tuple["weakref.ref[CodeType]", Meaning]] = {}
+
+
+def meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
+    """Of a code object, whose globals are `namespace`."""
+    known = _known.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    made = _meaning(code, namespace)
+    _known[id(code)] = weakref.ref(code, _forgetter(id(code))), made
+    return made
+
+
+def _forgetter(number: int) -> Callable[[Any], None]:
+    def forget(gone: object) -> None:
+        known = _known.get(number)
+        if known is not None and known[0] is gone:
+            _known.pop(number, None)
+
+    return forget
+
+
+def _meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
+    found = reads(code)
+    words, said = _said(code, namespace)
+    lookups = tuple(_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains))
+    refused = min(_OPAQUE & found.attributes, default=None)
+    inner = tuple(nested(code))[1:]
+    return Meaning(sha256(said), words, lookups, inner, _shows(found.attributes), refused)
+
+
+@functools.cache
+def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
+    return Lookup(chain, constant(chain) or b"", given)
+
+
+def _shows(attributes: set[str]) -> frozenset[str]:
+    text = {"text"} if attributes & (_POSITIONS | _PATHS) else set()
+    return frozenset(text | ({"path"} if attributes & _PATHS else set()))
+
+
+def _said(code: CodeType, namespace: dict[str, Any]) -> tuple[str, bytes]:
+    is_module = code.co_name == "<module>"
+    syntax = (syntax_of_module if is_module else syntax_of)(code, namespace)
+    if syntax is None:
+        return f"bytecode {version()}", several(b"bytecode", [constant(version()) or b"", signature(code)])
+    around = tuple(sorted(code.co_freevars)), _mangled(code), code.co_flags & _ANNOTATIONS, sys.flags.optimize
+    return "code", several(b"source", [tagged(b"syntax", syntax), constant(around) or b""])
+
+
+def version() -> str:
+    """Of Python, as far as its bytecode depends on it."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _mangled(code: CodeType) -> tuple[str, ...]:
+    """Names that a class has put its own name in front of; the syntax tree does not show that."""
+    names = {name for each in nested(code) for name in (*each.co_names, *each.co_varnames, *each.co_freevars)}
+    return tuple(sorted(name for name in names if name[0] == "_" and "__" in name[1:] and not name.endswith("__")))
+
+
+def as_it_stands(code: CodeType, path: str) -> bytes:
+    """A digest of a code object with its docstrings and its places in the file at `path`."""
+    places = [(each.co_firstlineno, tuple(each.co_positions())) for each in nested(code)]
+    return sha256(several(b"places", [constant((version(), path, tuple(places))) or b"", signature(code)]))

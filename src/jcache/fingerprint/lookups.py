@@ -1,0 +1,268 @@
+"""What the names that code looks up stand for."""
+
+# ruff: noqa: ANN401 - names stand for anything
+
+import builtins
+import functools
+import importlib
+import os
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from jcache.fingerprint import origins
+from jcache.fingerprint.bytecode import IMPORT, NOTHING, Chain
+from jcache.fingerprint.canonical import SCALARS
+from jcache.fingerprint.refusals import Refused
+
+ABSENT: Final = object()
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset)
+
+
+class Unimported(NamedTuple):
+    """Something of a library that nobody has imported yet."""
+
+    path: str
+    origin: origins.Origin
+
+
+class Found(NamedTuple):
+    """What a chain of names stands for.
+
+    Attributes:
+        value: it, ABSENT or Unimported.
+        module: that has it; None for a builtin.
+        name: it has there.
+        origin: of the module.
+        path: names that lead to it through a library, the same whether or not that has been imported yet.
+        inside: whether the function imports the library itself.
+        loader: what a module makes its attributes with when they are asked for.
+    """
+
+    value: Any
+    module: str | None
+    name: str
+    origin: origins.Origin
+    path: str = ""
+    inside: bool = False
+    loader: Any = None
+
+
+def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any]) -> Found:
+    """What a chain stands for in a namespace, for code whose builtins are `special`.
+
+    Attributes are followed through modules only: of any other object all counts.
+    """
+    first = chain[0]
+    if first.startswith(IMPORT):
+        found = _imported(first, namespace)
+    elif first in namespace:
+        home = str(namespace.get("__name__", "?"))
+        value = namespace[first]
+        found = Found(value, home, first, origins.of_module_named(home), _path(value))
+    else:
+        found = Found(special.get(first, ABSENT), None, first, origins.STDLIB)
+    for name in chain[1:]:
+        if isinstance(found.value, Unimported):
+            path = f"{found.path}.{name}"
+            found = found._replace(value=Unimported(path, found.origin), name=name, path=path)
+        elif not isinstance(found.value, types.ModuleType) or name == "__dict__":
+            break
+        else:
+            found = _attribute(found.value, name, found)
+    return found
+
+
+def _path(value: Any) -> str:
+    return value.__name__ if isinstance(value, types.ModuleType) else ""
+
+
+def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
+    origin = origins.of_module(module)
+    path = f"{above.path}.{name}"
+    own = vars(module)
+    if origin != origins.USER:
+        value = own.get(name, sys.modules.get(f"{module.__name__}.{name}", ABSENT))
+        if value is ABSENT:
+            value = getattr(module, name, ABSENT) if origin == "numpy" else Unimported(path, origin)
+        return Found(value, module.__name__, name, origin, path, above.inside)
+    is_usual = type(module) is types.ModuleType
+    if is_usual and name in own:
+        return Found(own[name], module.__name__, name, origin, _path(own[name]))
+    try:
+        value = getattr(module, name)
+    except Exception:  # noqa: BLE001  the user's code runs here, as it would in the function
+        value = _submodule(module, name)
+    loader = own.get("__getattr__") if is_usual else type(module)
+    return Found(value, module.__name__, name, origin, _path(value), loader=loader)
+
+
+def _submodule(module: types.ModuleType, name: str) -> Any:
+    """For ``from package import module``, which imports what is no attribute yet."""
+    if not hasattr(module, "__path__"):
+        return ABSENT
+    try:
+        return importlib.import_module(f"{module.__name__}.{name}")
+    except Exception:  # noqa: BLE001  the user's code
+        return ABSENT
+
+
+def _imported(text: str, namespace: Mapping[str, Any]) -> Found:
+    level, _, name = text.removeprefix(IMPORT).partition(":")
+    if level != "0":
+        package = namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
+        above = str(package).split(".")
+        name = ".".join([*above[: len(above) - int(level) + 1], *([name] if name else [])])
+    return imported(name)
+
+
+def imported(name: str) -> Found:
+    """A module; the user's and the standard library's are imported, for the function would do so."""
+    module = sys.modules.get(name)
+    if module is None:
+        origin = origins.of_unimported(name)
+        if origin is None:
+            return Found(ABSENT, name, name, origins.USER)
+        if origin not in {origins.USER, origins.STDLIB}:
+            return Found(Unimported(name, origin), name, name, origin, name, inside=True)
+        try:
+            module = importlib.import_module(name)
+        except Exception:  # noqa: BLE001  the user's code
+            return Found(ABSENT, name, name, origins.USER)
+    return Found(module, name, name, origins.of_module(module), name, inside=True)
+
+
+def reads_itself(value: Any) -> bool:
+    """Whether it is a builtin through which code can read any global."""
+    return value is builtins.globals or value is builtins.eval or value is builtins.exec
+
+
+def check(value: Any, given: frozenset[Any]) -> None:
+    """Refuses what makes a result depend on something that nobody can see.
+
+    Raises:
+        Refused: it does.
+    """
+    reason: tuple[str, str] | None = None
+    if isinstance(value, _CALLED) or type(value).__name__ in _COMPILED:
+        reason = _OPAQUE.get((value.__module__, value.__name__))
+        if reason is None and is_shared_random(value):
+            reason = "draws from random numbers that all of the process share", "pass in a generator with a seed"
+        if reason is None and NOTHING in given and _makes_unseeded(value):
+            reason = "makes a generator of random numbers without a seed", "give it a seed"
+    elif isinstance(value, Unimported):
+        home, _, name = value.path.rpartition(".")
+        if home == "numpy.random" and (NOTHING in given or (name[:1].islower() and name != "default_rng")):
+            reason = "draws from random numbers that may have no seed", "pass in a generator with a seed"
+    elif value is sys.modules:
+        reason = "is what happens to be imported", "import what is meant"
+    if reason is not None:
+        raise Refused(value, f"it {reason[0]}", reason[1])
+
+
+_COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
+_CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+_THERE: Final = "reads what happens to be there", "call what is meant by its name"
+_CHANCE: Final = "is random", "pass in what it gives"
+_OPAQUE: Final[Mapping[tuple[str | None, str], tuple[str, str]]] = {
+    **{("sys", name): _THERE for name in ("_getframe", "_current_frames", "_getframemodulename")},
+    **{("inspect", name): _THERE for name in ("currentframe", "stack")},
+    **{("gc", name): _THERE for name in ("get_objects", "get_referrers")},
+    **{(module, "urandom"): _CHANCE for module in ("posix", "nt")},
+    **{("uuid", name): _CHANCE for name in ("uuid1", "uuid4")},
+    **{("secrets", name): _CHANCE for name in ("token_bytes", "token_hex", "token_urlsafe", "randbelow")},
+    ("random", "SystemRandom"): _CHANCE,
+    ("builtins", "input"): ("asks a person", "pass the answer in"),
+}
+
+
+def is_shared_random(value: Any) -> bool:
+    """Whether it is a function of ``random`` or ``numpy.random`` that has no generator of its own."""
+    owner = getattr(value, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return False
+    hidden = getattr(sys.modules.get("random"), "_inst", None)
+    legacy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    system = getattr(sys.modules.get("random"), "SystemRandom", None)
+    return owner is hidden or (legacy is not None and owner is legacy) or (system is not None and type(owner) is system)
+
+
+def _makes_unseeded(value: Any) -> bool:
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    return any(
+        value is getattr(module, name, ABSENT)
+        for module in (random, numpy)
+        for name in ("Random", "default_rng", "RandomState", "PCG64", "MT19937", "Philox", "SFC64", "SeedSequence")
+    )
+
+
+def is_environment(value: Any) -> bool:
+    """Whether the environment is read through it."""
+    return value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb
+
+
+def is_importer(value: Any) -> bool:
+    """Whether it imports what it is given the name of."""
+    return value is importlib.import_module or value is builtins.__import__
+
+
+_verdicts: dict[str, tuple[Any, bool, bool]] = {}
+
+
+def is_by_name(found: Found) -> bool:
+    """Whether what a library has there is its own, so that its name and version say all.
+
+    Numbers, texts and containers may have been set by anybody, and count by content; but those of a library that
+    the function itself imports do not, for before that nobody knows what they are.
+    """
+    known = _verdicts.get(found.path)
+    if known is None or known[0] is not found.value:
+        by_content = type(found.value) in SCALARS or isinstance(found.value, _CONTAINERS)
+        known = _verdicts[found.path] = found.value, by_content, _is_users(found.value, 4)
+    is_unknown_before = found.inside and found.origin != origins.STDLIB
+    return not known[2] and (not known[1] or is_unknown_before)
+
+
+def _is_users(value: Any, depth: int) -> bool:
+    """Whether something has been made of the user's code."""
+    if depth == 0:
+        return False
+    if isinstance(value, types.FunctionType):
+        if of_function(value) == origins.USER:
+            return True
+        cells = [_content(cell) for cell in value.__closure__ or ()]
+        inner = [*cells, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
+        return any(_is_users(each, depth - 1) for each in inner if callable(each))
+    if isinstance(value, type):
+        if value.__module__ in sys.modules:
+            return origins.of_module_named(value.__module__) == origins.USER
+        return any(_is_users(each, 1) for each in vars(value).values() if isinstance(each, types.FunctionType))
+    if isinstance(value, types.MethodType):
+        return _is_users(value.__self__, depth - 1) or _is_users(value.__func__, depth - 1)
+    inner = [value.func if isinstance(value, functools.partial) else None, vars_of(value).get("__wrapped__")]
+    return _is_users(type(value), depth - 1) or any(_is_users(each, depth - 1) for each in inner if callable(each))
+
+
+def vars_of(value: Any) -> Mapping[str, Any]:
+    """The attributes of an object that has any."""
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return own if isinstance(own, dict) else {}
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def of_function(function: types.FunctionType) -> origins.Origin:
+    """Where a function comes from."""
+    origin = origins.of_path(function.__code__.co_filename)
+    if origin is not None:
+        return origin
+    return origins.of_module_named(function.__module__) if origins.is_findable(function) else origins.USER

@@ -1,0 +1,207 @@
+"""Where code comes from: the standard library, an installed distribution, or the user.
+
+What is installed is known by name and version, what is the user's by its content. A distribution counts as installed
+where its files lie in a ``site-packages`` directory and its record names them: editable installs, directories on
+``PYTHONPATH`` and files that somebody has put beside the packages are the user's.
+"""
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import util
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+STDLIB: Final = "stdlib"
+USER: Final = ""
+OURS: Final = "jcache"
+Origin = str  # STDLIB, USER, OURS, or the names of distributions with blanks between
+
+_PACKAGES: Final = re.compile(rf".*{re.escape(os.sep)}(?:site|dist)-packages(?={re.escape(os.sep)})", re.DOTALL)
+_STANDARD: Final = tuple(
+    os.path.join(path, "")
+    for name in ("stdlib", "platstdlib")
+    if (given := sysconfig.get_paths().get(name))
+    for path in {os.path.normpath(given), os.path.realpath(given)}
+)
+_OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(.*)")
+_modules: dict[str, tuple[ModuleType, Origin]] = {}
+
+
+def of_module(module: ModuleType) -> Origin:
+    """Of an imported module."""
+    name = module.__name__
+    known = _modules.get(name)
+    if known is None or known[0] is not module:
+        known = _modules[name] = module, _of_module(module)
+    return known[1]
+
+
+def of_module_named(name: str) -> Origin:
+    """Of a module that may be imported; the user's, if there is none."""
+    module = sys.modules.get(name)
+    return USER if module is None else of_module(module)
+
+
+def is_findable(value: FunctionType | type) -> bool:
+    """Whether a function or class is what a library has under its name."""
+    module = sys.modules.get(value.__module__ or "")
+    if module is None or of_module(module) == USER:
+        return False
+    found: Any = module
+    for name in value.__qualname__.split("."):
+        found = vars(found).get(name) if isinstance(found, type | ModuleType) else None
+    return (found.__func__ if isinstance(found, staticmethod | classmethod) else found) is value
+
+
+def of_unimported(name: str) -> Origin | None:
+    """Of a module that need not be imported, and is not by asking; None if there is none."""
+    top = name.partition(".")[0]
+    if top in sys.modules:
+        return of_module(sys.modules[top])
+    try:
+        spec = util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    if spec is None:
+        return None
+    places = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
+    return (_of_places(places) if places else None) or (USER if places else STDLIB)
+
+
+def _of_module(module: ModuleType) -> Origin:
+    if module.__name__ == "__main__":
+        path = getattr(module, "__file__", None)
+        return (of_path(path) or USER) if path else USER
+    path = getattr(module, "__file__", None)
+    if path:
+        return of_path(path) or USER
+    places = [str(place) for place in getattr(module, "__path__", None) or ()]
+    if places:
+        return _of_places(places) or USER
+    spec = getattr(module, "__spec__", None)
+    built_in = module.__name__ in sys.builtin_module_names or getattr(spec, "origin", None) in {"built-in", "frozen"}
+    if built_in:
+        return STDLIB
+    parent = sys.modules.get(module.__name__.rpartition(".")[0])
+    return of_module(parent) if parent is not None and parent is not module else USER  # made by a package as it runs
+
+
+def _of_places(places: list[str]) -> Origin | None:
+    found = sorted({origin for place in places if (origin := of_path(place))})
+    return " ".join(found) or None
+
+
+@lru_cache(maxsize=65536)
+def of_path(path: str) -> Origin | None:
+    """Of a file or a package's directory; None for what is no path, as ``<string>``."""
+    if path.startswith("<frozen "):
+        return STDLIB
+    if path.startswith("<"):
+        return None
+    path = os.path.normpath(path)
+    if path.startswith(_OWN):
+        return OURS
+    packages = _PACKAGES.match(path)
+    if packages is not None:
+        return " ".join(_owners(packages[0], path[packages.end() + 1 :]))
+    return STDLIB if path.startswith(_STANDARD) else USER
+
+
+def _owners(directory: str, inner: str) -> list[str]:
+    """The distributions whose records have the file, or have something in the directory."""
+    inner = inner.replace(os.sep, "/")
+    top = normalised(inner.partition("/")[0].partition(".")[0])
+    known = _distributions(directory)
+    likely = [name for name in known if name == top]
+    return _having(directory, likely, inner) or _having(directory, [name for name in known if name != top], inner)
+
+
+def _having(directory: str, names: list[str], inner: str) -> list[str]:
+    return sorted(name for name in names if inner in _record(os.path.join(directory, _distributions(directory)[name])))
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as all write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@lru_cache(maxsize=64)
+def _distributions(directory: str) -> dict[str, str]:
+    """The metadata directories in a directory, by the names of the distributions."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return {}
+    return {normalised(name.partition("-")[0]): name for name in names if name.endswith((".dist-info", ".egg-info"))}
+
+
+@lru_cache(maxsize=512)
+def _record(metadata: str) -> frozenset[str]:
+    """The files that a distribution has installed, and the directories that they are in."""
+    files: set[str] = set()
+    for name in ("RECORD", "installed-files.txt", "top_level.txt"):
+        try:
+            with open(os.path.join(metadata, name), encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    inner = line.strip().rsplit(",", 2)[0].strip('"') if name == "RECORD" else line.strip()
+                    files.update(_and_above(inner.removeprefix("../")))
+        except OSError:
+            continue
+        break
+    return frozenset(files)
+
+
+def _and_above(inner: str) -> Iterator[str]:
+    while inner:
+        yield inner
+        inner = inner.rpartition("/")[0]
+
+
+@lru_cache(maxsize=4096)
+def versions(origin: Origin) -> dict[str, str]:
+    """The versions of distributions, and of all that they require and that is installed."""
+    found: dict[str, str] = {}
+    waiting = origin.split()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            metadata = _metadata(name)
+            if metadata is not None:
+                found[name] = metadata[0]
+                waiting.extend(metadata[1])
+    return dict(sorted(found.items()))
+
+
+def _metadata(name: str) -> tuple[str, list[str]] | None:
+    """The version of a distribution and the names of those that it requires without being asked for an extra."""
+    for directory in sys.path:
+        folder = _distributions(directory).get(name)
+        if folder is None:
+            continue
+        for file in ("METADATA", "PKG-INFO"):
+            try:
+                with open(os.path.join(directory, folder, file), encoding="utf-8", errors="replace") as lines:
+                    return _headers(lines)
+            except OSError:
+                continue
+    return None
+
+
+def _headers(lines: Iterator[str]) -> tuple[str, list[str]]:
+    version, required = "unknown", []
+    for line in lines:
+        field, _, value = line.partition(":")
+        if not line.strip():
+            break
+        if field == "Version":
+            version = value.strip()
+        elif field == "Requires-Dist":
+            match = _REQUIREMENT.match(value.strip())
+            if match and "extra" not in match[2].partition(";")[2]:
+                required.append(normalised(match[1]))
+    return version, required

@@ -1,0 +1,186 @@
+"""The parts of a fingerprint as they are found: labels, digests, words, and how each was reached."""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+import hashlib
+import os
+import sys
+from bisect import bisect
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import origins
+from jcache.fingerprint.canonical import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.texts import describe, shortened
+from jcache.fingerprint.values import Encoder
+
+_SHORT: Final = 100
+_MANY: Final = 10_000
+_JAX_OPTIONS: Final[Mapping[str, str]] = {
+    "jax_enable_x64": "False",
+    "jax_default_matmul_precision": "None",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": "True",
+    "jax_default_dtype_bits": "None",
+    "jax_platforms": "None",
+}
+"""What results depend on, with the usual values: while JAX is not imported, the environment decides."""
+
+
+class Part(NamedTuple):
+    """Something that the result depends on."""
+
+    digest: bytes
+    words: str
+
+
+class Parts(Encoder):
+    """What has been found, and what is still to be visited."""
+
+    def __init__(self, home: str, name: str) -> None:
+        """Collect on behalf of a function of that name in the module `home`, which labels leave out."""
+        super().__init__()
+        self.parts: dict[str, Part] = {}
+        self._home = home
+        self._name = name
+        self._counts: dict[str, int] = {}
+        self._nodes: dict[int, bytes] = {}
+        self._above: dict[str, str] = {}
+        self._at = ""
+        self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
+        self._required: set[str] = set()
+        self._starts: list[tuple[int, str]] = []
+
+    def run(self) -> None:
+        """Goes on until nothing is left.
+
+        Raises:
+            GraphKeyError: something on the way cannot be fingerprinted.
+        """
+        while self._waiting:
+            visit, value, self._at = self._waiting.popleft()
+            try:
+                visit(value, self._at)
+            except Refused as refused:
+                raise self._error(self._at, refused) from None
+
+    def _label(self, base: str) -> str:
+        count = self._counts[base] = self._counts.get(base, 0) + 1
+        return base if count == 1 else f"{base}#{count}"
+
+    def _node(self, value: Any, number: int, base: str, visit: Callable[[Any, str], None]) -> bytes:
+        label = self._label(base)
+        reference = self._nodes[number] = tagged(b"ref", label.encode("utf-8", "surrogatepass"))
+        self._above[label] = self._at
+        self._alive.append(value)
+        self._waiting.append((visit, value, label))
+        return reference
+
+    def _add(self, label: str, encoding: bytes, words: str) -> None:
+        self.parts[label] = Part(sha256(encoding), words)
+
+    def _qualified(self, module: str, name: str) -> str:
+        return name if module == self._home else f"{module}.{name}"
+
+    def _error(self, label: str, refused: Refused) -> GraphKeyError:
+        trail = [label]
+        while self._above.get(trail[-1]):
+            trail.append(self._above[trail[-1]])
+        names = [each.partition(" ")[2] or self._name for each in reversed(trail)]
+        kind, _, name = label.partition(" ")
+        return GraphKeyError(
+            f"{kind} `{name or self._name}`{refused.path} of type {refused.type_name} (reached from "
+            f"{' → '.join(names)}) cannot be part of a key, for {refused.reason}: {refused.way_out}."
+        )
+
+    def value(self, base: str, value: Any) -> bytes:
+        """Makes a part of a value, and returns what refers to it."""
+        label = self._label(base)
+        scalar = SCALARS.get(type(value))
+        if scalar is not None:
+            self.parts[label] = _scalar_part(scalar(value), value)
+            return tagged(b"part", label.encode("utf-8", "surrogatepass"))
+        self._above[label] = self._at
+        self._starts.append((len(self._seen), label))
+        try:
+            encoding = self.encode(value)
+        except Refused as refused:
+            raise self._error(label, refused) from None
+        except RecursionError:
+            raise self._error(label, Refused(value, "it is nested too deeply")) from None
+        digest = sha256(encoding)
+        self.parts[label] = Part(digest, self._words(value, encoding, digest))
+        return tagged(b"part", label.encode("utf-8", "surrogatepass"))
+
+    def _words(self, value: Any, encoding: bytes, digest: bytes) -> str:
+        for tag in (b"ref", b"named"):
+            if encoding.startswith(tag) and encoding[len(tag) : len(tag) + 1].isdigit():
+                return encoding.partition(b":")[2].decode(errors="backslashreplace")
+        if encoding.startswith(b"again"):
+            number = int(encoding.partition(b":")[2])
+            label = self._starts[bisect(self._starts, (number, "\U0010ffff")) - 1][1]
+            return f"object {number}, seen in {label}"
+        return describe(value, digest)
+
+    def library(self, module: ModuleType) -> bytes:
+        """Takes down the version of what a module belongs to."""
+        return self.require(origins.of_module(module), module)
+
+    def require(self, origin: origins.Origin, module: ModuleType | None = None) -> bytes:
+        """Takes down the versions of some distributions, or the content of a user's extension module."""
+        if origin in {origins.STDLIB, origins.OURS}:
+            return b""
+        if origin == origins.USER:
+            return b"" if module is None else self._extension(module)
+        if origin not in self._required:
+            self._required.add(origin)
+            found = origins.versions(origin)
+            for name, number in found.items():
+                self._add(f"distribution {name}", text(number), number)
+            if "jax" in found:
+                self._jax()
+        return b""
+
+    def _extension(self, module: ModuleType) -> bytes:
+        with open(str(module.__file__), "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+        self._add(f"extension {module.__name__}", digest, shortened(digest))
+        return b""
+
+    def _jax(self) -> None:
+        config = getattr(sys.modules.get("jax"), "config", None)
+        for option, usual in _JAX_OPTIONS.items():
+            given = os.environ.get(option.upper())
+            before = usual if given is None else {"1": "True", "0": "False"}.get(given, given)
+            value = before if config is None else str(getattr(config, option, None))
+            self._add(f"environment {option}", text(value), value)
+
+
+_scalars: dict[bytes, Part] = {}
+
+
+def _scalar_part(encoding: bytes, value: Any) -> Part:
+    part = _scalars.get(encoding)
+    if part is None:
+        digest = sha256(encoding)
+        part = Part(digest, describe(value, digest))
+        if len(encoding) <= _SHORT and len(_scalars) < _MANY:
+            _scalars[encoding] = part
+    return part
+
+
+def is_extension(module: ModuleType) -> bool:
+    """Whether it is compiled."""
+    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))
+
+
+def total(parts: Mapping[str, Part]) -> bytes:
+    """The digest of all parts."""
+    labelled = [text(label) + parts[label].digest for label in sorted(parts)]
+    return sha256(several(b"fingerprint", labelled))

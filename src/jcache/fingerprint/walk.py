@@ -1,0 +1,336 @@
+"""The walk over all that a callable's result depends on.
+
+It begins at a function and goes on to whatever its code looks up: helpers, classes, values, modules. Each function,
+class and namespace is a *node* with a label of its own, ``helper pkg.mod.rate``; where one refers to another only the
+label is written down, so that recursion has an end. Each node and each value is a *part*: label, digest, words.
+"""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+import os
+import sys
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+from jcache.fingerprint import lookups, origins
+from jcache.fingerprint.bytecode import Chain
+from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
+from jcache.fingerprint.classes import members
+from jcache.fingerprint.code import Lookup, as_it_stands, meaning
+from jcache.fingerprint.parts import Part, Parts, is_extension
+from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.texts import shortened
+
+_NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
+_HEAP_TYPE: Final = 1 << 9
+_DISPATCHER: Final = "singledispatch.<locals>.wrapper"
+_NO_CELL: Final = b"empty0:"
+_ABSENT: Final = b"absent0:"
+_SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
+
+
+class Walk(Parts):
+    """One walk; `parts` is what it has found, `codes` the code that it has been through."""
+
+    def __init__(self, home: str, name: str) -> None:
+        """Walk on behalf of a function of that name in the module `home`."""
+        super().__init__(home, name)
+        self.codes: dict[int, CodeType] = {}
+        self._bound: dict[int, dict[Lookup, bytes]] = {}
+        self._globals: dict[tuple[str | None, str], bytes] = {}
+        self._functions: list[tuple[str, FunctionType]] = []
+        self._shows: set[str] = set()
+
+    def run(self) -> None:
+        """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
+        super().run()
+        if self._shows:
+            shown = [
+                text(label) + as_it_stands(each.__code__, each.__code__.co_filename if "path" in self._shows else "")
+                for label, each in self._functions
+            ]
+            encoding = several(b"sources", shown)
+            self._add("sources", encoding, f"looked at by the code {shortened(sha256(encoding))}")
+
+    # --- what the encoder asks -------------------------------------------------------------------------------------
+
+    def function(self, function: FunctionType) -> bytes:
+        """A reference to a function, which is visited later if it has not been yet."""
+        reference = self._nodes.get(id(function))
+        if reference is not None:
+            return reference
+        origin = lookups.of_function(function)
+        if origin == origins.OURS:
+            wrapped = vars(function).get("__wrapped__")
+            return _named("jcache") if wrapped is None else self.encode(wrapped)
+        if origin != origins.USER and origins.is_findable(function):
+            self.require(origin)
+            return _named(f"{function.__module__}.{function.__qualname__}")
+        return self._user_function(function)
+
+    def _user_function(self, function: FunctionType) -> bytes:
+        module = str(function.__globals__.get("__name__", "?"))
+        label = f"helper {self._qualified(module, function.__code__.co_qualname)}"
+        return self._node(function, id(function), label, self._visit_function)
+
+    def begin(self, function: FunctionType) -> bytes:
+        """A reference to the function at which the walk begins."""
+        return self._node(function, id(function), "function", self._visit_function)
+
+    def class_(self, cls: type) -> bytes:
+        """A reference to a class, which is visited later if it has not been yet."""
+        reference = self._nodes.get(id(cls))
+        if reference is not None:
+            return reference
+        module = str(cls.__module__)
+        origin = origins.of_module_named(module)
+        own = sys.modules.get(module)
+        is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
+        if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
+            self.require(origin, own if own is not None and is_extension(own) else None)
+            return _named(f"{module}.{cls.__qualname__}")
+        label = f"class {self._qualified(module, cls.__qualname__)}"
+        return self._node(cls, id(cls), label, self._visit_class)
+
+    def is_library(self, cls: type) -> bool:
+        """Whether a class is not the user's own."""
+        return origins.of_module_named(str(cls.__module__)) != origins.USER
+
+    def module(self, module: ModuleType) -> bytes:
+        """A module with all that is in it; of a library its name."""
+        origin = origins.of_module(module)
+        if origin != origins.USER or is_extension(module):
+            self.require(origin, module)
+            return _named(module.__name__)
+        return self.namespace(vars(module))
+
+    def namespace(self, namespace: dict[str, Any]) -> bytes:
+        """A reference to all globals of some code."""
+        reference = self._nodes.get(id(namespace))
+        if reference is None:
+            label = f"namespace {namespace.get('__name__', '?')}"
+            reference = self._node(namespace, id(namespace), label, self._visit_namespace)
+        return reference
+
+    def named(self, value: Any) -> bytes | None:
+        """What a library, or a user's extension module, has under a name of its own."""
+        if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
+            known = lookups.vars_of(value)
+        else:
+            known = {name: getattr(value, name, None) for name in _NAMES}
+        name = known.get("__qualname__") or known.get("__name__")
+        owner = known.get("__self__")
+        home = owner.__name__ if isinstance(owner, ModuleType) else known.get("__module__")
+        module = sys.modules.get(home) if isinstance(home, str) else None
+        if module is None or not isinstance(name, str):
+            return self._ours(value)
+        found: Any = module
+        for step in name.split("."):
+            found = getattr(found, step, None)
+        origin = origins.of_module(module)
+        if found is not value or (origin == origins.USER and not is_extension(module)):
+            return self._ours(value)
+        self.require(origin, module)
+        return _named(f"{home}.{name}")
+
+    def _ours(self, value: Any) -> bytes | None:
+        if origins.of_module_named(type(value).__module__) != origins.OURS:
+            return None
+        wrapped = lookups.vars_of(value).get("__wrapped__")
+        return _named("jcache") if wrapped is None else self.encode(wrapped)
+
+    # --- visits ----------------------------------------------------------------------------------------------------
+
+    def _visit_function(self, function: FunctionType, label: str) -> None:
+        code = function.__code__
+        name = label.partition(" ")[2] or self._name
+        origin = lookups.of_function(function)
+        if origin == origins.USER:
+            known = meaning(code, function.__globals__)
+            if known.refused is not None:
+                raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
+            self.codes[id(code)] = code
+            for inner in known.inner:
+                self.codes[id(inner)] = inner
+            self._functions.append((label, function))
+            self._shows |= known.shows
+            items, kind = [known.digest, *self._bindings(function, known.lookups)], known.words
+        else:
+            self.require(origin)
+            items, kind = [self._of_library_code(function)], "of a library"
+        if function.__name__ != code.co_name:
+            items.append(text(function.__name__))
+        if function.__defaults__ or function.__kwdefaults__:
+            self._defaults(function, code, name)
+        if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
+            items.append(self.encode(dict(vars(function)["registry"])))
+            attributes = {}  # made of these, and of what has been looked up so far
+        else:
+            attributes = vars(function)
+            items.extend(self._closure(function, code, name))
+        for attribute, value in sorted(attributes.items()):
+            items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
+        encoding = several(b"function", items)
+        digest = sha256(encoding)
+        self.parts[label] = Part(digest, f"{kind} {shortened(digest)}")
+
+    def _of_library_code(self, function: FunctionType) -> bytes:
+        """A library may have several functions of one name, one within another."""
+        code = function.__code__
+        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
+        return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
+
+    def _defaults(self, function: FunctionType, code: CodeType, name: str) -> None:
+        defaults = function.__defaults__ or ()
+        names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+        for each, value in (*zip(names, defaults, strict=False), *sorted((function.__kwdefaults__ or {}).items())):
+            self.value(f"default {each} of {name}", value)
+
+    def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
+        items = []
+        for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                items.append(_NO_CELL)
+                continue
+            items.append(self._member(f"closure {each} of {name}", value))
+        return items
+
+    def _member(self, label: str, value: Any) -> bytes:
+        """Code is referred to where it stands, anything else is a part of its own."""
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, type):
+            return self.class_(value)
+        return self.value(label, value)
+
+    def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
+        namespace = function.__globals__
+        known = self._bound.setdefault(id(namespace), {})
+        items: list[bytes] = []
+        for lookup in sought:
+            encoding = known.get(lookup)
+            if encoding is None:
+                encoding = known[lookup] = self._look(function, namespace, lookup)
+            items += (lookup.name, encoding)
+        return items
+
+    def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
+        chain, given = lookup.chain, lookup.given
+        if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
+            if (reference := self._nodes.get(id(value))) is not None:
+                return reference
+            if lookups.of_function(value) == origins.USER:
+                return self._user_function(value)
+        found = lookups.find(chain, namespace, function.__builtins__)  # type: ignore[attr-defined]
+        value = found.value
+        try:
+            lookups.check(value, given)
+        except Refused as refused:
+            raise self._error(self._child(found), refused) from None
+        if lookups.reads_itself(value):
+            return self.namespace(namespace)
+        if lookups.is_environment(value):
+            return self._environment(found, given)
+        if lookups.is_importer(value):
+            return self._importer(found, given)
+        encoding = self._found(found, chain)
+        return encoding if found.loader is None else encoding + self.encode(found.loader)
+
+    def _child(self, found: lookups.Found) -> str:
+        label = f"global {self._qualified(found.module or 'builtins', found.name)}"
+        self._above[label] = self._at
+        return label
+
+    def _found(self, found: lookups.Found, chain: Chain) -> bytes:
+        value = found.value
+        if value is lookups.ABSENT:
+            return _ABSENT
+        if isinstance(value, lookups.Unimported):
+            self.require(value.origin)
+            return _named(value.path)
+        if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
+            return self._of_library(found)
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, type):
+            return self.class_(value)
+        if isinstance(value, ModuleType):
+            is_import = len(chain) == 1 and chain[0].startswith("import:")
+            return self._touched(value) if is_import else self.module(value)
+        if found.module is None:
+            return self.encode(value)
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType):
+            return self.encode(value)
+        return self._global(found)
+
+    def _touched(self, module: ModuleType) -> bytes:
+        """A module that is imported; what is used of it is looked up on its own."""
+        origin = origins.of_module(module)
+        self.require(origin, module if is_extension(module) else None)
+        return _named(module.__name__)
+
+    def _global(self, found: lookups.Found) -> bytes:
+        encoding = self._globals.get(found[1:3])
+        if encoding is None:
+            label = f"global {self._qualified(str(found.module), found.name)}"
+            encoding = self._globals[found[1:3]] = self.value(label, found.value)
+        return encoding
+
+    def _of_library(self, found: lookups.Found) -> bytes:
+        is_module = isinstance(found.value, ModuleType)
+        self.require(origins.of_module(found.value) if is_module else found.origin)
+        name = _named(found.path)
+        if is_module or lookups.is_by_name(found):
+            return name
+        try:
+            return name + self.encode(found.value)
+        except Refused:
+            return name
+
+    def _environment(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
+        names = sorted(each for each in given if isinstance(each, str))
+        if len(names) != len(given) or not given:
+            refused = Refused(found.value, "it is read under names that are not written there", "pass the value in")
+            raise self._error(self._child(found), refused)
+        for name in names:
+            value = os.environ.get(name)
+            words = "not set" if value is None else repr(value)
+            self._add(f"environment {name}", constant(value) or b"", words)
+        return several(b"environment", [text(name) for name in names])
+
+    def _importer(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
+        names = sorted(each for each in given if isinstance(each, str) and each[:1] != ".")
+        if len(names) != len(given) or not given:
+            refused = Refused(found.value, "it imports what its code does not name", "import it by an import statement")
+            raise self._error(self._child(found), refused)
+        return several(b"imports", [self._found(lookups.imported(name), (name,)) for name in names])
+
+    def _visit_class(self, cls: type, label: str) -> None:
+        name = label.partition(" ")[2]
+        items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
+        for attribute, value in sorted(members(cls), key=lambda each: each[0]):
+            items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
+        encoding = several(b"class", items)
+        self._add(label, encoding, f"class {shortened(sha256(encoding))}")
+
+    def _attribute(self, label: str, value: Any) -> bytes:
+        if isinstance(value, staticmethod | classmethod | property):
+            return self.encode(value)
+        return self._member(label, value)
+
+    def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
+        home = str(namespace.get("__name__", "?"))
+        items = []
+        for name in sorted(str(each) for each in list(namespace)):
+            if name not in _SKIPPED:
+                found = lookups.Found(namespace.get(name), home, name, origins.USER)
+                items.append(text(name) + self._found(found, (name,)))
+        encoding = several(b"namespace", items)
+        self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
+
+
+def _named(path: str) -> bytes:
+    """What a library has under a name."""
+    return tagged(b"named", path.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,82 @@
+"""The fingerprint of a call: of a callable and all that it depends on, and of its arguments."""
+
+# ruff: noqa: ANN401 - callables and arguments are anything
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, MappingProxyType
+from typing import Any, Final
+
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import lookups, origins
+from jcache.fingerprint.arguments import bound, unfolded
+from jcache.fingerprint.parts import total
+from jcache.fingerprint.walk import Walk
+from jcache.frozen import Frozen
+from jcache.names import storable
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Of one call.
+
+    Attributes:
+        name: of the callable.
+        hash: 64 hexadecimal digits, the same for the same call in every process, on every machine.
+        parts: all that went into the hash, each with a label and in words.
+        codes: the code objects that were walked through, by their addresses.
+    """
+
+    name: str
+    hash: str
+    parts: Mapping[str, str]
+    codes: Mapping[int, CodeType] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Under which the result is stored."""
+        return storable(f"{self.name}-{self.hash}")
+
+
+def fingerprint(function: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = _NOTHING) -> Fingerprint:
+    """The fingerprint of calling `function` with these arguments, which is not done.
+
+    Raises:
+        GraphKeyError: something that the result depends on cannot be fingerprinted.
+    """
+    name = name_of(function)
+    try:
+        return _fingerprint(name, function, args, kwargs)
+    except GraphKeyError:
+        raise
+    except Exception as error:  # code of the user's runs on the way
+        raise GraphKeyError(
+            f"`{name}` has no key, for looking at it raised {type(error).__name__}: {error}."
+        ) from error
+
+
+def _fingerprint(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Fingerprint:
+    call = unfolded(function, args, kwargs)
+    home = getattr(call.function, "__globals__", None) or {}
+    walk = Walk(str(home.get("__name__", "") or getattr(call.function, "__module__", "")), name)
+    if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
+        walk.begin(call.function)
+    else:
+        walk.value("function", call.function)
+    for parameter, value in bound(call):
+        walk.value(f"argument {parameter}", value)
+    walk.run()
+    labels = sorted(walk.parts)
+    parts = Frozen((label, walk.parts[label].words) for label in labels)
+    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes)
+
+
+def name_of(function: Any) -> str:
+    """A readable name of a callable, which can be part of a file's name."""
+    inner = unfolded(function, (), {}).function
+    name = getattr(inner, "__qualname__", None)
+    text = name if isinstance(name, str) and name else type(inner).__qualname__
+    text = text.replace("<locals>.", "").replace("<lambda>", "lambda")
+    return "".join(c if c.isprintable() and c != "/" else "_" for c in text)

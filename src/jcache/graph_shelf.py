@@ -1,0 +1,334 @@
+"""The graphs of a `GraphCache`: looking one up, storing one, and what is said where that fails.
+
+Nothing that concerns only the cache is raised here, but where it says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from jcache import pytrees
+from jcache.building import Build, depended_on
+from jcache.counts import Refusal, refusal_of
+from jcache.economics import Economics, Spent
+from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
+from jcache.file_codec import FileCodec, hand_over
+from jcache.findings import Damage, Finding
+from jcache.fingerprint import Fingerprint, changes, discovered, discovered_now, fingerprint
+from jcache.graph_stats import GraphTally
+from jcache.layout import Root
+from jcache.names import storable
+from jcache.once import warn_once
+from jcache.places import GRAPHS, Places
+from jcache.sealed_store import Opened, SealedStore, open_entry
+from jcache.serialization import read_header
+from jcache.store import Outcome
+
+_MOST_NOT_KEPT: Final = 10_000
+_NO_KEY: Final = "it has no key"
+_NO_ROOT: Final = "there is no root"
+_CHANGED: Final = "what it is built from changed meanwhile"
+_NOT_STORABLE: Final = "the value cannot be stored"
+_UNCHECKED: Final = "what ran cannot be checked later"
+
+
+class Call(NamedTuple):
+    """A call that has a key, and the store to look into."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    fingerprint: Fingerprint
+    key: str
+    store: SealedStore
+
+    def run(self) -> Any:  # noqa: ANN401
+        return self.function(*self.args, **self.kwargs)
+
+    def changes(self) -> str | None:
+        """What differs now from what the key was made of, None if nothing does."""
+        try:
+            now = fingerprint(self.function, self.args, self.kwargs)
+        except GraphKeyError as error:
+            return str(error)
+        return None if now.hash == self.fingerprint.hash else "; ".join(changes(self.fingerprint.parts, now.parts))
+
+
+class Found(NamedTuple):
+    """A graph that is served."""
+
+    value: Any
+
+
+class Shelf:
+    """The graphs of a root, and of read-only ones.
+
+    Args:
+        places: the roots.
+        codec: None for arrays and plain values.
+    """
+
+    def __init__(self, places: Places, codec: FileCodec | None) -> None:
+        self.places = places
+        self.tally = GraphTally()
+        self._codec = codec
+        self._not_kept: set[str] = set()
+        _SHELVES.add(self)
+
+    # -- calls
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """A call; None, with a warning, where it has no key or there is no root."""
+        try:
+            return self.call_strictly(function, args, kwargs)
+        except GraphKeyError as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001  a value's own code may raise anything
+            reason = f"its key cannot be made: {error!r}."
+        self.tally.not_stored(_NO_KEY)
+        self._warn_of(function, reason, f"is built without the cache: {reason}")
+        return None
+
+    def call_strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """The same; raises GraphKeyError where it has no key."""
+        store, _ = self.places.now()
+        if store is None:
+            self.tally.not_stored(_NO_ROOT)
+            return None
+        taken = fingerprint(function, args, kwargs)
+        return Call(function, args, kwargs, taken, self._key(taken), store)
+
+    def _key(self, taken: Fingerprint) -> str:
+        """The key; with a codec also of its name and functions, since other ones write and read other bytes."""
+        if self._codec is None:
+            return taken.key
+        functions = [fingerprint(function).hash for function in (self._codec.save, self._codec.load)]
+        text = "\n".join([taken.hash, self._codec.name, *functions])
+        return storable(f"{taken.name}-{hashlib.sha256(text.encode()).hexdigest()}")
+
+    def is_not_kept(self, call: Call) -> bool:
+        """Whether it could not be stored before, so that waiting for others who build it is of no use."""
+        return call.key in self._not_kept
+
+    # -- looking
+
+    def look(self, call: Call, started: float, *, again: bool = False) -> Found | None:
+        """The graph of a call, if one may be served.
+
+        Args:
+            call: which.
+            started: when it began.
+            again: whether it was counted as a miss before.
+        """
+        try:
+            found = self._look(call, started)
+        except Warning:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
+            self._warn_of(call.function, type(error), f"could not be looked up: {error!r}.")
+            found = None
+        if found is None and not again:
+            self.tally.missed()
+        return found
+
+    def _look(self, call: Call, started: float) -> Found | None:
+        own = call.store.root
+        for root in (own, *self.places.now()[1]):
+            try:
+                opened = open_entry(root, GRAPHS, call.key)
+            except OSError as error:
+                reason = f"jcache cannot read {call.key} in {root.directory(GRAPHS)}: {error.strerror or error}."
+                warn_once(("read", root.path), reason)
+                continue
+            if isinstance(opened, Finding):
+                self._set_aside(call, opened, root)
+            elif opened is not None and (found := self._made_of(opened, call)) is not None:
+                self._served(call, opened, time.perf_counter() - started, own=root == own)
+                return found
+        return None
+
+    def _made_of(self, opened: Opened, call: Call, *, last: bool = False) -> Found | None:
+        """What a graph on the disk is; None, and it is set aside, if it may not be served.
+
+        Args:
+            opened: which.
+            call: that asks for it.
+            last: whether it is to be set aside as well where the program lacks what is needed to make it.
+        """
+        try:
+            stale = self.staleness(opened)
+            if not stale:
+                return Found(self.value(opened, call.store.root))
+            finding = opened.finding(Damage.STALE, f"What it was built from has changed: {'; '.join(stale)}.")
+        except DamagedEntry as error:
+            finding = opened.finding(Damage.GRAMMAR, str(error))
+        except Unresolved as error:
+            if not last:
+                self._warn_of(call.function, str(error), f"is in the cache, and is built all the same: {error}")
+                return None
+            finding = opened.finding(Damage.STALE, str(error))
+        self._set_aside(call, finding, opened.root)
+        return None
+
+    def staleness(self, opened: Opened) -> list[str]:
+        """What has changed of that which ran while a graph was built, and which is not in its key."""
+        then = discovered(opened.header.key_parts)
+        now = discovered_now(then) if then else then
+        return [] if now == then else changes(then, now)
+
+    def value(self, opened: Opened, root: Root) -> Any:  # noqa: ANN401
+        """What a graph on the disk is.
+
+        Raises:
+            DamagedEntry, Unresolved: it cannot be made.
+        """
+        if self._codec is None:
+            return pytrees.load(opened.payload)
+        try:
+            return self._codec.load(str(hand_over(root, opened.header.key, opened.payload)))
+        except Exception as error:
+            raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
+
+    def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool) -> None:
+        depended_on(call.key, discovered(opened.header.key_parts))
+        spared = opened.header.build_seconds  # 0: the program had built it by itself
+        economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
+        if own:
+            call.store.used(call.key)
+        self.tally.spent(call.fingerprint.name, economics)
+        call.store.spent(Spent(GRAPHS, call.key, economics))
+
+    def _set_aside(self, call: Call, finding: Finding, root: Root) -> None:
+        """Takes what may not be served out of the way; in a read-only root it is passed over."""
+        stale = finding.damage is Damage.STALE
+        about = f"{finding.key} in {finding.path.parent} {'is stale' if stale else 'was damaged'}"
+        about += f" ({finding.evidence.rstrip('.')})"
+        if root != call.store.root:
+            if not stale:
+                warn_once(("damaged", root.path), f"{about}, and is passed over.")
+            return
+        try:
+            moved = call.store.set_aside(finding)
+        except (OSError, JcacheError) as error:
+            warn_once(("set aside", root.path), f"{about}, and stays there: {error}")
+            return
+        if moved and not stale:
+            warn_once(("damaged", root.path), f"{about}: it is in quarantine now, and is built anew.")
+
+    # -- keeping
+
+    def keep(self, call: Call, build: Build, value: object) -> None:
+        """Stores what was built, if it may be, and says why where it may not."""
+        depended_on(call.key, build.found)
+        self.tally.spent(call.fingerprint.name, build.economics)
+        call.store.spent(Spent(GRAPHS, call.key, build.economics))
+        try:
+            reason = self._keep(call, build, value)
+        except Warning:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it is, the program has its value
+            self._warn_of(call.function, type(error), f"is not stored: {error!r}.")
+            reason = Refusal.FAILED
+        if reason is not None:
+            self.tally.not_stored(reason)
+            if len(self._not_kept) < _MOST_NOT_KEPT:
+                self._not_kept.add(call.key)
+
+    def _keep(self, call: Call, build: Build, value: object) -> str | None:
+        """Stores what was built; returns why not, None if it is there."""
+        if build.reason is not None:
+            self._warn_of(call.function, _UNCHECKED, f"is not stored: {build.reason}")
+            return _UNCHECKED
+        if changed := call.changes():
+            self._warn_of(call.function, _CHANGED, f"is not stored, since building it changes its key: {changed}.")
+            return _CHANGED
+        try:
+            data = self._sealed(call, build, value)
+        except NotStorable as error:
+            self._warn_of(call.function, _NOT_STORABLE, f"is not stored: {error}")
+            return _NOT_STORABLE
+        return self._put(call, data, build.seconds)
+
+    def replace(self, call: Call, value: object) -> bool:
+        """Stores a value in the place of what is there; returns whether it is there now.
+
+        Raises:
+            NotStorable: it cannot be stored.
+        """
+        data = self._sealed(call, Build(call.store.root.path, call.key), value)
+        try:
+            there = open_entry(call.store.root, GRAPHS, call.key)
+            if isinstance(there, Opened):
+                if there.header.payload_sha256 == read_header(data).payload_sha256 and not self.staleness(there):
+                    return True
+                there = there.finding(Damage.REPLACED, "The program has saved another value.")
+            if there is not None:
+                call.store.set_aside(there)
+        except (OSError, JcacheError) as error:
+            reason: str | None = self._refused(call, error)
+        else:
+            reason = self._put(call, data, 0.0)
+        if reason is not None:
+            self.tally.not_stored(reason)
+        return reason is None
+
+    def _sealed(self, call: Call, build: Build, value: object) -> bytes:
+        dumped = pytrees.dump(value) if self._codec is None else self._codec.dump(value)
+        return build.seal(dumped, call.fingerprint)
+
+    def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
+        """Stores an entry; returns why not, None if it is there."""
+        store = call.store
+        try:
+            outcome = store.put(call.key, data, seconds or None)
+            if outcome is Outcome.PRESENT and not self._is_of_use(call):
+                outcome = store.put(call.key, data, seconds or None)
+        except (OSError, JcacheError) as error:
+            return self._refused(call, error)
+        if outcome is Outcome.TOO_LARGE:
+            about = f"{call.key} of {len(data)} bytes is not stored in {store.root.path}"
+            if len(data) > (store.max_bytes or 0):
+                warn_once((Refusal.TOO_LARGE, call.key), f"{about}, whose graphs are bounded by {store.max_bytes}.")
+                return Refusal.TOO_LARGE
+            warn_once((Refusal.PINNED, store.root.path), f"{about}: what is pinned leaves no room; unpin something.")
+            return Refusal.PINNED
+        if outcome is Outcome.STORED:
+            self.tally.stored()
+        return None
+
+    def _is_of_use(self, call: Call) -> bool:
+        """Whether what is there can be served now that the function has run; if not, it is set aside."""
+        opened = open_entry(call.store.root, GRAPHS, call.key)
+        if isinstance(opened, Finding):
+            self._set_aside(call, opened, call.store.root)
+        return isinstance(opened, Opened) and self._made_of(opened, call, last=True) is not None
+
+    def _refused(self, call: Call, error: OSError | JcacheError) -> str:
+        refusal = refusal_of(error)
+        warn_once((refusal, call.store.root.path), f"jcache cannot store {call.key}: {error}")
+        return refusal
+
+    def _warn_of(self, function: Callable[..., Any], reason: object, text: str) -> None:
+        name = name_of_function(function)
+        warn_once((name, getattr(function, "__module__", None), reason), f"The graph of `{name}` {text}")
+
+
+def name_of_function(function: Callable[..., Any]) -> str:
+    """What a function is called in messages."""
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+_SHELVES: Final[weakref.WeakSet[Shelf]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for shelf in list(_SHELVES):
+        shelf.tally.renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

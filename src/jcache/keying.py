@@ -1,0 +1,147 @@
+"""Directories that keys of executables depend on, and executables that lie in another one.
+
+JAX from 0.4.36 to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, unless
+``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` is ``none``. So what was copied to another path is never hit there. An entry
+names the directory in its options; later jax does so, too, but hashes it no more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jcache import files
+from jcache.errors import DamagedEntry
+from jcache.frozen import Frozen
+from jcache.layout import ENTRY_SUFFIX
+
+if TYPE_CHECKING:
+    from jcache.listing import Listing
+    from jcache.store import Store
+
+Version = tuple[int, ...]
+
+PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
+_PATH_IN_KEYS: Final = ((0, 4, 36), (0, 11))  # the first version that has it, and the first that no longer has
+_LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
+_VERSION: Final = 2  # of what is remembered; goes up when inspections tell more
+_SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
+
+
+def numbers(version: str) -> Version:
+    """A version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def has_path_in_keys(version: str) -> bool:
+    """Whether a jax with its default settings hashes the string that its cache directory is set to."""
+    first, end = _PATH_IN_KEYS
+    return first <= numbers(version) < end
+
+
+def keyed_for(cache_path: str | None, jaxlib: str | None, xla_options: int | None, *, portable: bool) -> str | None:
+    """The directory that the key of an executable depends on, None for none.
+
+    Args:
+        cache_path: the directory that its options name.
+        jaxlib: that made it, where this is on record.
+        xla_options: numbers of XLA's options, as `Inspection` has them, which tell it else.
+        portable: whether it was stored with portable keys.
+    """
+    if cache_path is None or portable:
+        return None
+    hashed = (xla_options or 0).bit_length() - 1 <= _LAST_OPTION if jaxlib is None else has_path_in_keys(jaxlib)
+    return cache_path if hashed else None
+
+
+def leads(path: str, directory: str | os.PathLike[str]) -> bool:
+    """Whether a path leads to a directory, by links; the directory need not exist yet."""
+    return os.path.isabs(path) and os.path.realpath(path) == os.path.realpath(directory)
+
+
+class Elsewhere(NamedTuple):
+    """Executables that are keyed for another directory than the one that they lie in.
+
+    Attributes:
+        directories: that they are keyed for, and how many are; the most first.
+        looked_at: of how many executables this is known.
+    """
+
+    directories: Mapping[str, int]
+    looked_at: int
+
+
+NOTHING: Final = Elsewhere(Frozen({}), 0)
+
+
+def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
+    """What is keyed for another directory, as far as the ledger knows it, or a few of the smaller entries tell.
+
+    Args:
+        store: of the root.
+        listing: of its executables.
+        sample: how many entries to read, of those that the ledger does not know, if it knows none.
+    """
+    if not len(listing):
+        return NOTHING
+    directory = str(listing.directory)
+    told = {number: told_by(text) for number, text in (store.softly(store.ledger.makers) or {}).items()}
+    makers = {number: maker for number, maker in told.items() if maker is not None}
+    if not makers:
+        return _sampled(listing, directory, sample)
+    foreign = [number for number, maker in makers.items() if _foreign(maker, directory) is not None]
+    rows = (store.softly(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
+    present = set(listing.columns.keys) if rows else set()
+    found: Counter[str] = Counter()
+    for key, jaxlib, origin, number in rows:
+        path = _foreign(makers[number], directory, jaxlib, portable=origin in PORTABLE_ORIGINS)
+        if key in present and path is not None:
+            found[path] += 1
+    looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
+    return Elsewhere(Frozen(dict(found.most_common())), looked_at)
+
+
+def remembered(maker: Mapping[str, Any]) -> str:
+    """The text by which the ledger remembers what an executable tells of its maker."""
+    told = {name: value for name, value in maker.items() if value is not None}
+    return json.dumps({"version": _VERSION} | told, sort_keys=True)
+
+
+def told_by(text: str) -> dict[str, Any] | None:
+    """What such a text says; None for that of another version."""
+    try:
+        maker: dict[str, Any] = json.loads(text)
+        return maker if maker.pop("version") == _VERSION else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _foreign(maker: Any, directory: str, jaxlib: str | None = None, *, portable: bool = False) -> str | None:  # noqa: ANN401
+    """The other directory that executables of a maker are keyed for."""
+    options = maker.get("xla_options")
+    path = keyed_for(maker.get("cache_path"), jaxlib, None if options is None else int(options, 16), portable=portable)
+    return None if path is None or path == directory or leads(path, directory) else path
+
+
+def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
+    from jcache.inspection import inspect
+
+    found: Counter[str] = Counter()
+    looked_at = 0
+    columns = listing.columns
+    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= _SMALL)
+    for key in islice(small, sample):
+        with suppress(DamagedEntry, OSError):
+            inside = inspect(files.read(listing.directory / (key + ENTRY_SUFFIX)))
+            maker = {"cache_path": inside.cache_path, "xla_options": f"{inside.xla_options or 0:x}"}
+            looked_at += 1
+            path = _foreign(maker, directory)
+            found.update([] if path is None else [path])
+    return Elsewhere(Frozen(dict(found.most_common())), looked_at)

@@ -1,0 +1,22 @@
+"""Warnings of a library that goes on all the same: each is said once, of the line of the program that is concerned."""
+
+import os
+import sys
+import warnings
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Final
+
+_HERE: Final = f"{Path(__file__).parent}{os.sep}"
+_said: Final[set[Hashable]] = set()
+
+
+def warn_once(about: Hashable, text: str) -> None:
+    """Warns the program that called jcache, unless it was told about the same before."""
+    if about in _said:
+        return
+    _said.add(about)
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"{text} (The program goes on; this is said once.)", UserWarning, stacklevel=level)

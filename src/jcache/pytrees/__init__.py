@@ -1,0 +1,48 @@
+r"""The bytes of graphs: a tree of arrays and plain values, without pickle.
+
+    from jcache import pytrees
+    dumped = pytrees.dump({"rates": numpy.ones(3), "names": ["a", "b"]})
+    pytrees.load(memoryview(bytearray(b"".join(dumped.pieces))))
+
+The payload of a graph's envelope, version 1:
+
+    payload  = magic tree-length tree blocks                       nothing behind
+    magic    = "jctree1\n"
+    length   = 8 bytes, unsigned, big-endian: of the tree, at most 256 MiB
+    tree     = JSON (UTF-8, no blanks, the order of keys kept), a node
+    blocks   = in the order in which the tree, read from left to right, mentions them; an array's starts at the next
+               multiple of 64 from the beginning of the payload, bytes start where the block before them ends
+
+A node is what JSON has for None, bool, int of at most 64 bits, finite float, str without surrogates, list, and dict
+whose keys are such str (but for a dict of one key that begins with "$"); and for everything else an object of one key:
+
+    {"$int": hex}  {"$float": 16 hex}  {"$complex": [16 hex, 16 hex]}  {"$str": hex}       bits, and UTF-8 of surrogates
+    {"$bytes": length}                                                                     with a block
+    {"$tuple": [node…]}  {"$set": [node…]}  {"$frozenset": [node…]}  {"$range": [node, node, node]}
+    {"$slice": [node, node, node]}  {"$dict": [[node, node]…]}  {"$ordered": [[node, node]…]}   "$ordered": OrderedDict
+    {"$enum": [class, name, value]}  {"$flag": [class, value]}       the value of a member where it is plain, else null
+    {"$namedtuple": [class, [field…], [node…]]}  {"$dataclass": [class, [field…], [node…]]}
+    {"$registered": [name, node]}                                    by `register_class`: what its to_dict returned
+    {"$array": [dtype, [size…], "C" | "F"]}                          numpy.ndarray, with a block
+    {"$scalar": [dtype, hex]}  {"$text": node}  {"$raw": node}       numpy's scalars; numpy.str_ and numpy.bytes_
+    {"$jax": [dtype, [size…], weak]}  {"$key": [implementation, [size…]]}                  jax.Array, with a block
+    {"$same": number}                                                the array of this number, counted as the blocks are
+
+    dtype    = numpy's ``dtype.str`` | "ml_dtypes.<name>" | ["array", dtype, [size…]]
+               | ["struct", itemsize, aligned, [[name, title | null, offset, dtype]…]]
+    class    = module ":" qualified name
+
+What is loaded equals what was dumped, with these differences: containers and objects that were mentioned more than
+once are different ones then (an array stays one); arrays that were not contiguous are so, in C order; arrays can be
+written to; jax arrays are on the default device; of a dataclass's instance what cached properties remember is not kept.
+
+Reading runs no code that bytes choose. A class is one that the program has already imported, by its module and name,
+and must still be an enumeration, namedtuple or dataclass of the same fields; instances are made without calling it.
+Only classes that the program itself has given to `register_class` have their ``from_dict`` called.
+"""
+
+from jcache.pytrees.decoding import load
+from jcache.pytrees.encoding import Dumped, dump
+from jcache.pytrees.registration import register_class
+
+__all__ = ["Dumped", "dump", "load", "register_class"]

@@ -1,0 +1,291 @@
+"""A value as a tree and blocks; the grammar is in the package's docstring."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache.errors import NotStorable
+from jcache.pytrees import classes, dtypes, jax_arrays
+from jcache.pytrees.grammar import CODEC, MAGIC, MAX_DEPTH, MAX_TREE, MAX_VALUES, START, Obstacle
+from jcache.pytrees.plain import PLAIN, are_nodes, bits_of, is_text
+from jcache.pytrees.refusal import WAY_OUT, Refused
+from jcache.pytrees.registration import Registered, registered
+from jcache.serialization import ALIGNMENT, MAX_CONTENT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Node = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """A value as bytes.
+
+    Attributes:
+        pieces: of the payload, in their order; some of them are views of the value's arrays.
+        codec: how they are read again.
+    """
+
+    pieces: tuple[bytes | memoryview, ...]
+    codec: str = CODEC
+
+
+def dump(value: object) -> Dumped:
+    """A value as bytes.
+
+    Raises:
+        NotStorable: a part of it cannot be stored; which, why, and what to do.
+    """
+    encoder = _Encoder()
+    try:
+        tree = json.dumps(encoder.node(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except Refused as refused:
+        raise NotStorable(str(refused)) from refused.__cause__
+    except RecursionError as error:
+        raise NotStorable("The value cannot be stored: it is nested too deeply for the stack at hand.") from error
+    except Exception as error:
+        raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
+    if len(tree) > MAX_TREE:
+        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {WAY_OUT}.")
+    return Dumped(tuple(_laid_out(tree, encoder.blocks)))
+
+
+def _laid_out(tree: bytes, blocks: Iterable[tuple[memoryview, bool]]) -> Iterable[bytes | memoryview]:
+    """Magic, length, tree and blocks, with what lies between them."""
+    yield MAGIC + len(tree).to_bytes(8, "big") + tree
+    position = START + len(tree)
+    for block, aligned in blocks:
+        if aligned and (gap := -position % ALIGNMENT):
+            yield bytes(gap)
+            position += gap
+        yield block
+        position += block.nbytes
+
+
+class _Encoder:
+    """Turns one value into a node, and collects the blocks that it mentions."""
+
+    def __init__(self) -> None:
+        self.blocks: list[tuple[memoryview, bool]] = []
+        self._bytes = 0
+        self._values = 0
+        self._open: set[int] = set()  # the containers around what is at hand, by their ids
+        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by its id
+
+    def node(self, value: object) -> Node:
+        encode = _ENCODERS.get(type(value))
+        if encode is not None:
+            return encode(self, value)
+        return self._other(value)
+
+    def _other(self, value: object) -> Node:
+        cls = type(value)
+        if (how := registered(cls)) is not None:
+            return self._registered(value, how)
+        if isinstance(value, enum.Enum):
+            return self._enum(value)
+        numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
+        if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+            return self._ndarray(value) if isinstance(value, numpy.ndarray) else self._scalar(value)
+        if jax is not None and isinstance(value, getattr(jax, "Array", ())):
+            return self._jax(value)
+        if is_dataclass(cls):
+            return self._dataclass(value)
+        if isinstance(value, tuple) and classes.is_namedtuple(cls):
+            return self._namedtuple(value)
+        raise Refused(value, "no codec knows")
+
+    # -- containers
+
+    def _items(
+        self, container: object, items: Collection[object], step: Callable[[int], str] = "[{}]".format
+    ) -> list[Node]:
+        """The nodes of what a container holds; ``step`` says for messages how to get from it to one of them."""
+        if id(container) in self._open:
+            raise Refused(container, "contains itself", "return a value without cycles")
+        if len(self._open) >= MAX_DEPTH:
+            raise Refused(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
+        self._values += len(items)
+        if self._values > MAX_VALUES:
+            raise Refused(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
+        if are_nodes(items):
+            return list(items)
+        self._open.add(id(container))
+        nodes: list[Node] = []
+        try:
+            for item in items:
+                nodes.append(self.node(item))
+        except Refused as refused:
+            refused.path.append(step(len(nodes)))
+            raise
+        self._open.remove(id(container))
+        return nodes
+
+    def _list(self, value: list[object]) -> Node:
+        return self._items(value, value)
+
+    def _tagged(self, value: Any) -> Node:  # noqa: ANN401
+        return {f"${type(value).__name__}": self._items(value, value)}
+
+    def _range(self, value: range | slice) -> Node:
+        parts = value.start, value.stop, value.step
+        return {f"${type(value).__name__}": self._items(value, parts, (".start", ".stop", ".step").__getitem__)}
+
+    def _dict(self, value: dict[Any, object]) -> Node:
+        keys = list(value)
+        texts = type(value) is dict and all(type(key) is str and is_text(key) for key in keys)
+        if texts and not (len(keys) == 1 and keys[0].startswith("$")):
+            nodes = self._items(value, value.values(), lambda number: _key_step(keys[number]))
+            return dict(zip(keys, nodes, strict=True))
+        both = [part for item in value.items() for part in item]
+        nodes = self._items(value, both, lambda n: _key_step(keys[n // 2]) if n % 2 else f".keys()[{n // 2}]")
+        return {_DICTS[type(value)]: [list(pair) for pair in zip(nodes[::2], nodes[1::2], strict=True)]}
+
+    # -- classes
+
+    def _registered(self, value: object, how: Registered) -> Node:
+        try:
+            state = how.to_dict(value)
+        except Exception as error:
+            raise Refused(value, f"cannot be stored as its `to_dict` says ({error!r})", "mend that") from error
+        return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
+
+    def _enum(self, value: enum.Enum) -> Node:
+        cls = type(value)
+        self._check_class(value)
+        if cls._member_map_.get(value._name_) is value:
+            plain = type(value._value_) in PLAIN
+            return {"$enum": [classes.name_of(cls), value._name_, self.node(value._value_) if plain else None]}
+        if classes.is_flag(cls) and type(value._value_) is int:
+            return {"$flag": [classes.name_of(cls), self.node(value._value_)]}
+        raise Refused(value, "has it not as a member")
+
+    def _dataclass(self, value: object) -> Node:
+        try:
+            names, values = classes.state_of(value)
+        except Obstacle as error:
+            raise Refused(value, str(error)) from error
+        nodes = self._items(value, values, lambda number: f".{names[number]}")
+        return {"$dataclass": [classes.name_of(type(value)), list(names), nodes]}
+
+    def _namedtuple(self, value: tuple[object, ...]) -> Node:
+        self._check_class(value)
+        cls, names = type(value), classes.fields_of_namedtuple(type(value))
+        if len(names) != len(value) or classes.held_by(value, classes.slots_of(cls)):
+            raise Refused(value, "holds more or less than its fields")
+        nodes = self._items(value, tuple(tuple.__iter__(value)), lambda number: f".{names[number]}")
+        return {"$namedtuple": [classes.name_of(cls), list(names), nodes]}
+
+    def _check_class(self, value: object) -> None:
+        try:
+            classes.check_findable(type(value))
+        except Obstacle as error:
+            raise Refused(value, str(error)) from error
+
+    # -- arrays
+
+    def _ndarray(self, value: np.ndarray[Any, Any]) -> Node:
+        import numpy as np
+
+        if type(value) is not np.ndarray:
+            raise Refused(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
+        return self._same(value) or self._new_array(value)
+
+    def _same(self, value: object) -> Node:
+        """The node of an array that was mentioned before, None for another."""
+        known = self._arrays.get(id(value))
+        if known is not None:
+            return {"$same": known[0]}
+        self._arrays[id(value)] = len(self._arrays), value  # kept, so that no other gets its id
+        return None
+
+    def _new_array(self, value: np.ndarray[Any, Any]) -> Node:
+        dtype = self._dtype(value)
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        self._block(dtypes.bytes_of(value.T if order == "F" else value), aligned=True)
+        return {"$array": [dtype, list(value.shape), order]}
+
+    def _dtype(self, value: np.ndarray[Any, Any] | np.generic) -> Node:
+        try:
+            return dtypes.describe(value.dtype)
+        except Obstacle as error:
+            raise Refused(value, str(error), "convert it") from error
+
+    def _scalar(self, value: np.generic) -> Node:
+        import numpy as np
+
+        if type(value) is np.str_:
+            return {"$text": self.node(str.__str__(value))}
+        if type(value) is np.bytes_:
+            return {"$raw": self.node(bytes(value))}
+        if type(value) is not value.dtype.type:
+            raise Refused(value, "is a class of scalars of its own")
+        return {"$scalar": [self._dtype(value), bytes(dtypes.bytes_of(np.asarray(value))).hex()]}
+
+    def _jax(self, value: Any) -> Node:  # noqa: ANN401
+        try:
+            host, node = jax_arrays.taken_apart(value)
+        except Obstacle as error:
+            raise Refused(value, str(error), error.way_out or "return it as a numpy array") from error
+        if (same := self._same(value)) is not None:
+            return same
+        if node is None:
+            node = {"$jax": [self._dtype(host), list(host.shape), value.weak_type]}
+        self._block(dtypes.bytes_of(host), aligned=True)
+        return node
+
+    # -- plain values
+
+    def _block(self, block: memoryview, *, aligned: bool) -> None:
+        self._bytes += block.nbytes + ALIGNMENT
+        if self._bytes + MAX_TREE > MAX_CONTENT:
+            raise Refused(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
+        self.blocks.append((block, aligned))
+
+    def _bytes_object(self, value: bytes) -> Node:
+        self._block(memoryview(value), aligned=False)
+        return {"$bytes": len(value)}
+
+    def _itself(self, value: object) -> Node:
+        return value
+
+    def _int(self, value: int) -> Node:
+        return value if value.bit_length() <= 64 else {"$int": hex(value)}
+
+    def _float(self, value: float) -> Node:
+        return value if math.isfinite(value) else {"$float": bits_of(value)}
+
+    def _complex(self, value: complex) -> Node:
+        return {"$complex": [bits_of(value.real), bits_of(value.imag)]}
+
+    def _str(self, value: str) -> Node:
+        return value if is_text(value) else {"$str": value.encode(errors="surrogatepass").hex()}
+
+
+_DICTS: Final[dict[type, str]] = {dict: "$dict", OrderedDict: "$ordered"}
+_ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Node]]] = {
+    type(None): _Encoder._itself,
+    bool: _Encoder._itself,
+    int: _Encoder._int,
+    float: _Encoder._float,
+    complex: _Encoder._complex,
+    str: _Encoder._str,
+    bytes: _Encoder._bytes_object,
+    list: _Encoder._list,
+    dict: _Encoder._dict,
+    OrderedDict: _Encoder._dict,
+    **dict.fromkeys((tuple, set, frozenset), _Encoder._tagged),
+    **dict.fromkeys((range, slice), _Encoder._range),
+}
+
+
+def _key_step(key: object) -> str:
+    return f"[{key!r:.60}]" if type(key) in (str, int, float, bool) else ".values()[…]"

@@ -1,0 +1,29 @@
+"""What stands in the way of storing a value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jcache.pytrees.classes import name_of
+
+_LONGEST_PATH: Final = 100  # in a message
+WAY_OUT: Final = "return arrays and plain values in its stead, or register its class with `jcache.register_class`"
+
+
+class Refused(Exception):
+    """A part of the value cannot be stored; the path to it is put together on the way out."""
+
+    def __init__(self, value: object, reason: str, way_out: str = WAY_OUT) -> None:
+        super().__init__()
+        self.cls = type(value)
+        self.reason = reason
+        self.way_out = way_out
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        path = "".join(reversed(self.path))
+        if len(path) > _LONGEST_PATH:
+            path = f"{path[: _LONGEST_PATH // 2]}…{path[-_LONGEST_PATH // 2 :]}"
+        part = f"its part `{path}`" if path else "it"
+        name = self.cls.__qualname__ if self.cls.__module__ == "builtins" else name_of(self.cls)
+        return f"The value cannot be stored: {part} is of type {name}, which {self.reason}: {self.way_out}."

@@ -1,0 +1,97 @@
+"""Files and environment variables as short texts, by which they are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from jcache.frozen import Frozen
+
+ABSENT: Final = "absent"
+IRREGULAR: Final = "no regular file"
+TOO_LARGE: Final = "too large to be digested"
+MAX_BYTES: Final = 64 << 20  # of all files together
+_FILE: Final = "file "
+_VARIABLE: Final = "environment "
+_CHUNK: Final = 1 << 20
+_SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
+_SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECASE)
+
+
+def file_label(path: str) -> str:
+    """Under which a file stands among the parts."""
+    return _FILE + path
+
+
+def variable_label(name: str) -> str:
+    """Under which an environment variable stands among the parts."""
+    return _VARIABLE + name
+
+
+def now(parts: Iterable[str]) -> Mapping[str, str]:
+    """What was read, as it is now: equal to the parts if nothing has changed.
+
+    Args:
+        parts: of `Reads`, or their labels; other labels are left out.
+    """
+    contents = Contents()
+    texts = {}
+    for label in parts:
+        if label.startswith(_FILE):
+            texts[label] = contents.of_file(label.removeprefix(_FILE))
+        elif label.startswith(_VARIABLE):
+            texts[label] = variable(label.removeprefix(_VARIABLE))
+    return Frozen(texts)
+
+
+class Contents:
+    """Digests files, up to a number of bytes in all."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BYTES
+
+    def of_file(self, path: str) -> str:
+        """The size and the digest of a file, or why there are none."""
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe notices that
+                return IRREGULAR
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
+        except (OSError, ValueError) as error:
+            return f"unreadable ({type(error).__name__})"
+        try:
+            return self._digested(descriptor)
+        except OSError as error:
+            return f"unreadable ({type(error).__name__})"
+        finally:
+            os.close(descriptor)
+
+    def _digested(self, descriptor: int) -> str:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return IRREGULAR
+        digest = hashlib.sha256()
+        size = 0
+        while chunk := os.read(descriptor, min(_CHUNK, self._left + 1)):
+            size += len(chunk)
+            self._left -= len(chunk)
+            if self._left < 0 or self._left < status.st_size - size:
+                self._left = max(self._left, 0)
+                return TOO_LARGE
+            digest.update(chunk)
+        return f"{size} bytes {digest.hexdigest()}"
+
+
+def variable(name: str) -> str:
+    """The value of an environment variable, or its digest if it is long, or secret by its name."""
+    value = os.environ.get(name)
+    if value is None:
+        return ABSENT
+    if len(value) <= _SHOWN and value.isprintable() and not _SECRET.search(name):
+        return repr(value)
+    return f"{len(value)} characters {hashlib.sha256(os.fsencode(value)).hexdigest()}"

@@ -1,0 +1,52 @@
+"""Whose reading it is: see the package's docstring."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from types import FrameType
+from typing import Final
+
+_NOBODYS: Final = frozenset({"jax", "jaxlib", "jcache", "jax_plugins", "libtpu"})
+_PLUGINS: Final = ("jax_cuda", "jax_rocm")
+_NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
+_SOURCES: Final = frozenset({"linecache", "tokenize"})
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+
+
+class Reader(enum.Enum):
+    """Who reads."""
+
+    PROGRAM = enum.auto()
+    IMPORT = enum.auto()  # an installed package, which is being imported
+    NOBODY = enum.auto()  # Python's import system, JAX, jcache
+
+
+def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> Reader:
+    """Who reads.
+
+    Args:
+        frame: that reads.
+        block: the frame that has begun the block; what it does is the program's.
+        path: of the file that is read, if it is one.
+    """
+    installed = False  # whether the frame that decides is an installed package's
+    while frame is not None and frame is not block:
+        name = str(frame.f_globals.get("__name__", ""))
+        package = name.partition(".")[0]
+        if _imports(frame) or (name in _SOURCES and path.endswith(".py")):
+            return Reader.IMPORT if installed else Reader.NOBODY
+        if package in _NOBODYS or package.startswith(_PLUGINS):
+            return Reader.PROGRAM if installed else Reader.NOBODY
+        if package not in _NEUTRAL:
+            if not any(part in frame.f_code.co_filename.replace("\\", "/") for part in _INSTALLED):
+                return Reader.PROGRAM
+            installed = True
+        frame = frame.f_back
+    return Reader.PROGRAM
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether a frame is of the import system; its ``get_data`` also reads for others."""
+    code = frame.f_code
+    return code.co_filename.startswith(("<frozen importlib", "<frozen zipimport")) and code.co_name != "get_data"

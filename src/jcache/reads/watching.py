@@ -1,0 +1,203 @@
+"""Hearing what the thread at hand reads while it is in a block."""
+
+# ruff: noqa: ANN401 - the arguments of audit events are of any type
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+from jcache._patching import Patch
+from jcache.frozen import Frozen
+from jcache.reads.contents import IRREGULAR, TOO_LARGE, Contents, file_label, now, variable, variable_label
+from jcache.reads.readers import Reader, reader
+
+MAX_FILES: Final = 1000
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_PROBE: Final = "jcache.reads"
+_DEEDS: Final = {
+    **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
+    **dict.fromkeys(("os.remove", "os.rename", "os.rmdir"), "removed {}"),
+    **dict.fromkeys(("os.mkdir", "os.link", "os.symlink"), "made {}"),
+    **dict.fromkeys(("os.truncate", "os.chmod", "os.chown", "os.utime"), "changed {}"),
+    **dict.fromkeys(("os.putenv", "os.unsetenv"), "set the environment variable {}"),
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.spawn", "os.posix_spawn", "os.exec"), "started {}"),
+    **dict.fromkeys(("os.fork", "os.forkpty"), "forked the process"),
+    "os.chdir": "changed the working directory to {}",
+    "builtins.input": "asked for input",
+    "ctypes.dlopen": "loaded the library {}",
+    "sqlite3.connect": "opened the database {}",
+}
+
+_lock: Final = threading.Lock()
+_blocks: Final[dict[int, list[Reads]]] = {}  # by thread, the outermost first
+_patches: Final[list[Patch]] = []
+_heard: bool | None = None  # whether the hook is called; None before it is there
+
+
+Note = Callable[..., None]
+
+
+class Reads:
+    """A block of code, and what it reads; each is good for one use.
+
+    Attributes:
+        parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
+        reason: why what was built in it must not be stored, in words that follow its name; None if it may.
+    """
+
+    def __init__(self) -> None:
+        self.parts: Mapping[str, str] = Frozen()
+        self.reason: str | None = None
+        self.frame: FrameType | None = None  # that has begun the block
+        self._texts: dict[str, str] = {}
+        self._contents = Contents()
+
+    def __enter__(self) -> Reads:
+        self.frame = sys._getframe(1)
+        with _lock:
+            self.reason = _watch()
+            _blocks.setdefault(threading.get_ident(), []).append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _lock:
+            _leave(self)
+        self.frame = None
+        self.parts = Frozen(sorted(self._texts.items()))
+        for label, text in now(self.parts).items():
+            if text != self.parts[label]:
+                self.refuse(f"read {label}, which changed meanwhile")
+
+    def refuse(self, reason: str, who: Reader = Reader.PROGRAM) -> None:
+        """What was built must not be stored; the first reason counts."""
+        if who is Reader.PROGRAM:
+            self.reason = self.reason or reason
+
+    def add_file(self, path: str, who: Reader) -> None:
+        """A file was opened for reading, or was to be."""
+        label = file_label(path)
+        if label in self._texts or self.reason is not None:
+            return
+        text = self._contents.of_file(path)
+        if len(self._texts) >= MAX_FILES:
+            self.refuse(f"read more than {MAX_FILES:,} files")
+        elif text in (IRREGULAR, TOO_LARGE) or not path.isprintable():
+            self.refuse(f"read {path!a}, which is {text}" if path.isprintable() else f"read {path!a}", who)
+        else:
+            self._texts[label] = text
+
+    def add_variable(self, name: str) -> None:
+        """An environment variable was asked for."""
+        if self.reason is None:
+            self._texts.setdefault(variable_label(name), variable(name))
+
+
+def _watch() -> str | None:
+    """Have the blocks hear what is read; returns why that cannot be."""
+    global _heard
+    if _heard is None:
+        _heard = False
+        sys.addaudithook(_hook)
+        sys.audit(_PROBE)
+    if type(os.environ) is not os._Environ:
+        return "cannot be watched: `os.environ` is not Python's own"
+    if not _patches:
+        replaced: list[tuple[type, str, Note]] = [(os._Environ, "__getitem__", _note_variable)]
+        replaced += [(os._Environ, name, _note_environment) for name in ("__iter__", "__len__", "__repr__")]
+        replaced += [(threading.Thread, "start", _note_thread)]
+        _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
+    return None if _heard else "cannot be watched: another audit hook forbids it"
+
+
+def _leave(block: Reads) -> None:
+    me = threading.get_ident()
+    _blocks[me].remove(block)
+    if not _blocks[me]:
+        del _blocks[me]
+    if not _blocks:
+        while _patches:
+            _patches.pop().undo()
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hears every audit event of the process; must be quick where no block is open, and raise nothing."""
+    global _heard
+    if _blocks and (blocks := _blocks.get(threading.get_ident())):
+        if event == "open":
+            _tell(blocks, _note_open, arguments)
+        elif event in _DEEDS or event.startswith("socket."):
+            _tell(blocks, _note_event, (event, *arguments))
+    elif _heard is False and event == _PROBE:
+        _heard = True
+
+
+def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What is put around a function of Python's, so that its calls are noted."""
+
+    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if blocks := _blocks.get(threading.get_ident()):
+                _tell(blocks, note, arguments, depth=3)
+            return original(*arguments, **named)
+
+        return call
+
+    return replace
+
+
+def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 2) -> None:
+    """Tell the blocks; what goes wrong with that is a reason not to store."""
+    try:
+        note(blocks, sys._getframe(depth), *arguments)
+    except Exception as error:  # noqa: BLE001  the program goes on
+        for block in blocks:
+            block.refuse(f"could not be watched ({error!r})")
+
+
+def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
+    if type(given) is int:  # a descriptor that is open already
+        return
+    path = os.fsdecode(given)
+    who = reader(frame, blocks[-1].frame, path)
+    if who is Reader.NOBODY or path == os.devnull:
+        return
+    whole = os.path.join(os.getcwd(), path)
+    for block in blocks:
+        if flags & _WRITING:
+            block.refuse(f"wrote the file {whole!a}", who)
+        elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
+            block.refuse(f"read the file {path!a} of an unknown directory", who)
+        else:
+            block.add_file(whole, who)
+
+
+def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
+    shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
+    _note_deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
+
+
+def _note_deed(blocks: list[Reads], frame: FrameType, deed: str) -> None:
+    who = reader(frame, blocks[-1].frame)
+    for block in blocks:
+        block.refuse(deed, who)
+
+
+def _note_variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) -> None:
+    if isinstance(name, str | bytes) and reader(frame, blocks[-1].frame) is not Reader.NOBODY:
+        for block in blocks:
+            block.add_variable(os.fsdecode(name))
+
+
+def _note_environment(blocks: list[Reads], frame: FrameType, _environ: Any) -> None:
+    _note_deed(blocks, frame, "read the whole environment")
+
+
+def _note_thread(blocks: list[Reads], frame: FrameType, _thread: Any) -> None:
+    _note_deed(blocks, frame, "started a thread")

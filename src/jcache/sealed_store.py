@@ -1,0 +1,148 @@
+"""The graphs or the traces of a root, as a program reads and writes them.
+
+What is served is verified in full: the seal over every bit, then kind and key. A hit takes no lock and writes nothing
+but its recency, once in a process. Who wants the same of a root shares its store.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import weakref
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from jcache.desk import Desk, ProgramStore
+from jcache.economics import Spent
+from jcache.errors import DamagedEntry
+from jcache.findings import Damage, Finding, Stamp
+from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.mapping import open_sealed
+from jcache.roots import create_root
+from jcache.serialization import EnvelopeHeader
+from jcache.store import Outcome
+
+
+class Opened(NamedTuple):
+    """An entry that is sound.
+
+    Attributes:
+        header: what it says about itself.
+        payload: its bytes, perhaps in a file that is mapped.
+        root: where it lies.
+        path: of its file.
+        stamp: of its file.
+    """
+
+    header: EnvelopeHeader
+    payload: memoryview
+    root: Root
+    path: Path
+    stamp: Stamp
+
+    def finding(self, damage: Damage, evidence: str) -> Finding:
+        """What is wrong with it all the same."""
+        kind, key = Kind(self.header.kind), self.header.key
+        return Finding(damage=damage, path=self.path, evidence=evidence, kind=kind, key=key, stamp=self.stamp)
+
+
+def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
+    """The entry of a kind and key, what is wrong with it, or None if there is none.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
+    path = root.directory(kind) / (key + ENTRY_SUFFIX)
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            from jcache.checks import not_a_file
+
+            return not_a_file(path, kind, key, status.st_mode)
+        header, payload = open_sealed(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DamagedEntry as error:
+        return Finding(damage=Damage.SEAL, path=path, evidence=str(error), kind=kind, key=key, stamp=Stamp.of(status))
+    if (header.kind, header.key) != (kind, key):
+        evidence = f"It was sealed as {header.kind} {header.key}."
+        return Finding(damage=Damage.NAME, path=path, evidence=evidence, kind=kind, key=key, stamp=Stamp.of(status))
+    return Opened(header, payload, root, path, Stamp.of(status))
+
+
+class SealedStore:
+    """The entries of a root and a kind that a program writes.
+
+    Args:
+        root: which root.
+        kind: graphs or traces.
+        max_bytes: bound of their bytes together; None for no bound.
+        lock_timeout: seconds that a put waits for the directory's lock.
+    """
+
+    def __init__(self, root: Root, kind: Kind, *, max_bytes: int | None, lock_timeout: float) -> None:
+        self.root = root
+        self.max_bytes = max_bytes
+        self._directory = root.directory(kind)
+        make = partial(ProgramStore, root, max_bytes=max_bytes, lock_timeout=lock_timeout)
+        self._desk = desk = Desk(make, kind)
+        self.close = desk.close
+        weakref.finalize(self, desk.close)
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of a key."""
+        return os.path.lexists(self._directory / (key + ENTRY_SUFFIX))
+
+    def used(self, key: str) -> None:
+        """Marks an entry as used, softly."""
+        self._desk.used(key)
+
+    def put(self, key: str, data: bytes, seconds: float | None) -> Outcome:
+        """Stores an entry unless there is one of its key.
+
+        Raises:
+            OSError, JcacheError: it could not be stored.
+        """
+        if not os.path.isdir(self.root.path):
+            create_root(self.root.path, plain=self.root.plain)
+        return self._desk.put(key, data, seconds=seconds, origin="program")[0]
+
+    def set_aside(self, finding: Finding) -> bool:
+        """Takes an entry out of the way, into quarantine; returns whether it was still the one that was looked at.
+
+        Raises:
+            OSError, JcacheError: it cannot be moved, or the lock not be had soon.
+        """
+        return self._desk.quarantine(finding)
+
+    def spent(self, spent: Spent) -> None:
+        """Keeps what a build or a load has cost, for the ledger."""
+        self._desk.learn(spent)
+
+    def flush(self) -> None:
+        """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
+        self._desk.flush()
+
+
+_stores: weakref.WeakValueDictionary[tuple[Path, Kind, int | None, float], SealedStore] = weakref.WeakValueDictionary()
+_mutex = threading.Lock()
+
+
+def store_of(root: Root, kind: Kind, *, max_bytes: int | None, lock_timeout: float) -> SealedStore:
+    """The store of a root and a kind, one for all who want it alike."""
+    alike = root.path, kind, max_bytes, lock_timeout
+    with _mutex:
+        store = _stores.get(alike)
+        if store is None:
+            store = _stores[alike] = SealedStore(root, kind, max_bytes=max_bytes, lock_timeout=lock_timeout)
+        return store
+
+
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

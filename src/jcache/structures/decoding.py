@@ -1,0 +1,180 @@
+"""The structure that some JSON stands for; the grammar is in the package's docstring."""
+
+# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from jcache import pytrees
+from jcache.errors import DamagedEntry, Unresolved
+from jcache.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
+from jcache.structures.nodes import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of, parts_of
+
+_DEEPEST: Final = 200  # of what a node has beside its children
+_NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
+
+
+def decode(value: Json, likes: Sequence[Treedef]) -> Treedef:
+    """The structure that was encoded.
+
+    Raises:
+        DamagedEntry: the value does not follow the grammar.
+        Unresolved: a class is not imported or not registered here, or the likes are others.
+    """
+    if type(value) is not list:
+        raise _malformed()
+    reader = _Reader(likes)
+    waiting: list[Treedef] = []
+    for node in reversed(value):
+        waiting.append(reader.treedef(node, waiting))
+    if len(waiting) != 1:
+        raise _malformed()
+    return waiting[0]
+
+
+def _malformed() -> DamagedEntry:
+    return DamagedEntry("A stored structure does not follow the grammar.")
+
+
+class _Reader:
+    """Makes treedefs of nodes."""
+
+    def __init__(self, likes: Sequence[Treedef]) -> None:
+        self._likes = list(nodes_of(*likes))
+
+    def treedef(self, node: Json, waiting: list[Treedef]) -> Treedef:
+        """What a node stands for; its children are the last of those that wait."""
+        if node is None or (type(node) is str and node == LEAF):
+            return _structure(node)
+        if type(node) is int:
+            return self._like(node).treedef
+        if type(node) is not list or len(node) != 3 or type(node[2]) is not int or not 0 <= node[2] <= len(waiting):
+            raise _malformed()
+        cls = find(node[0]) if type(node[0]) is str else self._like(node[0]).cls
+        return _made(cls, self._aux(node[1]), [waiting.pop() for _ in range(node[2])])
+
+    def _like(self, number: Json) -> Node:
+        if type(number) is int and 0 <= number < len(self._likes) and (node := self._likes[number]) is not None:
+            return node
+        raise Unresolved(_NOT_THERE)
+
+    def _aux(self, aux: Json, depth: int = 0) -> Any:
+        if depth > _DEEPEST:
+            raise _malformed()
+        if type(aux) is list:
+            return [self._aux(part, depth + 1) for part in aux]
+        if type(aux) is not dict:
+            return aux
+        tag, value = next(iter(aux.items()), ("", None))
+        if len(aux) != 1 or tag not in _READ or type(value) is not _READ[tag][0]:
+            raise _malformed()
+        return _READ[tag][1](self, value, depth + 1)
+
+    def _tuple(self, value: list[Json], depth: int) -> Any:
+        return tuple(self._aux(part, depth) for part in value)
+
+    def _dict(self, value: list[Json], depth: int) -> Any:
+        if not all(type(pair) is list and len(pair) == 2 for pair in value):
+            raise _malformed()
+        try:
+            return {self._aux(key, depth): self._aux(part, depth) for key, part in value}
+        except TypeError as error:  # what cannot be hashed
+            raise _malformed() from error
+
+    def _object(self, name: str, _depth: int) -> Any:
+        found = found_at(name)
+        if name_in_module(found) != name:
+            raise Unresolved(f"There is no function or class `{name}` any more.")
+        return found
+
+    def _sentinel(self, names: list[Json], _depth: int) -> Any:
+        if len(names) != 2 or not all(type(name) is str for name in names):
+            raise _malformed()
+        found = found_at(names[0])
+        if type(found) is not find(names[1]) or not is_sentinel(found):
+            raise Unresolved(f"`{names[0]}` is no sentinel any more.")
+        return found
+
+    def _part(self, path: list[Json], _depth: int) -> Any:
+        if not path:
+            raise _malformed()
+        aux = self._like(path[0]).aux
+        for position in path[1:]:
+            parts = parts_of(aux)
+            if parts is None or type(position) is not int or not 0 <= position < len(parts):
+                raise Unresolved(_NOT_THERE)
+            aux = parts[position]
+        return aux
+
+    def _data(self, text: str, _depth: int) -> Any:
+        try:
+            payload = bytearray(base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise _malformed() from error
+        return pytrees.load(memoryview(payload))
+
+
+_READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
+    "tuple": (list, _Reader._tuple),
+    "dict": (list, _Reader._dict),
+    "object": (str, _Reader._object),
+    "sentinel": (list, _Reader._sentinel),
+    "like": (list, _Reader._part),
+    "data": (str, _Reader._data),
+}
+
+
+def _made(cls: type, aux: Any, children: list[Treedef]) -> Treedef:
+    """The structure of one node and its children."""
+    from jax import tree_util
+
+    _check(cls, aux, len(children))
+    make = getattr(tree_util.PyTreeDef, "from_node_data_and_children", None)
+    try:
+        if make is not None:
+            return make(tree_util.default_registry, (cls, aux), children)
+        return _structure(_unflattened(cls, aux, children))
+    except Exception as error:
+        raise Unresolved(f"{name_of(cls)} is no such node of JAX's here: {str(error).rstrip('.')}.") from error
+
+
+def _check(cls: type, aux: Any, count: int) -> None:
+    """That a node of Python's own classes has what it needs: JAX does not ask."""
+    if cls is dict:
+        try:
+            good = type(aux) is list and len(aux) == count and _structure(dict.fromkeys(aux)).node_data()[1] == aux
+        except Exception as error:
+            raise _malformed() from error
+    elif cls is OrderedDict:
+        good = type(aux) is tuple and len(aux) == count
+    elif cls is defaultdict:
+        good = type(aux) is tuple and len(aux) == 2 and type(aux[1]) is tuple and len(aux[1]) == count
+    elif is_namedtuple(cls):
+        good = aux is not None or len(fields_of_namedtuple(cls)) == count
+    else:
+        good = cls not in (tuple, list) or aux is None
+    if not good:
+        raise _malformed()
+
+
+def _unflattened(cls: type, aux: Any, children: list[Treedef]) -> Any:
+    """An instance with leaves of no meaning, for a JAX (until 0.8) that cannot put structures together."""
+    from jax._src import tree_util
+
+    parts = [child.unflatten([0] * child.num_leaves) for child in children]
+    if cls in tree_util._registry:
+        return tree_util._registry[cls].from_iter(aux, parts)
+    if is_namedtuple(cls):
+        return tuple.__new__(cls, parts)
+    raise ValueError("it is not registered")
+
+
+def _structure(tree: Any) -> Treedef:
+    from jax.tree_util import tree_structure
+
+    return tree_structure(tree)

@@ -1,0 +1,136 @@
+"""Structures and leaves in keys."""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from types import FunctionType, MethodType
+from typing import Any, Final
+
+from jcache.errors import NotStorable
+from jcache.structures.nodes import Treedef, nodes_of
+
+_SETS: Final = ("unreduced", "reduced", "unreduced_kind")
+_PLAIN: Final = (type(None), bool, int, float, str)
+
+
+class Structure:
+    """A structure as a part of a key."""
+
+    __slots__ = ("treedef",)
+
+    def __init__(self, treedef: Treedef) -> None:
+        self.treedef = treedef
+
+    def __cache_key__(self) -> object:
+        """What `jcache.fingerprint` takes it for."""
+        nodes = nodes_of(self.treedef)
+        return tuple(node and (node.cls, node.aux, node.children, *_functions_of(node.cls)) for node in nodes)
+
+
+def _functions_of(cls: type) -> Iterator[object]:
+    """What the program has registered to take instances apart and to put them together, but for methods of theirs."""
+    from jax._src import tree_util
+
+    waiting = list(getattr(tree_util, "_registry", {}).get(cls, ()))
+    while waiting:
+        function = waiting.pop(0)
+        if isinstance(function, partial):
+            waiting.append(function.func)
+        elif isinstance(function, MethodType) and function.__self__ is not cls:
+            yield function
+        elif isinstance(function, FunctionType):
+            if (function.__module__ or "").startswith("jax."):  # around the program's functions, if it has given any
+                waiting.extend(cell.cell_contents for cell in function.__closure__ or ())
+            elif not function.__code__.co_filename.startswith("<generated_"):  # equinox's, made of the fields
+                yield function
+
+
+def aval_key(leaf: Any) -> tuple[object, ...]:
+    """What tracing sees of a leaf, as plain values: of a tracer, an array or a number of Python's.
+
+    Raises:
+        NotStorable: it is something else, or the JAX at hand says something of arrays that is not known here.
+    """
+    from jax import api_util
+
+    try:
+        return _aval_key(vars(api_util)["shaped_abstractify"](leaf))
+    except NotStorable:
+        raise
+    except Exception as error:  # JAX may raise anything, and some leaves have code of their own
+        raise NotStorable(f"A leaf of type {type(leaf).__qualname__} is no array.") from error
+
+
+@lru_cache(maxsize=4096)  # avals that are equal are the same to JAX's own caches of traces
+def _aval_key(aval: Any) -> tuple[object, ...]:
+    import jax
+
+    if type(aval) is not jax.core.ShapedArray:
+        raise NotStorable(f"A leaf is known to JAX as {type(aval).__qualname__}, not as an array.")
+    names = sorted(
+        {"shape", "dtype", "weak_type"} | {name for name in type(aval).__slots__ if not name.startswith("_")}
+    )
+    return tuple((name, _attribute(name, getattr(aval, name))) for name in names)
+
+
+def _attribute(name: str, value: Any) -> object:
+    """An attribute of an aval as a plain value."""
+    if name == "shape" and all(type(size) is int for size in value):
+        return value
+    if name == "dtype":
+        return _dtype(value)
+    if name == "sharding":
+        return None if value is None or value.mesh.empty else (_mesh(value.mesh), _spec(value.spec), value.memory_kind)
+    if name == "manual_axis_type":
+        return tuple(
+            (slot, _plain(slot, getattr(value, slot)))
+            for slot in sorted(type(value).__slots__)
+            if slot != "__weakref__"
+        )
+    if name == "layout" and type(value).__name__ == "AutoLayoutSingleton":
+        return None
+    return _plain(name, value)
+
+
+def _plain(name: str, value: Any) -> object:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, tuple):
+        return tuple(_plain(name, part) for part in value)
+    if isinstance(value, set | frozenset) and all(type(part) is str for part in value):
+        return tuple(sorted(value))
+    raise NotStorable(f"An array has a `{name}` of a type that jcache does not know, {type(value).__qualname__}.")
+
+
+def _dtype(dtype: Any) -> object:
+    from jax import dtypes
+
+    is_a: Any = vars(dtypes)["issubdtype"]
+    if not is_a(dtype, dtypes.extended):
+        return dtype.name
+    if is_a(dtype, dtypes.prng_key):
+        return "key", dtype._impl.name, dtype._impl.tag, tuple(dtype._impl.key_shape)
+    raise NotStorable(f"An array has a dtype that jcache does not know, {dtype}.")
+
+
+def _mesh(mesh: Any) -> object:
+    device = getattr(mesh, "abstract_device", None)
+    return (
+        _plain("mesh", mesh.axis_names),
+        tuple(mesh.axis_sizes),
+        _plain("mesh", getattr(mesh, "_axis_types", None) or getattr(mesh, "axis_types", None)),
+        device and tuple(getattr(device, name, None) for name in ("device_kind", "num_cores", "platform")),
+    )
+
+
+def _spec(spec: Any) -> object:
+    sets = tuple((name, _plain(name, getattr(spec, name, None))) for name in _SETS)
+    return tuple(
+        "*" if type(part).__name__ == "UnconstrainedSingleton" else _plain("spec", part) for part in spec
+    ), sets

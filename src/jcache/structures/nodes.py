@@ -1,0 +1,68 @@
+"""The nodes of JAX's treedefs, and what has a name."""
+
+# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final, NamedTuple
+
+from jcache.pytrees.classes import slots_of
+
+Json = Any
+Treedef = Any
+LEAF: Final = "*"
+
+
+class Node(NamedTuple):
+    """A node that is no leaf."""
+
+    treedef: Treedef
+    cls: type
+    aux: Any  # what it has beside its children
+    children: int
+
+
+def nodes_of(*treedefs: Treedef) -> Iterator[Node | None]:
+    """The nodes, parents before children; None for leaves."""
+    waiting = list(reversed(treedefs))
+    while waiting:
+        at = waiting.pop()
+        data = at.node_data()
+        children = at.children()
+        yield Node(at, data[0], data[1], len(children)) if data else None
+        waiting.extend(reversed(children))
+
+
+def name_in_module(value: Any) -> str | None:
+    """The name of a class, a function, or what has taken over a function's name; asking runs no code."""
+    if isinstance(value, type | FunctionType | BuiltinFunctionType) or type(value).__name__ == "PjitFunction":
+        names = value.__module__, value.__qualname__
+    else:
+        held = state_of(value)
+        names = held.get("__module__"), held.get("__qualname__")
+    return ":".join(names) if all(type(name) is str for name in names) else None
+
+
+def is_sentinel(value: object) -> bool:
+    """Whether it is an instance of a class of Python's, and has no state."""
+    cls = type(value)
+    return cls.__base__ is object and "__dict__" in vars(cls) and not state_of(value) and not slots_of(cls)
+
+
+def state_of(value: object) -> dict[str, Any]:
+    """What an instance has in its ``__dict__``."""
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+def parts_of(aux: Any) -> list[Any] | None:
+    """The parts of a list, a tuple or a dict of str, in an order that does not depend on that of a dict."""
+    if type(aux) is list or type(aux) is tuple:
+        return list(aux)
+    if type(aux) is dict and all(type(key) is str for key in aux):
+        return [aux[key] for key in sorted(aux)]
+    return None

@@ -1,0 +1,122 @@
+"""The bytes of traces: two kinds of entries, in sealed envelopes.
+
+A **trace** says what a function returns for arguments of certain types, and what it was made from (its key parts).
+Payload, as canonical JSON::
+
+    {"kept":[int],                  which flat arguments its executables take
+     "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result
+     "structure":[…],               of the result, see `jcache.structures`
+     "targets":[str],               of the custom calls in its programs
+     "text":hex}                    SHA-256 of its StableHLO as text, to compare a later trace with
+
+A **program** of a trace is its StableHLO, for one way to place and donate its arguments; its parent is the trace.
+Payload: a portable artifact. Key parts: ``signature``, ``device`` (all that an executable depends on besides the trace)
+and ``executable``, the key in JAX's cache. For each further device there is an entry with these key parts alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from jcache.errors import DamagedEntry
+from jcache.layout import Kind, name_of
+from jcache.names import storable
+from jcache.serialization import Codec, seal
+
+TRACES: Final = Kind.TRACES
+_PROGRAM: Final = ".stablehlo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What is known of a trace; the fields are those of its payload."""
+
+    kept: tuple[int, ...]
+    results: tuple[tuple[tuple[int, ...], str, bool], ...]
+    structure: list[Any]
+    targets: tuple[str, ...]
+    text: str
+
+    def payload(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def of(cls, payload: memoryview) -> Trace:
+        """The trace of a payload.
+
+        Raises:
+            DamagedEntry: it follows another grammar.
+        """
+        try:
+            read = json.loads(bytes(payload))
+            trace = cls(
+                kept=tuple(read["kept"]),
+                results=tuple((tuple(shape), dtype, weak) for shape, dtype, weak in read["results"]),
+                structure=read["structure"],
+                targets=tuple(read["targets"]),
+                text=read["text"],
+            )
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            msg = f"A trace whose payload cannot be read: {error!r}."
+            raise DamagedEntry(msg) from error
+        sizes = [*trace.kept, *(size for shape, _, _ in trace.results for size in shape)]
+        texts = [*trace.targets, trace.text, *(dtype for _, dtype, _ in trace.results)]
+        if not all(type(size) is int and size >= 0 for size in sizes) or not all(type(text) is str for text in texts):
+            msg = "A trace whose payload has values of wrong types."
+            raise DamagedEntry(msg)
+        return trace
+
+
+def program_key(trace: str, of: str) -> str:
+    """The key of a trace's program of a signature, or of what says which executable there is for a device."""
+    digest = hashlib.sha256(f"{trace}\n{of}".encode()).hexdigest()
+    return storable(f"{name_of(trace)}{_PROGRAM}-{digest}")
+
+
+def seal_trace(
+    trace: Trace,
+    *,
+    key: str,
+    parts: Mapping[str, str],
+    seconds: float,
+    parents: tuple[str, ...],
+    producers: Mapping[str, str],
+) -> bytes:
+    """The entry of a trace that took some seconds to make."""
+    return seal(
+        trace.payload(),
+        kind=TRACES,
+        name=name_of(key),
+        key=key,
+        key_parts=dict(parts),
+        producers=dict(producers),
+        build_seconds=seconds,
+        created_ns=time.time_ns(),
+        parents=parents,
+        codec=Codec.ZSTD,
+    )
+
+
+def seal_program(
+    artifact: bytes, *, trace: str, signature: str, device: str, executable: str | None, producers: Mapping[str, str]
+) -> bytes:
+    """The entry of a program; without an artifact, of its executable for one more device."""
+    key = program_key(trace, signature if artifact else device)
+    parts = {"signature": signature, "device": device} | ({} if executable is None else {"executable": executable})
+    return seal(
+        artifact,
+        kind=TRACES,
+        name=name_of(key),
+        key=key,
+        key_parts=parts,
+        producers=dict(producers),
+        build_seconds=0.0,
+        created_ns=time.time_ns(),
+        parents=(trace,),
+        codec=Codec.ZSTD,
+    )

@@ -1,0 +1,140 @@
+"""The key of a trace: what a call of a jitted function would be traced from.
+
+It is made of the function's fingerprint, with what its code reaches and its static arguments; the structures and types
+of the other arguments; and the JAX that traces, with its options. Where arrays lie, how they are sharded and what is
+donated is the business of the executables, of which one trace may have several.
+"""
+
+# ruff: noqa: ANN401 - functions and arguments are anything
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jcache import _tracing
+from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.frozen import Frozen
+from jcache.names import storable
+from jcache.structures import Structure, aval_key
+
+_SHOWN: Final = ("shape", "dtype", "weak_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call asks for.
+
+    Attributes:
+        fingerprint: of the function and its static arguments.
+        key: of the trace.
+        parts: all that went into the key, in words.
+        leaves: of the arguments that are traced.
+        likes: the structures of these arguments.
+    """
+
+    fingerprint: Fingerprint
+    key: str
+    parts: Mapping[str, str]
+    leaves: list[Any]
+    likes: list[Any]
+
+
+class Statics:
+    """Which arguments of a function are static, as `jax.jit` finds it out.
+
+    Args:
+        function: whose.
+        numbers, names: as `jax.jit` takes them; of one alone the other is found in the signature.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], numbers: int | Sequence[int] | None, names: str | Collection[str] | None
+    ) -> None:
+        self._numbers = {numbers} if isinstance(numbers, int) else set(numbers or ())
+        self._names = {names} if isinstance(names, str) else set(names or ())
+        self._parameters = _parameters(function)
+        if numbers is None:
+            self._numbers = {i for i, name in enumerate(self._parameters) if name in self._names}
+        elif names is None:
+            self._names = {self._parameters[i] for i in self._numbers if -1 < i < len(self._parameters)}
+
+    def positions(self, count: int) -> set[int]:
+        """Which of so many positional arguments are static."""
+        return {number + count if number < 0 else number for number in self._numbers}
+
+    def has(self, name: str) -> bool:
+        """Whether a keyword argument is static."""
+        return name in self._names
+
+    def name(self, position: int) -> str:
+        """What a positional argument is called."""
+        return self._parameters[position] if position < len(self._parameters) else str(position)
+
+
+def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Asked:
+    """What a call asks for, of arguments that are being traced or will be.
+
+    Raises:
+        GraphKeyError: the function or a static argument has no key.
+        NotStorable: a traced argument is none that jcache knows.
+    """
+    static = statics.positions(len(args))
+    taken = _Taken()
+    positional = [arg if i in static else taken.structure(statics.name(i), arg) for i, arg in enumerate(args)]
+    named = {name: arg if statics.has(name) else taken.structure(name, arg) for name, arg in sorted(kwargs.items())}
+    base = fingerprint(function, positional, named)
+    around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
+    whole = [base.hash, *(f"{label}\n{text}" for label, text in sorted((taken.exact | around).items()))]
+    digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
+    parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
+    return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes)
+
+
+class _Taken:
+    """The arguments that are traced, taken apart."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Any] = []
+        self.likes: list[Any] = []
+        self.exact: dict[str, str] = {}
+        self.words: dict[str, str] = {}
+
+    def structure(self, name: str, value: Any) -> Structure:
+        from jax.tree_util import keystr, tree_flatten_with_path
+
+        leaves, treedef = tree_flatten_with_path(value)
+        for path, leaf in leaves:
+            label = f"array {name}{keystr(path)}"
+            seen = aval_key(leaf)
+            self.leaves.append(leaf)
+            self.exact[label] = repr(seen)
+            self.words[label] = _words(seen)
+        self.likes.append(treedef)
+        return Structure(treedef)
+
+
+def _words(attributes: Any) -> str:
+    seen: dict[str, Any] = dict(attributes)
+    dtype = seen["dtype"] if isinstance(seen["dtype"], str) else f"key {seen['dtype'][1]}"
+    text = f"{dtype}[{','.join(map(str, seen['shape']))}]{' weak' if seen['weak_type'] else ''}"
+    rest = {name: value for name, value in seen.items() if name not in _SHOWN and value}
+    return f"{text} {hashlib.sha256(repr(rest).encode()).hexdigest()[:12]}" if rest else text
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of what can be given by position."""
+
+    def names() -> Iterator[str]:
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                return
+            yield name
+
+    try:
+        return list(names())
+    except (TypeError, ValueError):
+        return []

@@ -1,0 +1,194 @@
+"""The traces of a root: looking one up, storing one. What fails here costs the program nothing but time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from jcache import reads
+from jcache._replay import Compilation, Replay
+from jcache.building import Build, producers
+from jcache.counts import refusal_of
+from jcache.economics import Economics, Spent
+from jcache.errors import DamagedEntry, JcacheError
+from jcache.findings import Damage, Finding
+from jcache.fingerprint import changes, discovered, discovered_now
+from jcache.once import warn_once
+from jcache.sealed_store import Opened, SealedStore, open_entry
+from jcache.store import Outcome
+from jcache.trace_entries import TRACES, Trace, program_key, seal_program, seal_trace
+from jcache.trace_keys import Asked
+
+T = TypeVar("T")
+
+
+class Kept:
+    """A trace that is served.
+
+    Attributes:
+        trace: what it says.
+        opened: its entry.
+    """
+
+    def __init__(self, store: SealedStore, opened: Opened, trace: Trace) -> None:
+        self.trace = trace
+        self.opened = opened
+        self._store = store
+        self._programs: dict[str, Opened] = {}
+
+    def executable(self, signature: str, device: str) -> str | None:
+        """The key in JAX's cache of the executable for a signature and a device."""
+        for of in (signature, device):
+            program = self._program(of)
+            if program is not None and program.header.key_parts.get("device") == device:
+                return program.header.key_parts.get("executable")
+        return None
+
+    def artifact(self, signature: str) -> bytes | None:
+        """The StableHLO of a signature."""
+        program = self._program(signature)
+        return None if program is None else bytes(program.payload)
+
+    def _program(self, of: str) -> Opened | None:
+        """A program of this trace; what is damaged goes to quarantine."""
+        if of not in self._programs:
+            found = open_entry(self._store.root, TRACES, program_key(self.opened.header.key, of))
+            if isinstance(found, Finding):
+                self._store.set_aside(found)
+            elif found is not None and found.header.parents == (self.opened.header.key,):
+                self._programs[of] = found
+        return self._programs.get(of)
+
+
+class Traced:
+    """A function that is traced now.
+
+    Attributes:
+        reason: why its trace must not be stored, None if it may.
+    """
+
+    def __init__(self, store: SealedStore, wanted: Asked) -> None:
+        self.asked = wanted
+        self.build = Build(store.root.path, wanted.key)
+        self.reason: str | None = None
+        self.results: Sequence[Any] = ()
+        self.structure: list[Any] = []
+        self._reads: reads.Reads | None = None
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Calls the function, whose exceptions pass."""
+        with ExitStack() as watching:
+            self._reads = watching.enter_context(reads.Reads())
+            result = self.build.run(call, self.asked.fingerprint)
+        self.reason = self.build.reason
+        if self.reason is None and self._reads.reason is not None:
+            self.reason = f"while it was traced, it {self._reads.reason}"
+        return result
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What the trace was made from."""
+        found = {} if self._reads is None else dict(self._reads.parts)
+        return dict(self.asked.parts) | self.build.found | found
+
+
+class Shelf:
+    """The traces of a root.
+
+    Args:
+        store: of the root.
+    """
+
+    def __init__(self, store: SealedStore) -> None:
+        self.store = store
+
+    def look(self, wanted: Asked) -> Kept | None:
+        """The trace of a call, if one may be served."""
+        found = open_entry(self.store.root, TRACES, wanted.key)
+        if isinstance(found, Opened):
+            stale = staleness(found, wanted)
+            if stale:
+                found = found.finding(Damage.STALE, f"It was traced from something else: {'; '.join(stale)}.")
+            else:
+                try:
+                    return Kept(self.store, found, Trace.of(found.payload))
+                except DamagedEntry as error:
+                    found = found.finding(Damage.GRAMMAR, str(error))
+        if isinstance(found, Finding):
+            self._set_aside(found)
+        return None
+
+    def keep(self, traced: Traced, told: Compilation) -> str | None:
+        """Stores what was traced and compiled; returns why not, None if it is there."""
+        reason = traced.reason or told.reason
+        if reason is None and not told.done:
+            reason = "it was not compiled"
+        if reason is not None:
+            return reason
+        build, key = traced.build, traced.asked.key
+        made_by = producers()
+        trace = Trace(
+            kept=told.kept,
+            results=tuple(traced.results),
+            structure=traced.structure,
+            targets=tuple(sorted(told.targets)),
+            text=told.text,
+        )
+        program = seal_program(
+            told.artifact,
+            trace=key,
+            signature=told.signature,
+            device=told.device_key,
+            executable=told.executable_key,
+            producers=made_by,
+        )
+        sealed = seal_trace(
+            trace, key=key, parts=traced.parts, seconds=build.seconds, parents=tuple(build.parents), producers=made_by
+        )
+        reason = self._put(program_key(key, told.signature), program, None) or self._put(key, sealed, build.seconds)
+        self.store.spent(Spent(TRACES, key, build.economics))
+        return reason
+
+    def served(self, kept: Kept, replay: Replay, seconds: float) -> None:
+        """Counts a trace that stood in for tracing, and stores what had to be compiled for it."""
+        key = kept.opened.header.key
+        self.store.used(key)
+        self.store.used(program_key(key, replay.signature))
+        spared = kept.opened.header.build_seconds
+        self.store.spent(Spent(TRACES, key, Economics(loads=1, load_seconds=seconds, spared_seconds=spared)))
+        if replay.compiled is not None:
+            entry = seal_program(
+                b"",
+                trace=key,
+                signature=replay.signature,
+                device=replay.device_key,
+                executable=replay.compiled,
+                producers=producers(),
+            )
+            self._put(program_key(key, replay.device_key), entry, None)
+
+    def _put(self, key: str, data: bytes, seconds: float | None) -> str | None:
+        """Stores an entry; returns why not, None if it is there."""
+        try:
+            outcome = self.store.put(key, data, seconds)
+        except (OSError, JcacheError) as error:
+            refusal = refusal_of(error)
+            warn_once((refusal, self.store.root.path), f"jcache cannot store {key}: {error}")
+            return refusal
+        return "it is larger than the cache may grow" if outcome is Outcome.TOO_LARGE else None
+
+    def _set_aside(self, finding: Finding) -> None:
+        try:
+            self.store.set_aside(finding)
+        except (OSError, JcacheError) as error:
+            about = f"{finding.key} in {finding.path.parent} may not be served ({finding.evidence.rstrip('.')})"
+            warn_once(("set aside", self.store.root.path), f"{about}, and stays there: {error}")
+
+
+def staleness(opened: Opened, wanted: Asked) -> list[str]:
+    """What has changed of that which ran or was read while a function was traced, and which is not in its key."""
+    then = {label: text for label, text in opened.header.key_parts.items() if label not in wanted.parts}
+    ran = discovered(then)
+    now = dict(discovered_now(ran) if ran else {}) | dict(reads.now(then.keys() - ran.keys()))
+    return [] if now == then else changes(then, now)

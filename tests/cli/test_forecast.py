@@ -1,0 +1,238 @@
+"""What `jcache import` and `info` announce of executables, and what a real JAX then hits."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from jcache.archive import Reader, open_archive
+from jcache.layout import Kind
+from jcache.roots import create_root
+from tests.cli.conftest import Jcache, call, entry_files, keys, powerless, run_jax
+from tests.contract.test_forecast import PROGRAM
+from tests.entries import add, key
+from tests.imports import content, packed, populated
+from tests.jax_programs import run
+from tests.test_jax_fence import JAX, PATH_IN_KEYS
+
+XLA_CACHES = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
+needs_paths = pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
+
+
+@pytest.fixture(scope="module", name="keyed")
+def keyed_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is in its keys, filled by JAX alone; not to be changed."""
+    path = tmp_path_factory.mktemp("keyed") / "old"
+    assert run_jax(path, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=XLA_CACHES).code == 0
+    return path
+
+
+@pytest.fixture(name="moved")
+def moved_fixture(tmp_path: Path, jcache: Jcache) -> Path:
+    """An archive of what such a directory held that is no more."""
+    old = tmp_path / "home" / "old"
+    assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=XLA_CACHES).code == 0
+    assert jcache("export", "-q", "--root", old, "-o", tmp_path / "archive").code == 0
+    shutil.rmtree(old)
+    return tmp_path / "archive"
+
+
+def interpreter(path: Path, *, hidden: str = "", options: str = "") -> Path:
+    """An interpreter that says what is installed as the tests' own does, but cannot import some module."""
+    (path / "site").mkdir(parents=True)
+    (path / "site" / "sitecustomize.py").write_text(f"import sys\nsys.modules[{hidden!r}] = None\n" if hidden else "")
+    python = path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={path / "site"} exec "{sys.executable}" {options} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+# -- what is counted
+
+
+@pytest.mark.jax
+@needs_paths
+def test_link_and_transcode(jcache: Jcache, tmp_path: Path) -> None:
+    """Asked for together, both happen: entries of Python 3.14 at another path all hit without zstandard."""
+    if JAX < (0, 7, 1):
+        pytest.skip("this jax knows no zstd but zstandard's")
+    old, target, python = tmp_path / "old", tmp_path / "new", interpreter(tmp_path / "other", hidden="zstandard")
+    env = {"JAX_COMPILATION_CACHE_DIR": str(old)}
+    store, only_read = ({"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": seconds} for seconds in ("0", "1000"))
+    run(PROGRAM, "fill", "python-3.14", env=env | store)
+    total = len(entry_files(old))
+    tar = shutil.make_archive(str(tmp_path / "tar"), "tar", old.parent, old.name)
+    shutil.rmtree(old)
+    done = jcache(
+        "import", tar, "--root", target, "--link", "--transcode", "--json", env={"JCACHE_PYTHON": str(python)}
+    )
+    assert done.code == 0, done.err
+    assert done.json["forecast"]["will"] + done.json["forecast"]["unknown"] == total
+    assert os.readlink(old) == str(target / "executables")
+    assert run(PROGRAM, "fill", "no-zstandard", env=env | only_read).value == total
+
+
+@pytest.mark.jax
+@needs_paths
+def test_skipped_is_what_cannot_hit(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
+    """--skip-incompatible leaves out what is announced to be unable to hit, and nothing else; with --link it may."""
+    total = jcache("import", moved, "--root", tmp_path / "new", "--dry-run", "--json").json["forecast"]["cannot"]
+    assert total > 10
+    skipped = jcache("import", moved, "--root", tmp_path / "new", "--skip-incompatible", "--json").json
+    assert skipped["entries"]["incompatible"] == total and skipped["forecast"]["executables"] == 0
+    assert any(note.startswith("Left out: ") and "keyed for" in note for note in skipped["notes"])
+    linked = jcache("import", moved, "--root", tmp_path / "new", "--skip-incompatible", "--link", "--json").json
+    assert linked["entries"]["incompatible"] == 0 and linked["forecast"]["will"] == linked["entries"]["new"] == total
+
+
+def test_what_did_not_come_is_not_counted(jcache: Jcache, tmp_path: Path) -> None:
+    """An entry that stays different, or is refused, is no part of what is announced; nor on a dry run."""
+    archive, target = tmp_path / "archive", tmp_path / "target"
+    archive.write_bytes(packed(populated(tmp_path / "source")))
+    add(create_root(target).directory(Kind.EXECUTABLES), key(0), content(Kind.EXECUTABLES, key(0), build=1))
+    for options, expected in [(("--dry-run",), 3), ((), 3), (("--replace",), 4)]:
+        done = jcache("import", archive, "--root", target, "--json", *options).json
+        assert done["forecast"]["executables"] == expected
+        assert sum(done["forecast"][hit] for hit in ("will", "cannot", "unknown")) == expected
+
+
+# -- links
+
+
+@pytest.mark.jax
+@needs_paths
+def test_a_link_that_is_not_made(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
+    """A link that cannot be made is a sentence, exit code 3 and no announced hit; the entries come all the same."""
+    old, target = tmp_path / "home" / "old", tmp_path / "new"
+    foreseen = jcache("import", moved, "--root", target, "--link", "--dry-run", "--json").json
+    assert any(note.startswith(f"Would link {old} to {target}") for note in foreseen["notes"])
+    old.mkdir()
+    (old / "something").touch()
+    for option in ("--dry-run", "--json"):
+        done = jcache("import", moved, "--root", target, "--link", "--json", option)
+        assert done.code == 3 and done.json["forecast"]["will"] == 0
+        assert any("a directory with something in it is there; move it" in note for note in done.json["notes"])
+    assert done.json["entries"]["new"] == done.json["forecast"]["cannot"] > 0
+    shutil.rmtree(old)
+    made = jcache("import", moved, "--root", target, "--link")
+    assert made.code == 0 and f"Linked {old} to {target}" in made.out
+    again = jcache("import", moved, "--root", target, "--link")
+    assert again.code == 0 and f"{old} leads to {target / 'executables'} already" in again.out
+
+
+@pytest.mark.jax
+@needs_paths
+def test_a_link_that_may_not_be_made(moved: Path, tmp_path: Path) -> None:
+    """Where the old path is in somebody else's directory nothing is announced that needs the link."""
+    home, target = tmp_path / "home", tmp_path / "new"
+    home.chmod(0o555)
+    command = [*powerless(), sys.executable, "-m", "jcache", "import", str(moved), "--root", str(target), "--link"]
+    done = call([*command, "--json"])
+    home.chmod(0o755)
+    assert done.code == 3 and done.json["forecast"]["will"] == 0, done.err
+    assert any(f"{home} is read-only, or not ours to write" in note for note in done.json["notes"])
+
+
+def test_nothing_to_link(jcache: Jcache, tmp_path: Path) -> None:
+    """--link says so where no executable is kept from hitting by its path."""
+    archive = tmp_path / "archive"
+    archive.write_bytes(packed(populated(tmp_path / "source")))
+    done = jcache("import", archive, "--root", tmp_path / "target", "--link")
+    assert done.code == 0 and "No link was made: " in done.out
+
+
+# -- the interpreter that JAX lives in
+
+
+@pytest.mark.jax
+def test_export_asks_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """The manifest has the versions of the JAX that `JCACHE_PYTHON` names, as the forecast has."""
+    other = interpreter(tmp_path / "other", options="-S")  # without site-packages, and so without JAX
+    site = tmp_path / "other" / "site" / "jaxlib-0.6.2.dist-info"
+    site.mkdir()
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.6.2\n")
+    env = {"JCACHE_PYTHON": str(other)}
+    assert jcache("export", "-q", "--root", cache, "-o", tmp_path / "archive", env=env).code == 0
+    with (tmp_path / "archive").open("rb") as stream:
+        reader = open_archive(stream)
+        assert isinstance(reader, Reader)
+        manifest = reader.head().manifest
+    assert (manifest.jax, manifest.jaxlib) == (None, "0.6.2")
+    told = jcache("import", tmp_path / "archive", "--root", tmp_path / "new", "--dry-run", "--json")
+    hit = "unknown" if len(JAX) > 3 else "will"  # XLA's options tell the release, and not whether it was mended
+    assert told.json["forecast"][hit] == len(keys(cache))
+    foreign = jcache("import", tmp_path / "archive", "--root", tmp_path / "new", "--dry-run", "--json", env=env)
+    assert foreign.json["forecast"]["will"] == 0
+
+
+@pytest.mark.parametrize("command", ["export", "import"])
+def test_no_interpreter(jcache: Jcache, tmp_path: Path, command: str) -> None:
+    """One sentence says that what `JCACHE_PYTHON` names is no Python; nothing is written."""
+    archive, env = tmp_path / "archive", {"JCACHE_PYTHON": "/bin/true"}
+    source = populated(tmp_path / "source")
+    archive.write_bytes(packed(source))
+    where = (
+        ["--root", source.path, "-o", tmp_path / "x"] if command == "export" else [archive, "--root", tmp_path / "x"]
+    )
+    done = jcache(command, *where, env=env)
+    assert done.code == 2 and not (tmp_path / "x").exists()
+    assert len(done.err.splitlines()) == 1 and "JCACHE_PYTHON is /bin/true, which is no Python" in done.err
+
+
+@pytest.mark.jax
+def test_check_load_by_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """--check-load opens what came with that JAX, and what is there already as well; without a JAX it says so."""
+    archive, target = tmp_path / "archive", tmp_path / "new"
+    assert jcache("export", "-q", "--root", cache, "-o", archive).code == 0
+    without = interpreter(tmp_path / "other", options="-S")
+    env = {"JCACHE_PYTHON": str(without)}
+    failed = jcache("import", archive, "--root", target, "--check-load", env=env)
+    assert failed.code == 3 and f"{without} cannot open executables with JAX" in failed.out
+    again = jcache("import", archive, "--root", target, "--check-load", "--json")
+    assert again.code == 0 and again.json["entries"]["present"] == again.json["loads"]["loads"] == len(keys(cache))
+    dry = jcache("import", archive, "--root", target, "--check-load", "--dry-run")
+    assert "Nothing was opened" in dry.out
+
+
+# -- a directory that is there
+
+
+@pytest.mark.jax
+@needs_paths
+def test_info_of_a_copied_directory(jcache: Jcache, keyed: Path, tmp_path: Path) -> None:
+    """`info` says that executables cannot hit where they were copied to, with a ledger how many; -v the ways out."""
+    total = len(keys(keyed))
+    assert jcache("info", "--root", keyed, "--json").json["health"] == "ok"
+    copy = Path(shutil.copytree(keyed, tmp_path / "copy"))
+    assert f"1 of 1 looked at, of {total} executables, cannot hit at this path (keyed for {keyed})" in (
+        jcache("info", "--root", copy).out
+    )
+    verbose = jcache("info", "-v", "--root", copy)
+    assert f"{total} of {total} executables cannot hit at this path (keyed for {keyed})" in verbose.out
+    assert f'`eval "$(jcache env --root {copy})"`' in verbose.out
+    run_jax(copy, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=XLA_CACHES)
+    assert len(keys(copy)) == 2 * total  # so it is: nothing was hit
+    assert jcache("export", "-q", "--root", copy, "-o", tmp_path / "archive").code == 0
+    known = jcache("info", "--root", copy, "--json").json
+    assert known["keyed_elsewhere"] == {"directories": {str(keyed): total}, "looked_at": 2 * total}
+    assert known["health"].startswith(f"{total} of {2 * total} executables cannot hit at this path")
+
+
+@pytest.mark.jax
+@needs_paths
+def test_info_after_an_import(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
+    """What was imported and cannot hit is counted by `info` as well, until a link is there."""
+    target = tmp_path / "new"
+    total = jcache("import", moved, "--root", target, "--json").json["forecast"]["cannot"]
+    assert f"{total} of {total} executables cannot hit" in jcache("info", "--root", target, "--json").json["health"]
+    assert "ln -s" in jcache("info", "-v", "--root", target).out
+    assert jcache("import", moved, "--root", target, "--link").code == 0
+    assert jcache("info", "--root", target, "--json").json["health"] == "ok"
+
+
+@pytest.mark.jax
+def test_info_of_portable_keys(jcache: Jcache, cache: Path) -> None:
+    """A copied directory whose keys have no path in them is as well as any."""
+    assert jcache("info", "--root", cache, "--json").json["health"] == "ok"

@@ -1,0 +1,433 @@
+"""Code in fingerprints: only its own source counts, and the key is the same wherever and by whatever it is run."""
+
+import json
+import linecache
+import os
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import fingerprint
+from tests.fingerprints import imported, of, write
+from tests.jax_programs import run as jax_run
+
+SOURCES = Path(__file__).parent.parent / "src"
+PACKAGE = {
+    "model.py": '''
+        """A model."""
+        import contextlib, enum, functools, math, typing
+        from collections import namedtuple, OrderedDict
+        from dataclasses import dataclass, field
+        from pkg import rates
+        from pkg.deep.helpers import *
+
+        CONFIG = {"a": 1.5, "names": {"x", "y", "z", "w"}, "order": OrderedDict(b=1, a=2)}
+        Point = namedtuple("Point", "x y", defaults=(2,))
+
+        class Color(enum.Enum):
+            RED = 1
+            BLUE = 2
+            def mixed(self): return rates.rate(self.value)
+
+        class Flags(enum.IntFlag):
+            A = 1
+            B = 2
+
+        class Named(typing.NamedTuple):
+            n: int = 1
+            def twice(self): return 2 * self.n
+
+        class Shape(typing.Protocol):
+            def area(self) -> float: ...
+
+        @dataclass(order=True)
+        class Mesh:
+            n: int = 3
+            color: Color = Color.RED
+            points: list = field(default_factory=list, compare=False)
+            @property
+            def area(self) -> float: return self.n * math.pi
+            @functools.cached_property
+            def size(self): return len(self.points)
+
+        @dataclass(frozen=True, slots=True, kw_only=True)
+        class Edge:
+            a: float = 1.0
+
+        @functools.singledispatch
+        def kind(x): return 0
+
+        @kind.register
+        def _(x: int): return [y for y in range(x) if y in CONFIG["names"]]
+
+        @functools.lru_cache(maxsize=None)
+        def slow(n): return n and slow(n - 1)
+
+        @contextlib.contextmanager
+        def within(n):
+            yield {k: v for k, v in CONFIG.items()}
+
+        def build(n=1, *, theta=2.0):
+            """Build it."""
+            import pkg.late as late
+            with within(n) as w:
+                text = f"{theta:.3f} {n!r} {w['a']=}"
+            match n:
+                case 0: return late.late(text)
+                case Mesh(n=k) if k > 1: return k
+            f = lambda x: (y := x + 1) and slow(y)
+            return [Color.RED.mixed(), Mesh(n).area, kind(n), f(n), helper(n), Point(1), Flags.A, Named(), Edge()]
+    ''',
+    "pkg/__init__.py": "",
+    "pkg/rates.py": "SCALE = 0.5\ndef rate(x):\n    assert x\n    return x * SCALE\n",
+    "pkg/late.py": "def late(text): return sum(ord(c) for c in text)\n",
+    "pkg/deep/__init__.py": "",
+    "pkg/deep/helpers.py": "from ..rates import rate as _rate\ndef helper(x): return _rate(x) + 1\n",
+}
+PROGRAM = """
+import json, sys
+sys.path[:0] = sys.argv[1:3]
+import model
+from jcache.fingerprint import fingerprint
+found = fingerprint(model.build, (2,), {"theta": 3.0})
+print(json.dumps([found.hash, dict(found.parts)]))
+"""
+
+
+def pythons() -> Iterator[str]:
+    """The interpreters at hand, one for each version that jcache runs with."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for version in ("3.11", "3.12", "3.13"):
+        if version != own:
+            found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+            path = str(found[-1]) if found else shutil.which(f"python{version}")
+            if path:
+                yield path
+
+
+def run(python: str, directory: Path, **env: str) -> list[Any]:
+    """What a program in a process of its own finds."""
+    command = [python, "-c", PROGRAM, str(SOURCES), str(directory)]
+    done = subprocess.run(
+        command, env={**os.environ, **env}, cwd=directory, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    value: list[Any] = json.loads(done.stdout)
+    return value
+
+
+def test_the_key_is_the_same_in_every_process_and_directory(tmp_path: Path) -> None:
+    """Hash seeds, directories, optimised bytecode files and the import of other modules make no difference."""
+    for name in ("here", "there/deep"):
+        write(tmp_path / name, PACKAGE)
+    hashes = {
+        run(sys.executable, tmp_path / name, PYTHONHASHSEED=seed)[0]
+        for name in ("here", "there/deep")
+        for seed in ("0", "1", "2")
+    }
+    with imported(tmp_path / "third", PACKAGE) as model:
+        hashes.add(fingerprint(model.build, (2,), {"theta": 3.0}).hash)
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("python", list(pythons()), ids=lambda path: Path(path).parent.parent.name)
+def test_the_key_is_the_same_for_every_python(python: str, tmp_path: Path) -> None:
+    """A key that one version of Python makes another makes, too."""
+    write(tmp_path, PACKAGE)
+    ours, theirs = run(sys.executable, tmp_path), run(python, tmp_path)
+    assert ours == theirs
+
+
+def test_assertions_that_are_left_out_count(tmp_path: Path) -> None:
+    """Optimised code is other code."""
+    write(tmp_path, PACKAGE)
+    assert run(sys.executable, tmp_path)[0] != run(sys.executable, tmp_path, PYTHONOPTIMIZE="1")[0]
+
+
+def words(function: Any) -> str:
+    return fingerprint(function).parts["function"]
+
+
+def test_a_source_that_was_edited_after_the_import_is_not_believed(tmp_path: Path) -> None:
+    """What runs decides; an edit that changes nothing is found to be none."""
+    with imported(tmp_path, "def build(): return 1") as model:
+        write(tmp_path, "def build(): return 2")
+        assert words(model.build).startswith("bytecode")
+    with imported(tmp_path / "b", "def build(): return 1") as model:
+        write(tmp_path / "b", "# moved\n\ndef other(): pass\n\ndef build():\n    '''Said.'''\n    return 1")
+        assert words(model.build).startswith("bytecode")  # of other constants, for it has a docstring now
+    with imported(tmp_path / "c", "def build(): return 1") as model:
+        clean = of(tmp_path / "d", "def build(): return 1").hash
+        write(tmp_path / "c", "# moved\n\ndef other(): pass\n\ndef build(): return (1)")
+        assert words(model.build).startswith("code")
+        assert fingerprint(model.build).hash == clean
+
+
+def test_a_source_that_is_gone_leaves_the_bytecode(tmp_path: Path) -> None:
+    """Then the key holds for this version of Python only."""
+    with imported(tmp_path, "def build(): return 1") as model:
+        (tmp_path / "model.py").unlink()
+        assert words(model.build).startswith(f"bytecode 3.{sys.version_info.minor}")
+
+
+def executed(source: str, name: str, **namespace: Any) -> dict[str, Any]:
+    exec(compile(source, name, "exec"), namespace)
+    return namespace
+
+
+def test_code_from_exec_counts_by_what_it_does() -> None:
+    """It has no source, or claims one that is not its own."""
+    names = ("<string>", __file__, "<frozen importlib._bootstrap_external>", json.__file__, "nowhere.py")
+    one, two = (
+        {fingerprint(executed(f"def build(): return {n}", name)["build"]).hash for name in names} for n in (1, 2)
+    )
+    assert one.isdisjoint(two)
+    spoofed = [executed(f"def build(): return {n}", "<string>", __name__="json")["build"] for n in (1, 2)]
+    assert fingerprint(spoofed[0]).hash != fingerprint(spoofed[1]).hash
+
+
+def test_a_class_without_a_module_counts_by_its_content() -> None:
+    """Where there is no `__name__`, Python says that a class is of `builtins`."""
+    source = "class int:\n  def f(self): return {}\ndef build(): return int().f()"
+    keys = [fingerprint(executed(source.format(n), "<string>")["build"]).hash for n in (1, 2)]
+    assert keys[0] != keys[1]
+
+
+def test_a_notebooks_cell_is_its_source() -> None:
+    """Cells are known to `linecache`, and positions and comments in them count for nothing."""
+    functions = []
+    for number, source in enumerate(["def build(): return 1\n", "# again\ndef build():\n    return 1\n"]):
+        name = f"<ipython-input-{number}-0123456789ab>"
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        functions.append(executed(source, name, __name__="__main__")["build"])
+    assert [words(each)[:4] for each in functions] == ["code", "code"]
+    assert fingerprint(functions[0]).hash == fingerprint(functions[1]).hash
+
+
+def test_lambdas_on_one_line_are_told_apart() -> None:
+    """By where they stand in it, also one within the other."""
+    functions: tuple[Any, ...] = (lambda x: x + 1), (lambda x: x + 2), (lambda x: lambda y: x + y)  # fmt: skip
+    a, b, c = functions
+    assert len({fingerprint(each).hash for each in (a, b, c, c(1), c(2))}) == 5
+    assert {words(each)[:4] for each in (a, b, c)} == {"code"}
+
+
+def test_a_replaced_code_object_counts() -> None:
+    """Whoever sets `__code__` changes what runs."""
+
+    def build() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    before = fingerprint(build).hash
+    build.__code__ = other.__code__
+    assert fingerprint(build).hash != before
+
+
+def test_a_global_that_is_rebound_between_calls_counts(tmp_path: Path) -> None:
+    """Nothing that can change is remembered: values, names, functions, defaults, cells, classes and their methods."""
+    source = """
+        N = [1]
+        class C:
+            n = 1
+            def f(self): return self.n
+        def h(k=1): return N[0] + k
+        def make():
+            x = 1
+            def inner(): return x
+            def set_x(v):
+                nonlocal x
+                x = v
+            return inner, set_x
+        inner, set_x = make()
+        def build(): return h() + C().f() + inner()
+    """
+    with imported(tmp_path, source) as model:
+        keys = [fingerprint(model.build).hash]
+        for change in (
+            lambda: model.N.append(2),
+            lambda: setattr(model, "N", (1, 2)),
+            lambda: setattr(model.h, "__defaults__", (2,)),
+            lambda: setattr(model.h, "note", 1),
+            lambda: model.set_x(2),
+            lambda: setattr(model.C, "n", 2),
+            lambda: setattr(model.C, "f", lambda self: 3),
+            lambda: setattr(model, "h", lambda: 5),
+            lambda: setattr(model, "len", 5),
+            lambda: delattr(model, "h"),
+        ):
+            change()
+            keys.append(fingerprint(model.build).hash)
+    assert len(set(keys)) == len(keys) - 1  # `len` is not read
+
+
+def test_what_a_library_has_counts_by_name_and_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution's version is a part, and so are the versions of those that it requires."""
+    site = tmp_path / "lib" / "python3" / "site-packages"
+    write(site, {"grid/__init__.py": "def cells(): return 1", "loose.py": "def f(): return 1"})
+    monkeypatch.syspath_prepend(site)
+
+    def install(name: str, version: str, *requires: str) -> None:
+        shutil.rmtree(next(site.glob(f"{name}-*"), site / "none"), ignore_errors=True)
+        needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
+        record = f"{name}/__init__.py,,\n{name}/util.py,,\n"
+        files = {"METADATA": f"Name: {name}\nVersion: {version}\n{needs}\ntext", "RECORD": record}
+        write(site / f"{name}-{version}.dist-info", files)
+
+    def found(source: str = "import grid\ndef build(): return grid.cells()") -> tuple[str, dict[str, str]]:
+        program = "import json, model; from jcache.fingerprint import fingerprint as f\n"
+        program += "found = f(model.build); print(json.dumps([found.hash, dict(found.parts)]))"
+        write(tmp_path / "user", source)
+        path = os.pathsep.join(map(str, (tmp_path / "user", site, SOURCES)))
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        key, parts = json.loads(done.stdout)
+        return key, parts
+
+    install("base", "1.0")
+    install("grid", "2.0", "base>=1", "extra; extra == 'more'", "absent")
+    key, parts = found()
+    assert {label: text for label, text in parts.items() if label != "function"} == {
+        "distribution base": "1.0",
+        "distribution grid": "2.0",
+    }
+    write(site, {"grid/__init__.py": "def cells(): return 2"})
+    assert found()[0] == key  # an installed distribution is what its version says
+    install("base", "1.1")
+    assert found()[0] != key
+    imported_inside = found("def build():\n  from grid import cells\n  return cells()")[1]
+    assert imported_inside["distribution grid"] == "2.0"
+    loose = "import loose\ndef build(): return loose.f()"
+    before = found(loose)[0]
+    write(site, {"loose.py": "def f(): return 2"})
+    assert found(loose)[0] != before  # what no distribution has put there counts by content
+
+
+def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a name stands for decides, not where it stands."""
+    import numpy as np
+
+    source = "import numpy as np\nSCALE = 1\ndef mine(x): return x * SCALE\ndef build(): return np.sin(1)"
+    with imported(tmp_path, source) as model:
+        plain = fingerprint(model.build).hash
+        monkeypatch.setattr(np, "sin", model.mine)
+        patched = fingerprint(model.build)
+        monkeypatch.setattr(model, "SCALE", 2)
+        scaled = fingerprint(model.build)
+    assert len({plain, patched.hash, scaled.hash}) == 3
+    assert "helper mine" in patched.parts
+
+
+LAZY = """
+def build():
+    import json.decoder, scipy.sparse as sp, jax.numpy as jnp
+    from numpy import pi, linalg, sin
+    from jax import lax, config
+    import jax, numpy.random
+    return [sp.eye(2).sum(), jnp.sin(pi), sin(pi), linalg.norm([pi]), lax.add(1, 2), jax.nn.relu(1.0), jnp.inf,
+            numpy.random.default_rng(1).random(), json.decoder.JSONDecoder(), jax.jit(sin), sp.linalg, jnp.linalg]
+"""
+
+
+@pytest.mark.jax
+def test_a_library_need_not_be_imported_for_a_key(tmp_path: Path) -> None:
+    """The key is the same before and after the function has imported what it needs."""
+    write(tmp_path, LAZY)
+    program = """
+import sys, json, model
+from jcache.fingerprint import fingerprint
+before = fingerprint(model.build)
+assert "jax" not in sys.modules and "numpy" not in sys.modules
+try: model.build()
+except Exception: pass
+after = fingerprint(model.build)
+assert "scipy.sparse" in sys.modules and "jax" in sys.modules
+print(json.dumps([before.hash == after.hash, dict(before.parts) == dict(after.parts)]))
+"""
+    assert jax_run(program, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}).value == [True, True]
+
+
+OPAQUE = {
+    "sys.modules": "import sys\ndef build(): return sys.modules['json'].n",
+    "a computed import": "import importlib\ndef build(n='json'): return importlib.import_module(n)",
+    "a computed variable": "import os\ndef build(n='HOME'): return os.environ[n]",
+    "a variable of a computed name": "import os\ndef build(n='HOME'): return os.getenv('A' + n)",
+    "the whole environment": "import os\ndef build(): return dict(os.environ)",
+    "random": "import random\ndef build(): return random.random()",
+    "random from": "from random import choice\ndef build(): return choice([1])",
+    "numpy.random": "import numpy as np\ndef build(): return np.random.rand(3)",
+    "an unseeded generator": "import numpy as np\ndef build(): return np.random.default_rng().random()",
+    "an unseeded Random": "import random\ndef build(): return random.Random().random()",
+    "uuid4": "import uuid\ndef build(): return uuid.uuid4()",
+    "urandom": "import os\ndef build(): return os.urandom(1)",
+    "input": "def build(): return input()",
+    "frames": "import sys\ndef build(): return sys._getframe()",
+    "subclasses": "class A: pass\ndef build(): return A.__subclasses__()",
+    "globals of a function": "def h(): pass\ndef build(): return h.__globals__",
+}
+
+
+@pytest.mark.parametrize("case", OPAQUE)
+def test_what_nobody_can_foresee_is_refused(case: str, tmp_path: Path) -> None:
+    """Code that reads what no walk through it can know has no key."""
+    with pytest.raises(GraphKeyError, match="cannot be part of a key"):
+        of(tmp_path, OPAQUE[case])
+
+
+def test_a_seeded_generator_is_none_of_these(tmp_path: Path) -> None:
+    """Nor is a variable of the environment that the code names."""
+    of(tmp_path / "a", "import numpy as np\ndef build(): return np.random.default_rng(1).random()")
+    source = "import os\ndef build(): return os.environ['A_NAME'], os.getenv('B_NAME', '1'), 'C_NAME' in os.environ"
+    parts = of(tmp_path / "b", source).parts
+    assert {label for label in parts if label.startswith("environment")} == {
+        f"environment {letter}_NAME" for letter in "ABC"
+    }
+
+
+@pytest.mark.parametrize("source", ["os.environ['A_NAME']", "os.environ.get('A_NAME')", "os.getenv('A_NAME', '0')"])
+def test_a_variable_of_the_environment_counts(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its value."""
+    keys = set()
+    for value in ("1", "2", None):
+        monkeypatch.setenv("A_NAME", value) if value else monkeypatch.delenv("A_NAME", raising=False)
+        keys.add(of(tmp_path / f"{value}", f"import os\ndef build(): return {source}").hash)
+    assert len(keys) == 3
+
+
+def test_names_are_readable_and_fit_into_a_file() -> None:
+    """Whatever the callable is called."""
+    from jcache.layout import check_key
+
+    def inner() -> None: ...
+
+    inner.__qualname__ = "a/b\n" + "x" * 300
+    assert fingerprint(inner).name.startswith("a_b_xxx")
+    assert check_key(fingerprint(inner).key)
+    assert fingerprint(lambda: 1).name.endswith("file.lambda")
+    assert fingerprint(types.SimpleNamespace).name == "SimpleNamespace"
+
+
+def test_a_long_chain_of_helpers_is_no_problem(tmp_path: Path) -> None:
+    """Deeper than Python's own limit of recursion."""
+    source = "".join(f"def h{n}(): return h{n + 1}()\n" for n in range(1500)) + "def h1500(): return 1\nbuild = h0"
+    assert len(of(tmp_path, source).parts) == 1501
+
+
+def test_importing_it_imports_no_jax_and_no_numpy() -> None:
+    """They are looked up where a program has imported them."""
+    program = (
+        "import sys, jcache.fingerprint as f; f.fingerprint(print); print('numpy' in sys.modules, 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

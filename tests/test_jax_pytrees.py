@@ -1,0 +1,172 @@
+"""jax arrays in graphs, with real JAX in processes of their own."""
+
+import pytest
+
+from tests.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+HELPERS = """
+import json, sys, warnings
+import jax, jax.numpy as jnp, numpy as np
+from jcache import pytrees
+from jcache.errors import DamagedEntry, NotStorable, Unresolved
+warnings.simplefilter("error")
+
+def stored(value):
+    return bytearray(b"".join(pytrees.dump(value).pieces))
+
+def again(value):
+    return pytrees.load(memoryview(stored(value)))
+
+def refusal(value):
+    try:
+        pytrees.dump(value)
+    except NotStorable as error:
+        return str(error)
+
+def alike(one, other):
+    if type(one) is not type(other) or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+        return alike(jax.random.key_data(one), jax.random.key_data(other))
+    return one.weak_type == other.weak_type and np.asarray(one).tobytes() == np.asarray(other).tobytes()
+"""
+
+ROUND_TRIP = """
+values = {
+    "float32": jnp.linspace(0, 1, 7).reshape(7, 1),
+    "int4": jnp.arange(3).astype(jnp.int4),
+    "bool": jnp.array([True]),
+    "bfloat16": jnp.ones((2, 3), jnp.bfloat16),
+    "float8": jnp.ones(3).astype(jnp.float8_e4m3fn),
+    "empty": jnp.zeros((0, 3)),
+    "complex": jnp.array(1j),
+    "weak": jnp.full((2, 3), 2.5),
+    "weak scalar": jnp.asarray(1.5),
+    "weak integer": jnp.asarray(3),
+    "strong scalar": jnp.float32(1.5),
+    "key": jax.random.key(7),
+    "keys": jax.random.split(jax.random.key(7), 4).reshape(2, 2),
+    "rbg": jax.random.key(1, impl="rbg"),
+    "raw key": jax.random.PRNGKey(3),
+}
+print(json.dumps([name for name, value in values.items() if not alike(value, again(value))]))
+"""
+
+
+def test_jax_arrays_come_back() -> None:
+    """Small dtypes, weak types, empty arrays and random keys of every implementation come back as jax arrays."""
+    assert run(HELPERS + ROUND_TRIP).value == []
+
+
+WIDE = """
+with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+    wide = jnp.arange(3, dtype="float64")
+    data, same = stored(wide), alike(wide, again(wide))
+try:
+    pytrees.load(memoryview(data))
+except Unresolved as error:
+    print(json.dumps([same, str(error)]))
+"""
+
+
+def test_wide_numbers_need_the_option() -> None:
+    """An array of 64 bits comes back as that where JAX is configured so, and is never narrowed where it is not."""
+    same, message = run(HELPERS + WIDE).value
+    assert same and "float64" in message and "`jax_enable_x64`" in message
+
+
+REFUSED = """
+traced = []
+jax.jit(lambda x: traced.append(refusal({"a": [x]})) or x)(1.0)
+deleted = jnp.ones(3)
+deleted.delete()
+mesh = jax.sharding.Mesh(np.array(jax.devices()), "x")
+spread = jax.device_put(jnp.arange(4), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x")))
+print(json.dumps([traced[0], refusal(deleted), refusal(spread)]))
+"""
+
+
+def test_arrays_without_numbers_at_hand_are_refused() -> None:
+    """What is being traced, was deleted, or lies on several devices is refused with its path and the reason."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    traced, deleted, spread = run(HELPERS + REFUSED, env=flags).value
+    assert "`['a'][0]`" in traced and "tracing" in traced and "outside of `jax.jit`" in traced
+    assert "was deleted or donated" in deleted
+    assert "more than one device" in spread
+
+
+TRACING = """
+data = stored({"a": jnp.full((3,), 2.0), "k": jax.random.key(1)})
+found = []
+
+@jax.jit
+def step(x):
+    found.append(pytrees.load(memoryview(data)))
+    again(found[0])
+    return x + found[0]["a"]
+
+step(1.0)
+print(json.dumps([not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(found)] + [float(step(1.0)[0])]))
+"""
+
+
+def test_loading_while_jax_traces() -> None:
+    """Within a function that JAX is tracing, what is loaded are arrays with numbers, that may be kept."""
+    assert run(HELPERS + TRACING).value == [True, True, 3.0]
+
+
+COMPILES = """
+import logging
+jax.config.update("jax_log_compiles", True)
+jnp.ones(3)
+said = []
+handler = logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("jax").addHandler(handler)
+strong = [jax.device_put(np.arange(n + 1000.0, dtype="f4")) for n in range(5)]
+data = stored(strong + [jnp.full((n,), 2.0) for n in range(5)])
+said.clear()
+pytrees.load(memoryview(data))
+print(json.dumps([message for message in said if "ompil" in message]))
+"""
+
+
+def test_loading_compiles_nothing() -> None:
+    """Arrays are made of their bytes, not by a program that JAX would have to compile for each shape."""
+    assert run(HELPERS + COMPILES).value == []
+
+
+HOSTILE = """
+import random
+import faulthandler
+faulthandler.enable(sys.stderr)
+chance = random.Random(int(sys.argv[1]))
+sizes = [0, 1, 2, 3, 1 << 31, 1 << 32, 1 << 62, (1 << 63) - 1, 1 << 64]
+dtypes = ["<f4", "<u4", ">f4", "<f8", "|b1", "<U3", "<U0", "|V8", "<M8[s]", "<f2", "ml_dtypes.bfloat16",
+          "ml_dtypes.int4", ["struct", 4, False, [["a", None, 0, "<f4"]]], ["array", "<f4", [2]], "<M8[0s]"]
+ends = {"ok": 0}
+for _ in range(int(sys.argv[2])):
+    some = sizes[:4] if chance.random() < 0.6 else sizes
+    shape = [chance.choice(some) for _ in range(chance.choice([0, 1, 1, 2, 3, 65]))]
+    if chance.random() < 0.5:
+        node = {"$jax": [chance.choice(dtypes), shape, chance.random() < 0.5]}
+    else:
+        node = {"$key": [chance.choice(["threefry2x32", "rbg", "unsafe_rbg", "fry", "x", ""]), shape]}
+    tree = json.dumps(node).encode()
+    data = b"jctree1\\n" + len(tree).to_bytes(8, "big") + tree
+    data += bytes(-len(data) % 64) + chance.randbytes(chance.choice([0, 4, 8, 16, 24, 32, 48]))
+    try:
+        repr(pytrees.load(memoryview(bytearray(data))))
+        ends["ok"] += 1
+    except (DamagedEntry, Unresolved) as error:
+        ends[type(error).__name__] = ends.get(type(error).__name__, 0) + 1
+print(json.dumps(ends))
+"""
+
+
+def test_hostile_jax_arrays_end_in_a_refusal() -> None:
+    """Shapes, dtypes and implementations that somebody made up do not end the process, nor in another exception."""
+    ends = run(HELPERS + HOSTILE, 1, 3000).value
+    assert ends["ok"] > 20 and ends["Unresolved"] > 20 and ends["DamagedEntry"] > 1000

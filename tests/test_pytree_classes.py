@@ -1,0 +1,200 @@
+"""Instances in graphs: enumerations, namedtuples, dataclasses, and classes that are registered."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jcache import pytrees
+from jcache.errors import InvalidValue, NotStorable, Unresolved
+from jcache.pytrees import registration
+from tests import graph_classes as classes
+from tests.graph_classes import Bits, Color, Derived, Guessing, Level, Mode, Pair, Plain, Point, Slotted, Word
+from tests.test_pytrees import again, stored
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        *Color, Color.CRIMSON, Level.LOW, Word.YES, *Mode, Mode.READ | Mode.WRITE, Mode(0), Bits.ONE | Bits.TWO,
+        Bits(0), Bits(8), Guessing.A,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_members_are_the_same_objects(member: object) -> None:
+    """A member of an enumeration, an alias and a combination of flags come back as the very same object."""
+    assert again([member])[0] is member
+    assert again({(1, member): member}) == {(1, member): member}
+
+
+def test_dataclasses_are_made_without_their_code() -> None:
+    """Frozen, slotted, keyword-only and derived fields come back; ``__init__`` and the like are not called."""
+    value = Derived(Slotted(size=3, more=[np.ones(2)]), second=[classes.Box[int](5)])
+    assert value.remembered == 5
+    found = again(value)
+    assert type(found) is Derived and type(found.first) is Slotted
+    assert found.first.size == 3 and np.array_equal(found.first.more[0], np.ones(2))
+    assert found.second == [classes.Box(5)] and found.fixed == 4
+    assert found.sum[0].size == 3 and found.sum[1] == found.second
+    assert "remembered" not in vars(found) and found.remembered == 5
+    unmakeable = object.__new__(classes.Unmakeable)
+    vars(unmakeable)["value"] = 3
+    assert vars(again(unmakeable)) == {"value": 3}
+
+
+def test_namedtuples_are_made_without_their_code() -> None:
+    """Both kinds of namedtuples come back, and so does a subclass that cannot be called."""
+    strict = tuple.__new__(classes.Strict, (1, [2]))
+    found = again([Point(1, (2,)), Pair(3), strict])
+    assert found == [Point(1, (2,)), Pair(3), strict]
+    assert [type(item) for item in found] == [Point, Pair, classes.Strict]
+
+
+def with_attribute(instance: Any) -> Any:
+    instance.extra = 1
+    return instance
+
+
+def with_hidden() -> Any:
+    instance: Any = classes.Hiding()
+    instance.hidden = 1
+    return instance
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "attribute": (lambda: with_attribute(Derived(1)), "has an attribute `extra` that is none of its fields"),
+    "hidden": (with_hidden, "has an attribute `hidden` that is none of its fields"),
+    "unset": (classes.Unset, "has no value in its field `value`"),
+    "descriptor": (classes.Described, "has code for its field `value`"),
+    "exception": (classes.Failing, "is built on a class that only C code can make"),
+    "mapping": (classes.Mapped, "is built on a class that only C code can make"),
+    "finalizer": (classes.Finalized, r"has a finalizer \(`__del__`\)"),
+    "local": (classes.local, "cannot be found again by its module and name"),
+    "loose": (lambda: with_attribute(classes.Loose(1)), "holds more or less than its fields"),
+    "text": (lambda: {"a": [classes.Text("a")]}, r"`\['a'\]\[0\]` is of type tests.graph_classes:Text"),
+    "guessing": (lambda: Guessing.A | Guessing.B, "has it not as a member"),
+    "plain": (lambda: Derived(Plain(1)), r"`.first` is of type tests.graph_classes:Plain, .* `jcache.register_class`"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_instances_that_could_not_be_made_again_are_refused(name: str) -> None:
+    """State beside the fields, code in their place, classes of C or without a name: each is refused with the reason."""
+    make, message = REFUSED[name]
+    with pytest.raises(NotStorable, match=message):
+        pytrees.dump(make())
+
+
+def changed(value: object, old: bytes, new: bytes) -> memoryview:
+    """A payload in which a text of the tree is another of its length."""
+    data = stored(value)
+    assert old in data and len(old) == len(new)
+    return memoryview(data.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("value", "old", "new", "message"),
+    [
+        (Color.RED, b"graph_classes", b"graph_clauses", "`tests.graph_clauses`, which has `Color`, is not imported"),
+        (Color.RED, b":Color", b":Colon", "`tests.graph_classes` has no class `Colon`"),
+        (Color.RED, b":Color", b":local", "`tests.graph_classes` has no class `local`"),
+        (Color.RED, b'"RED"', b'"TED"', "`tests.graph_classes:Color` has no member `TED`"),
+        (Color.RED, b'"RED",1', b'"RED",2', "value of `tests.graph_classes:Color.RED` has changed from 2 to 1"),
+        (Mode.READ | Mode.WRITE, b",3]", b",4]", "has no combination of flags 4"),
+        (Mode.READ | Mode.WRITE, b":Mode", b":Word", "is no Flag"),
+        (Pair(1), b":Pair", b":Text", "is no tuple"),
+        (Pair(1), b'"right"', b'"wrong"', "has not the fields any more"),
+        (Pair(1), b":Pair", b":Mode", "is no tuple"),
+        (Slotted(size=1), b'"size"', b'"side"', "has not the fields any more"),
+        (Slotted(size=1), b":Slotted", b":Derived", "has not the fields any more"),
+        (classes.Box(1), b":Box", b":Set", "has no class `Set`"),
+        (Derived(1), b":Derived", b":Mapped\x20", "has no class"),
+        (Derived(1), b"tests.graph_classes:Derived", b"tests.graph_classes:Failing", "only C code can make"),
+        (Derived(1), b"tests.graph_classes:Derived", b"os:environ.data.get.setxxxx", "has no class|not imported"),
+    ],
+)
+def test_a_class_that_has_changed_is_no_reason_to_guess(value: object, old: bytes, new: bytes, message: str) -> None:
+    """A class that is gone, of another sort, or has other fields or values is said so, and nothing is made."""
+    with pytest.raises(Unresolved, match=message):
+        pytrees.load(changed(value, old, new))
+
+
+def test_nothing_is_imported_for_a_class() -> None:
+    """A class of a module that exists and is not imported is not found, and the module stays so."""
+    module = "this"
+    assert module not in sys.modules
+    with pytest.raises(Unresolved, match="`this`, which has"):
+        pytrees.load(changed(Color.RED, b"tests.graph_classes:Color", b"this:" + b"s" * 20))
+    assert module not in sys.modules
+
+
+@pytest.fixture(name="registry", autouse=True)
+def registry_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty registry, for a test alone."""
+    monkeypatch.setattr(registration, "_by_class", {})
+    monkeypatch.setattr(registration, "_by_name", {})
+
+
+def test_registered_classes_come_back() -> None:
+    """A class with ``to_dict`` and ``from_dict`` is stored as its dict, wherever it stands; arrays in it are views."""
+    assert pytrees.register_class(Plain) is Plain
+    found = again({"a": [Plain(np.arange(3)), Plain([Plain(1)])]})
+    assert np.array_equal(found["a"][0].points, np.arange(3))
+    assert found["a"][1].points[0].points == 1
+
+
+def test_registering_says_how_and_under_which_name() -> None:
+    """Functions and a name may be given, also as a decorator, and come before what else would apply."""
+    decorated = pytrees.register_class(name="pair", to_dict=list, from_dict=lambda two: Pair(*two[::-1]))(Pair)
+    assert decorated is Pair
+    assert again(Pair(1, 2)) == Pair(2, 1)
+    assert b'"pair"' in stored(Pair(1, 2)) and b"graph_classes" not in stored(Pair(1, 2))
+
+
+def test_a_name_is_of_one_class() -> None:
+    """Another class of a taken name is refused; the same class defined anew, as in a notebook, takes its place."""
+    pytrees.register_class(Plain, name="plain")
+    with pytest.raises(InvalidValue, match=r"'plain' is the name of tests.graph_classes:Plain already"):
+        pytrees.register_class(Pair, name="plain", to_dict=list, from_dict=tuple)
+    anew = type("Plain", (Plain,), {"__module__": Plain.__module__, "__qualname__": Plain.__qualname__})
+    pytrees.register_class(anew, name="plain")
+    assert type(again(anew(1))) is anew
+    with pytest.raises(NotStorable):
+        pytrees.dump(Plain(1))
+
+
+def test_registering_what_cannot_be_is_refused() -> None:
+    """What is no class, or does not say how, is refused as a wrong argument."""
+    for wrong in (3, Plain(1)):
+        with pytest.raises(InvalidValue, match="is not a class"):
+            pytrees.register_class(wrong)  # type: ignore[call-overload]
+    with pytest.raises(InvalidValue, match="has no `to_dict` or no `from_dict`"):
+        pytrees.register_class(Derived)
+
+
+def test_registered_classes_may_fail() -> None:
+    """What ``to_dict`` raises is a refusal, what ``from_dict`` raises is a graph that cannot be made here."""
+
+    def fail(_: object) -> Any:
+        raise LookupError("no such thing")
+
+    pytrees.register_class(Plain, to_dict=fail)
+    with pytest.raises(NotStorable, match=r"`\[0\]` is of type .*Plain, .*no such thing"):
+        pytrees.dump([Plain(1)])
+    pytrees.register_class(Plain)
+    payload = memoryview(stored(Plain(1)))
+    pytrees.register_class(Plain, from_dict=fail)
+    with pytest.raises(Unresolved, match="no such thing"):
+        pytrees.load(payload)
+    registration._by_name.clear()
+    with pytest.raises(Unresolved, match=r"call `jcache.register_class` before"):
+        pytrees.load(payload)
+
+
+def test_a_class_that_turns_into_itself_is_refused() -> None:
+    """``to_dict`` that returns the instance ends in a refusal."""
+    pytrees.register_class(Plain, to_dict=lambda plain: [plain])
+    with pytest.raises(NotStorable, match="contains itself"):
+        pytrees.dump(Plain(1))
