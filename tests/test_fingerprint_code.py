@@ -280,7 +280,10 @@ def test_what_a_library_has_counts_by_name_and_version(tmp_path: Path, monkeypat
         shutil.rmtree(next(site.glob(f"{name}-*"), site / "none"), ignore_errors=True)
         needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
         record = f"{name}/__init__.py,,\n{name}/util.py,,\n"
-        files = {"METADATA": f"Name: {name}\nVersion: {version}\n{needs}\ntext", "RECORD": record}
+        files = {
+            "METADATA": f"Name: {name}\nLicense: a\n        \n        b\nVersion: {version}\n{needs}\ntext",
+            "RECORD": record,
+        }
         write(site / f"{name}-{version}.dist-info", files)
 
     def found(source: str = "import grid\ndef build(): return grid.cells()") -> tuple[str, dict[str, str]]:
@@ -431,3 +434,23 @@ def test_importing_it_imports_no_jax_and_no_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_an_extension_module_of_the_users_counts_by_its_file(tmp_path: Path) -> None:
+    """There is no other source of what it does."""
+    found = list(Path(os.__file__).parent.glob("lib-dynload/xxlimited.*.so"))
+    if not found:
+        pytest.skip("there is no extension module to take a copy of")
+    keys = []
+    for name in ("a", "b"):
+        write(tmp_path / name, "import xxlimited\ndef build(): return xxlimited.foo(1, 2), xxlimited.Xxo()")
+        data = found[0].read_bytes() + name.encode()
+        (tmp_path / name / found[0].name).write_bytes(data)
+        program = "import json, model; from jcache.fingerprint import fingerprint as f; print(json.dumps(dict(f(model.build).parts)))"
+        path = os.pathsep.join((str(tmp_path / name), str(SOURCES)))
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        keys.append(json.loads(done.stdout)["extension xxlimited"])
+    assert keys[0] != keys[1]

@@ -15,13 +15,11 @@ from jcache.archive.manifest import Host, Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import InvalidValue
 from jcache.inspection import inspect
-from jcache.keying import numbers
 from jcache.layout import Kind, Root
 from jcache.roots import create_root, open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge, judge_root
 from jcache.shipping.here import Gpu, Here, here, installed
-from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
 from tests.entries import add, executable, key
 from tests.jax_entries import H200, JaxEntries
@@ -94,14 +92,6 @@ def test_the_directory(version: str, cache_path: str | None, portable: bool, exp
     (verdict,) = announced.verdicts.values()
     assert (verdict.hit, verdict.way) == expected
     assert verdict.incompatible == (verdict.hit is Hit.CANNOT)
-
-
-@pytest.mark.parametrize(("newest", "keyed"), [(392, True), (512, True), (514, False), (557, False), (None, True)])
-def test_the_directory_of_what_has_no_record(newest: int | None, keyed: bool) -> None:
-    """Whether the path is in the key is told by the newest of XLA's options, those of jaxlib 0.10.2 ending at 512."""
-    maker = Maker(platform="cpu", cache_path=OLD, xla_options=None if newest is None else f"{1 << newest:x}")
-    assert keyed_for(maker, portable=False) == (OLD if keyed else None)
-    assert keyed_for(maker, portable=True) is None
 
 
 def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
@@ -435,14 +425,6 @@ def test_without_jax_or_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, H200], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("0 of 3 executables can hit here: they are made for cuda")
-
-
-def test_versions() -> None:
-    """Versions are compared by their numbers, whatever follows them."""
-    assert numbers("0.4.31+cuda12.cudnn89") == (0, 4, 31)
-    assert numbers("0.11.0.dev20260101") == numbers("0.11.0") > numbers("0.10.2")
-    assert numbers("0.12.0.1") == (0, 12, 0, 1)
-    assert numbers("unknown") == ()
 
 
 def test_damaged_entries_are_left_out(plain: Root) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from jcache.file_codec import FileCodec
     from jcache.graph_stats import GraphStats
     from jcache.graphs import GraphCache, GraphFunction, graph
+    from jcache.jitted import Jitted, jit
     from jcache.layout import Kind, Root
     from jcache.presets import Preset
     from jcache.pytrees import register_class
@@ -63,6 +64,7 @@ __all__ = [
     "Group",
     "InvalidValue",
     "JcacheError",
+    "Jitted",
     "Kind",
     "KindCensus",
     "LedgerUnavailable",
@@ -84,6 +86,7 @@ __all__ = [
     "enable",
     "graph",
     "info",
+    "jit",
     "prune",
     "register_class",
     "stats",
@@ -110,6 +113,7 @@ _MODULES = {
     "file_codec": ("FileCodec",),
     "graph_stats": ("GraphStats",),
     "graphs": ("GraphCache", "GraphFunction", "graph"),
+    "jitted": ("Jitted", "jit"),
     "layout": ("Kind", "Root"),
     "presets": ("Preset",),
     "pytrees": ("register_class",),

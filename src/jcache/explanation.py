@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint import changes, discovered
 from jcache.graph_shelf import Call, Shelf
-from jcache.layout import Member, Root, member, name_of
+from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.places import GRAPHS
 from jcache.sealed_store import open_entry
 from jcache.serialization import EnvelopeHeader
@@ -20,6 +20,7 @@ from jcache.store import header_at
 from jcache.units import format_seconds
 
 _MOST_READ: Final = 200
+_READ: Final = ("file ", "environment ")  # how the labels of `jcache.reads` begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +29,11 @@ class Explanation:
 
     Attributes:
         name: of the function.
-        key: of the graph; None where the call has none.
+        key: of the graph or trace; None where the call has none.
         hit: whether it is served.
         reason: of that.
-        nearest: key of the most similar graph of a function of this name, for a miss; None where there is none.
-        changes: what has changed since that one was built, a line each, such as ``theta 2.0 → 3.0``.
+        nearest: key of the most similar one of a function of this name, for a miss; None where there is none.
+        changes: what has changed since that one was made, a line each, such as ``theta 2.0 → 3.0``.
     """
 
     name: str
@@ -67,27 +68,26 @@ def explain(shelf: Shelf, call: Call) -> Explanation:
             return Explanation(name=name, key=key, hit=False, reason=f"it cannot be loaded: {error}")
         reason = f"from {root.path}, built in {format_seconds(opened.header.build_seconds)}"
         return Explanation(name=name, key=key, hit=True, reason=reason)
-    return _nearest(call)
+    return nearest(call.store.root, GRAPHS, name, key, call.fingerprint.parts)
 
 
-def _nearest(call: Call) -> Explanation:
-    """What tells a call from the nearest graph of its name."""
-    name, key, root = call.fingerprint.name, call.key, call.store.root
+def nearest(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> Explanation:
+    """What tells a call, whose key is made of these parts, from the nearest entry of its name."""
     compared = [
-        (len(lines := changes(_known_before(header), call.fingerprint.parts)), -header.created_ns, header.key, lines)
-        for header in _headers(root, name_of(key))
+        (len(lines := changes(_known_before(header, parts), parts)), -header.created_ns, header.key, lines)
+        for header in _headers(root, kind, name_of(key))
     ]
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
-    _, _, nearest, lines = min(compared)
-    reason = "no graph was built from this:" if lines else "it was stored by another codec"
-    return Explanation(name=name, key=key, hit=False, reason=reason, nearest=nearest, changes=tuple(lines))
+    _, _, other, lines = min(compared)
+    reason = f"none of the {kind} was made from this:" if lines else "it was stored by another codec"
+    return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
 
 
-def _headers(root: Root, name: str) -> Iterator[EnvelopeHeader]:
-    """The headers of the latest graphs of a name."""
+def _headers(root: Root, kind: Kind, name: str) -> Iterator[EnvelopeHeader]:
+    """The headers of the latest entries of a name."""
     found: list[tuple[float, str]] = []
-    with suppress(OSError), os.scandir(root.directory(GRAPHS)) as items:
+    with suppress(OSError), os.scandir(root.directory(kind)) as items:
         for item in items:
             what, key = member(item.name)
             if what is Member.ENTRY and name_of(key) == name:
@@ -98,7 +98,7 @@ def _headers(root: Root, name: str) -> Iterator[EnvelopeHeader]:
             yield header_at(path)
 
 
-def _known_before(header: EnvelopeHeader) -> dict[str, str]:
-    """What a graph was built from, without what was found out meanwhile."""
-    found = discovered(header.key_parts)
-    return {label: text for label, text in header.key_parts.items() if label not in found}
+def _known_before(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
+    """What an entry was made from, without what was found out meanwhile."""
+    found = discovered(header.key_parts).keys() | {label for label in header.key_parts if label.startswith(_READ)}
+    return {label: text for label, text in header.key_parts.items() if label in parts or label not in found}

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from jcache import _replay, _stablehlo, _tracing, roots, structures
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.explanation import Explanation
 from jcache.locking import timeout_in
 from jcache.once import warn_once
 from jcache.runtime import enable
@@ -32,6 +33,7 @@ from jcache.trace_entries import TRACES
 from jcache.trace_keys import Asked, Statics, asked
 from jcache.trace_shelf import Kept, Shelf, Traced
 
+_MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
 
 
@@ -87,6 +89,7 @@ class Jitted:
         self._resolving: Any = jax.jit(resolve, **options)
         self._is_top_level = _tracing.top_level()
         self._gave_up = False
+        self._refused: dict[str | None, str] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns."""
@@ -119,6 +122,18 @@ class Jitted:
 
     def __repr__(self) -> str:
         return f"<jcache.jit of {self._function!r}>"
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
+        name = self.__qualname__
+        try:
+            reason = _tracing.forbidden()
+            if reason is None:
+                wanted = asked(self._function, self._statics, args, kwargs)
+                return _shelf().explain(wanted, self._refused.get(wanted.key))
+        except (GraphKeyError, NotStorable) as error:
+            reason = str(error)
+        return Explanation(name=name, key=None, hit=False, reason=reason)
 
     # -- while JAX traces
 
@@ -170,7 +185,7 @@ class Jitted:
             made = tree_unflatten(structure, values)
         except (DamagedEntry, IndexError, Unresolved) as error:
             call.replay = None
-            self._refuse(f"its result cannot be made: {error}")
+            self._refuse(f"its result cannot be made: {error}", call.asked.key)
             return None
         _replay.expect(call.replay)
         return (made,)
@@ -204,7 +219,7 @@ class Jitted:
             if call.traced is not None and call.compilation is not None:
                 reason = call.shelf.keep(call.traced, call.compilation)
                 if reason is not None:
-                    self._refuse(reason)
+                    self._refuse(reason, call.asked.key)
             elif call.replay is not None and call.kept is not None:
                 call.shelf.served(call.kept, call.replay, call.seconds)
         except Warning:
@@ -223,11 +238,13 @@ class Jitted:
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves((args, kwargs))):
             return False
         self._gave_up = True
-        self._refuse(f"its program cannot be replayed here: {error!r}")
+        self._refuse(f"its program cannot be replayed here: {error!r}", call.asked.key)
         return True
 
-    def _refuse(self, reason: str) -> None:
-        self._reason = reason
+    def _refuse(self, reason: str, key: str | None = None) -> None:
+        """Remembers why a call was traced, or will be in the next process."""
+        if len(self._refused) < _MOST_REFUSED:
+            self._refused[key] = reason
 
 
 def _shelf() -> Shelf:

@@ -13,7 +13,8 @@ import hashlib
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, cast
 
 from jcache import _tracing
 from jcache.fingerprint import Fingerprint, fingerprint
@@ -121,8 +122,15 @@ def _words(attributes: Any) -> str:
     seen: dict[str, Any] = dict(attributes)
     dtype = seen["dtype"] if isinstance(seen["dtype"], str) else f"key {seen['dtype'][1]}"
     text = f"{dtype}[{','.join(map(str, seen['shape']))}]{' weak' if seen['weak_type'] else ''}"
-    rest = {name: value for name, value in seen.items() if name not in _SHOWN and value}
-    return f"{text} {hashlib.sha256(repr(rest).encode()).hexdigest()[:12]}" if rest else text
+    rest = {name: value for name, value in seen.items() if name not in _SHOWN}
+    return text if rest == _usual() else f"{text} {hashlib.sha256(repr(rest).encode()).hexdigest()[:12]}"
+
+
+@cache
+def _usual() -> dict[str, Any]:
+    """What JAX says of an array that is nothing special, besides what is shown of each."""
+    seen: dict[str, Any] = dict(cast("Any", aval_key(0)))
+    return {name: value for name, value in seen.items() if name not in _SHOWN}
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:

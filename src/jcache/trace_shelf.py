@@ -12,6 +12,7 @@ from jcache.building import Build, producers
 from jcache.counts import refusal_of
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, JcacheError
+from jcache.explanation import Explanation, nearest
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import changes, discovered, discovered_now
 from jcache.once import warn_once
@@ -19,6 +20,7 @@ from jcache.sealed_store import Opened, SealedStore, open_entry
 from jcache.store import Outcome
 from jcache.trace_entries import TRACES, Trace, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked
+from jcache.units import format_seconds
 
 T = TypeVar("T")
 
@@ -88,9 +90,9 @@ class Traced:
 
     @property
     def parts(self) -> dict[str, str]:
-        """What the trace was made from."""
-        found = {} if self._reads is None else dict(self._reads.parts)
-        return dict(self.asked.parts) | self.build.found | found
+        """What the trace was made from; what is in the key counts as the key has it."""
+        read = {} if self._reads is None else dict(self._reads.parts)
+        return read | self.build.found | dict(self.asked.parts)
 
 
 class Shelf:
@@ -118,6 +120,27 @@ class Shelf:
         if isinstance(found, Finding):
             self._set_aside(found)
         return None
+
+    def explain(self, wanted: Asked, refused: str | None) -> Explanation:
+        """Whether a call is served, and if not, why; nothing is changed.
+
+        Args:
+            wanted: what the call asks for.
+            refused: why it could not be stored, as this process has seen.
+        """
+        name, key, root = wanted.fingerprint.name, wanted.key, self.store.root
+        found = open_entry(root, TRACES, key)
+        if isinstance(found, Finding):
+            return Explanation(name=name, key=key, hit=False, reason=f"it is damaged: {found.evidence}")
+        if found is None:
+            if refused is not None:
+                return Explanation(name=name, key=key, hit=False, reason=refused)
+            return nearest(root, TRACES, name, key, wanted.parts)
+        if stale := staleness(found, wanted):
+            reason = "what it was traced from has changed:"
+            return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
+        reason = f"from {root.path}, traced in {format_seconds(found.header.build_seconds)}"
+        return Explanation(name=name, key=key, hit=refused is None, reason=refused or reason)
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""

@@ -56,6 +56,18 @@ def envelope(data: bytes) -> None:
         assert len(opened.payload) == header.payload_length
 
 
+def tree(data: bytes) -> None:
+    """Anything as the payload of a graph, and as a tree in one."""
+    from jcache import pytrees
+    from jcache.errors import DamagedEntry, Unresolved
+    from tests import graph_classes  # noqa: F401  (so that they are found)
+
+    size = data.rfind(b"}") + 1 or len(data)
+    for payload in (data, b"jctree1\n" + size.to_bytes(8, "big") + data):
+        with suppress(DamagedEntry, Unresolved):
+            pytrees.load(memoryview(payload))
+
+
 def riegeli(data: bytes) -> None:
     """Anything as a Riegeli file, and as what follows its signature, and as a snappy stream."""
     from jcache import riegeli as module
@@ -95,7 +107,7 @@ def texts(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (executable, inside, envelope, riegeli, texts)
+    target.__name__: target for target in (executable, inside, envelope, tree, riegeli, texts)
 }
 
 
@@ -160,6 +172,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["jcache"]):
         import jcache.filters
         import jcache.inspection
+        import jcache.pytrees
         import jcache.riegeli  # noqa: F401
     mutator = {"executable": mutate_executable, "envelope": mutate_envelope}.get(target.__name__)
     options = {}

@@ -1,7 +1,7 @@
 """Whatever the bytes or the text: no exception but the documented ones, and no allocation beyond a limit.
 
 Short here, as in CI; `pytest tests/proofs --full -s` makes a hundred times as many examples and gives the
-coverage-guided fuzzer three minutes for each of its five targets instead of five seconds. JCACHE_SEED, which a failing
+coverage-guided fuzzer three minutes for each of its six targets instead of five seconds. JCACHE_SEED, which a failing
 test prints, repeats the fuzzer's run; the input that made it fail is printed in base64.
 """
 
@@ -13,19 +13,23 @@ import re
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jcache import pytrees
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.filters import parse_filter
 from jcache.inspection import inspect
 from jcache.protowire import Message, read_varints
 from jcache.serialization import Codec, pack_executable, seal, unpack_executable
 from jcache.units import parse_age, parse_size
+from tests.graph_classes import Color, Mode, Pair, Slotted
 from tests.jax_entries import H200, JaxEntries, number, text, varint
 from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 from tests.proofs.bombs import BOMBS
@@ -49,6 +53,17 @@ def sealed(payload: bytes, codec: Codec) -> bytes:
     )  # fmt: skip
 
 
+VALUES = [
+    None, -0.0, 1 << 70, float("nan"), "\ud800", b"bytes", (1, {2: frozenset({3})}), OrderedDict(a=slice(1, None)),
+    np.arange(6).reshape(2, 3).T, np.zeros(2, "<M8[ns]"), np.float32(1), np.ones(1, [("x", "<U2"), ("y", ">i2", (2,))]),
+    Pair(1), Slotted(size=1), Color.RED, Mode.READ | Mode.WRITE,
+]  # fmt: skip
+
+
+def graph(value: object) -> bytes:
+    return b"".join(pytrees.dump(value).pieces)
+
+
 def seeds_of(target: str, entries: list[bytes]) -> list[bytes]:
     """Sound inputs of a target, from real entries where it reads such."""
     payloads = [unpack_executable(entry).payload for entry in entries]
@@ -59,6 +74,8 @@ def seeds_of(target: str, entries: list[bytes]) -> list[bytes]:
         return payloads + bodies
     if target == "envelope":
         return [sealed(payload, codec) for payload in (b"", payloads[0]) for codec in (Codec.ZSTD, Codec.NONE)]
+    if target == "tree":
+        return list(map(graph, (VALUES, VALUES[:2], {"a": VALUES[2:]})))
     if target == "riegeli":
         starts = [(payload, payload.find(b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f")) for payload in payloads]
         return [payload[start + skip :] for payload, start in starts if start >= 0 for skip in (0, 64)]

@@ -113,7 +113,7 @@ def _number(field: bytes) -> int:
     digits = field.strip(b" \0")
     if not digits:
         return 0
-    if not digits.isdigit() or b"8" in digits or b"9" in digits:
+    if digits.translate(None, b"01234567"):
         raise ValueError("a header has a number that is none")
     return int(digits, 8)
 

@@ -1,4 +1,7 @@
-"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them."""
+"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them.
+
+Their versions count with them: who has an array calls its methods.
+"""
 
 # ruff: noqa: ANN401 - what is numpy's or JAX's
 
@@ -68,6 +71,7 @@ def _content(array: Any) -> bytes:
 
 def _array(encoder: Any, array: Any) -> bytes:
     numpy = sys.modules["numpy"]
+    encoder.library(numpy)
     kind = type(array)
     shape = [encoder.encode(tuple(array.shape)), encoder.encode(_layout(array))]
     if array.dtype.hasobject:
@@ -91,6 +95,7 @@ def _layout(array: Any) -> Any:
 
 
 def _scalar(encoder: Any, value: Any) -> bytes:
+    encoder.library(sys.modules["numpy"])
     if value.dtype.hasobject:
         raise Refused(value, "it holds a Python object", _INSTEAD)
     if value.dtype.kind in "fc" and value.dtype.name.startswith(("float", "complex")) and value != value:
@@ -124,6 +129,7 @@ def _random_state(encoder: Any, value: Any) -> bytes:
 
 def _jax_array(encoder: Any, array: Any) -> bytes:
     jax, numpy = sys.modules["jax"], sys.modules["numpy"]
+    encoder.library(jax)
     if array.is_deleted():
         raise Refused(array, "its buffer was donated or deleted", _INSTEAD)
     if not array.is_fully_addressable:

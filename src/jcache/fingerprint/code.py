@@ -4,14 +4,13 @@ import __future__
 
 import functools
 import sys
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
 from jcache.fingerprint.bytecode import Chain, nested, reads, signature
 from jcache.fingerprint.canonical import constant, several, sha256, tagged
+from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.sources import syntax_of, syntax_of_module
 
 _POSITIONS: Final = frozenset(
@@ -48,7 +47,6 @@ class Meaning:
         digest: of what it says.
         words: the same for reading.
         lookups: what it looks up outside of itself, in order.
-        inner: the code objects that stand in it.
         shows: "text" if it looks at docstrings or at places in files, so that these count, "path" if at files' names.
         refused: a name that it uses and through which it could read anything.
     """
@@ -56,31 +54,20 @@ class Meaning:
     digest: bytes
     words: str
     lookups: tuple[Lookup, ...]
-    inner: tuple[CodeType, ...]
     shows: frozenset[str]
     refused: str | None
 
 
-_known: dict[int, tuple["weakref.ref[CodeType]", Meaning]] = {}
+_known: WeakIdentities[Meaning] = WeakIdentities()
 
 
 def meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
     """Of a code object, whose globals are `namespace`."""
-    known = _known.get(id(code))
-    if known is not None and known[0]() is code:
-        return known[1]
-    made = _meaning(code, namespace)
-    _known[id(code)] = weakref.ref(code, _forgetter(id(code))), made
-    return made
-
-
-def _forgetter(number: int) -> Callable[[Any], None]:
-    def forget(gone: object) -> None:
-        known = _known.get(number)
-        if known is not None and known[0] is gone:
-            _known.pop(number, None)
-
-    return forget
+    known = _known.get(code)
+    if known is None:
+        known = _meaning(code, namespace)
+        _known.put(code, known)
+    return known
 
 
 def _meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
@@ -88,8 +75,7 @@ def _meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
     words, said = _said(code, namespace)
     lookups = tuple(_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains))
     refused = min(_OPAQUE & found.attributes, default=None)
-    inner = tuple(nested(code))[1:]
-    return Meaning(sha256(said), words, lookups, inner, _shows(found.attributes), refused)
+    return Meaning(sha256(said), words, lookups, _shows(found.attributes), refused)
 
 
 @functools.cache

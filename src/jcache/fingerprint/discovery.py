@@ -7,12 +7,12 @@ are used, as a compiler does with the headers that it includes, and compared the
 # ruff: noqa: ANN401 - programs hold anything
 
 import sys
-import threading
 from collections.abc import Mapping
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
+from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.reading import DIRECTORY, FILE, Files, read_now
@@ -25,7 +25,6 @@ _RAN: Final = "ran "
 _MODULE: Final = "ran module "
 _ABSENT: Final = "absent"
 _CO_OPTIMIZED: Final = 1
-_threads = threading.local()
 
 
 class Discovery:
@@ -42,10 +41,8 @@ class Discovery:
         self._codes = fingerprint.codes
         self._recorder = Recorder()
         self._files = Files(self._recorder.hears)
-        self._more: dict[str, str] = {}
 
     def __enter__(self) -> "Discovery":
-        _open().append(self)
         self._files.begin()
         self.reason = self._recorder.begin()
         return self
@@ -55,13 +52,12 @@ class Discovery:
     ) -> None:
         self._recorder.end()
         self._files.end()
-        _open().remove(self)
         if error is None:
             self.parts = self._found()
             self.reason = self.reason or self._files.reason
 
     def _found(self) -> dict[str, str]:
-        found = {**self._more, **self._files.parts()}
+        found = self._files.parts()
         covered = set(self._codes)
         for code, namespace in list(self._recorder.seen.values()):
             if code.co_name == "<module>" and not _is_generated(code):
@@ -89,12 +85,6 @@ class Discovery:
         )
 
 
-def depend_on(parts: Mapping[str, str]) -> None:
-    """Makes what is being built in this thread depend on what something depends on that was served meanwhile."""
-    for each in _open():
-        each._more.update(parts)
-
-
 def discovered(parts: Mapping[str, str]) -> dict[str, str]:
     """Those of the parts that were found by a `Discovery`."""
     return {label: words for label, words in parts.items() if label.startswith((_RAN, FILE, DIRECTORY))}
@@ -103,13 +93,6 @@ def discovered(parts: Mapping[str, str]) -> dict[str, str]:
 def discovered_now(parts: Mapping[str, str]) -> Mapping[str, str]:
     """The same labels as those parts, with what they stand for now; nothing is imported for it."""
     return {label: _now(label) for label in parts}
-
-
-def _open() -> list[Discovery]:
-    if not hasattr(_threads, "open"):
-        _threads.open = []
-    opened: list[Discovery] = _threads.open
-    return opened
 
 
 def _now(label: str) -> str:
@@ -133,7 +116,7 @@ def _ran(home: str, value: Any) -> tuple[str, set[int]]:
         walk.run()
     except GraphKeyError as error:
         return f"`{home}` has code that ran and has no key: {error}", set()
-    return shortened(total(walk.parts)), set(walk.codes)
+    return shortened(total(walk.parts)), {id(each) for code in walk.codes() for each in nested(code)}
 
 
 def _module_words(code: CodeType, namespace: Namespace) -> str:

@@ -235,8 +235,9 @@ def _is_users(value: Any, depth: int) -> bool:
         inner = [*cells, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
         return any(_is_users(each, depth - 1) for each in inner if callable(each))
     if isinstance(value, type):
-        if value.__module__ in sys.modules:
-            return origins.of_module_named(value.__module__) == origins.USER
+        home = sys.modules.get(value.__module__)
+        if home is not None and (getattr(home, "__file__", None) or home.__name__ == "__main__"):
+            return origins.of_module(home) == origins.USER
         return any(_is_users(each, 1) for each in vars(value).values() if isinstance(each, types.FunctionType))
     if isinstance(value, types.MethodType):
         return _is_users(value.__self__, depth - 1) or _is_users(value.__func__, depth - 1)

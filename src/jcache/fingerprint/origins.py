@@ -196,7 +196,7 @@ def _headers(lines: Iterator[str]) -> tuple[str, list[str]]:
     version, required = "unknown", []
     for line in lines:
         field, _, value = line.partition(":")
-        if not line.strip():
+        if not line.strip("\r\n"):  # a line of blanks belongs to a licence
             break
         if field == "Version":
             version = value.strip()

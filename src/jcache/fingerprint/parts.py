@@ -101,11 +101,15 @@ class Parts(Encoder):
 
     def value(self, base: str, value: Any) -> bytes:
         """Makes a part of a value, and returns what refers to it."""
+        return tagged(b"part", self.part(base, value).encode("utf-8", "surrogatepass"))
+
+    def part(self, base: str, value: Any) -> str:
+        """Makes a part of a value, and returns its label."""
         label = self._label(base)
         scalar = SCALARS.get(type(value))
         if scalar is not None:
             self.parts[label] = _scalar_part(scalar(value), value)
-            return tagged(b"part", label.encode("utf-8", "surrogatepass"))
+            return label
         self._above[label] = self._at
         self._starts.append((len(self._seen), label))
         try:
@@ -116,7 +120,7 @@ class Parts(Encoder):
             raise self._error(label, Refused(value, "it is nested too deeply")) from None
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest))
-        return tagged(b"part", label.encode("utf-8", "surrogatepass"))
+        return label
 
     def _words(self, value: Any, encoding: bytes, digest: bytes) -> str:
         for tag in (b"ref", b"named"):
@@ -182,5 +186,7 @@ def is_extension(module: ModuleType) -> bool:
 
 def total(parts: Mapping[str, Part]) -> bytes:
     """The digest of all parts."""
-    labelled = [text(label) + parts[label].digest for label in sorted(parts)]
-    return sha256(several(b"fingerprint", labelled))
+    labels = sorted(parts)
+    lengths = ",".join(map(str, map(len, labels))).encode()
+    digests = b"".join([parts[label].digest for label in labels])
+    return sha256(several(b"fingerprint", (tagged(b"lengths", lengths), text("".join(labels)), digests)))

@@ -19,6 +19,7 @@ DIRECTORY: Final = "directory "
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
+_CACHING: Final = ("jax", "etils")
 _lock = threading.Lock()
 _active: tuple["Files", ...] = ()
 _hooked = False
@@ -116,13 +117,13 @@ def _take_down(event: str, arguments: tuple[Any, ...], frame: FrameType) -> None
 
 
 def _is_of_users(frame: FrameType | None) -> bool:
-    """Whether it is done for the user's code: not to import something, nor by jcache itself."""
+    """Whether it is done for the user's code: not to import something, nor for a cache of jcache's or JAX's."""
     while frame is not None:
         path = frame.f_code.co_filename
         if path.startswith("<frozen importlib"):
             return False
         origin = origins.of_path(path)
         if origin != origins.STDLIB:
-            return origin != origins.OURS
+            return origin != origins.OURS and not (origin or "").startswith(_CACHING)
         frame = frame.f_back
     return True

@@ -21,14 +21,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.seen: dict[int, tuple[CodeType, Namespace]] = {}
-        self._thread = threading.get_ident()
-        self._others = frozenset(sys._current_frames()) - {self._thread}
+        self._others = frozenset(threading.enumerate()) - {threading.current_thread()}  # numbers are used again
         self._before: Any = None
 
     def hears(self) -> bool:
         """Whether it hears of the thread in which this is asked."""
-        thread = threading.get_ident()
-        return thread == self._thread or thread not in self._others
+        return threading.current_thread() not in self._others
 
     def note(self, code: CodeType, namespace: Namespace) -> None:
         """Takes down code that has started."""

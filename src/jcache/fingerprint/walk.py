@@ -8,7 +8,6 @@ label is written down, so that recursion has an end. Each node and each value is
 # ruff: noqa: ANN401 - programs hold anything
 
 import os
-import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -17,25 +16,24 @@ from jcache.fingerprint.bytecode import Chain
 from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning
-from jcache.fingerprint.parts import Part, Parts, is_extension
+from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.parts import Part, is_extension
+from jcache.fingerprint.references import References, named_by
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.texts import shortened
 
-_NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
-_HEAP_TYPE: Final = 1 << 9
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _NO_CELL: Final = b"empty0:"
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
-class Walk(Parts):
-    """One walk; `parts` is what it has found, `codes` the code that it has been through."""
+class Walk(References):
+    """One walk; `parts` is what it has found."""
 
     def __init__(self, home: str, name: str) -> None:
         """Walk on behalf of a function of that name in the module `home`."""
         super().__init__(home, name)
-        self.codes: dict[int, CodeType] = {}
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], bytes] = {}
         self._functions: list[tuple[str, FunctionType]] = []
@@ -52,109 +50,16 @@ class Walk(Parts):
             encoding = several(b"sources", shown)
             self._add("sources", encoding, f"looked at by the code {shortened(sha256(encoding))}")
 
-    # --- what the encoder asks -------------------------------------------------------------------------------------
-
-    def function(self, function: FunctionType) -> bytes:
-        """A reference to a function, which is visited later if it has not been yet."""
-        reference = self._nodes.get(id(function))
-        if reference is not None:
-            return reference
-        origin = lookups.of_function(function)
-        if origin == origins.OURS:
-            wrapped = vars(function).get("__wrapped__")
-            return _named("jcache") if wrapped is None else self.encode(wrapped)
-        if origin != origins.USER and origins.is_findable(function):
-            self.require(origin)
-            return _named(f"{function.__module__}.{function.__qualname__}")
-        return self._user_function(function)
-
-    def _user_function(self, function: FunctionType) -> bytes:
-        module = str(function.__globals__.get("__name__", "?"))
-        label = f"helper {self._qualified(module, function.__code__.co_qualname)}"
-        return self._node(function, id(function), label, self._visit_function)
-
-    def begin(self, function: FunctionType) -> bytes:
-        """A reference to the function at which the walk begins."""
-        return self._node(function, id(function), "function", self._visit_function)
-
-    def class_(self, cls: type) -> bytes:
-        """A reference to a class, which is visited later if it has not been yet."""
-        reference = self._nodes.get(id(cls))
-        if reference is not None:
-            return reference
-        module = str(cls.__module__)
-        origin = origins.of_module_named(module)
-        own = sys.modules.get(module)
-        is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
-        if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
-            self.require(origin, own if own is not None and is_extension(own) else None)
-            return _named(f"{module}.{cls.__qualname__}")
-        label = f"class {self._qualified(module, cls.__qualname__)}"
-        return self._node(cls, id(cls), label, self._visit_class)
-
-    def is_library(self, cls: type) -> bool:
-        """Whether a class is not the user's own."""
-        return origins.of_module_named(str(cls.__module__)) != origins.USER
-
-    def module(self, module: ModuleType) -> bytes:
-        """A module with all that is in it; of a library its name."""
-        origin = origins.of_module(module)
-        if origin != origins.USER or is_extension(module):
-            self.require(origin, module)
-            return _named(module.__name__)
-        return self.namespace(vars(module))
-
-    def namespace(self, namespace: dict[str, Any]) -> bytes:
-        """A reference to all globals of some code."""
-        reference = self._nodes.get(id(namespace))
-        if reference is None:
-            label = f"namespace {namespace.get('__name__', '?')}"
-            reference = self._node(namespace, id(namespace), label, self._visit_namespace)
-        return reference
-
-    def named(self, value: Any) -> bytes | None:
-        """What a library, or a user's extension module, has under a name of its own."""
-        if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
-            known = lookups.vars_of(value)
-        else:
-            known = {name: getattr(value, name, None) for name in _NAMES}
-        name = known.get("__qualname__") or known.get("__name__")
-        owner = known.get("__self__")
-        home = owner.__name__ if isinstance(owner, ModuleType) else known.get("__module__")
-        module = sys.modules.get(home) if isinstance(home, str) else None
-        if module is None or not isinstance(name, str):
-            return self._ours(value)
-        found: Any = module
-        for step in name.split("."):
-            found = getattr(found, step, None)
-        origin = origins.of_module(module)
-        if found is not value or (origin == origins.USER and not is_extension(module)):
-            return self._ours(value)
-        self.require(origin, module)
-        return _named(f"{home}.{name}")
-
-    def _ours(self, value: Any) -> bytes | None:
-        if origins.of_module_named(type(value).__module__) != origins.OURS:
-            return None
-        wrapped = lookups.vars_of(value).get("__wrapped__")
-        return _named("jcache") if wrapped is None else self.encode(wrapped)
-
-    # --- visits ----------------------------------------------------------------------------------------------------
+    def codes(self) -> tuple[CodeType, ...]:
+        """The code of the functions that it has been through."""
+        return tuple(function.__code__ for _, function in self._functions)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         name = label.partition(" ")[2] or self._name
         origin = lookups.of_function(function)
         if origin == origins.USER:
-            known = meaning(code, function.__globals__)
-            if known.refused is not None:
-                raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
-            self.codes[id(code)] = code
-            for inner in known.inner:
-                self.codes[id(inner)] = inner
-            self._functions.append((label, function))
-            self._shows |= known.shows
-            items, kind = [known.digest, *self._bindings(function, known.lookups)], known.words
+            items, kind = self._says(function, code, label)
         else:
             self.require(origin)
             items, kind = [self._of_library_code(function)], "of a library"
@@ -163,16 +68,25 @@ class Walk(Parts):
         if function.__defaults__ or function.__kwdefaults__:
             self._defaults(function, code, name)
         if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
-            items.append(self.encode(dict(vars(function)["registry"])))
-            attributes = {}  # made of these, and of what has been looked up so far
+            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
         else:
-            attributes = vars(function)
-            items.extend(self._closure(function, code, name))
-        for attribute, value in sorted(attributes.items()):
-            items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
-        encoding = several(b"function", items)
-        digest = sha256(encoding)
-        self.parts[label] = Part(digest, f"{kind} {shortened(digest)}")
+            if function.__closure__:
+                items += self._closure(function, code, name)
+            if function.__dict__:
+                for attribute, value in sorted(function.__dict__.items()):
+                    items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
+        self.parts[label] = _part_of(code, items, kind)
+
+    def _says(self, function: FunctionType, code: CodeType, label: str) -> tuple[list[bytes], str]:
+        known = meaning(code, function.__globals__)
+        if known.refused is not None:
+            raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
+        if known.shows:
+            self._shows |= known.shows
+        self._functions.append((label, function))
+        items = self._bindings(function, known.lookups)
+        items.append(known.digest)
+        return items, known.words
 
     def _of_library_code(self, function: FunctionType) -> bytes:
         """A library may have several functions of one name, one within another."""
@@ -184,7 +98,7 @@ class Walk(Parts):
         defaults = function.__defaults__ or ()
         names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
         for each, value in (*zip(names, defaults, strict=False), *sorted((function.__kwdefaults__ or {}).items())):
-            self.value(f"default {each} of {name}", value)
+            self.part(f"default {each} of {name}", value)
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
@@ -222,7 +136,7 @@ class Walk(Parts):
             if (reference := self._nodes.get(id(value))) is not None:
                 return reference
             if lookups.of_function(value) == origins.USER:
-                return self._user_function(value)
+                return self.user_function(value)
         found = lookups.find(chain, namespace, function.__builtins__)  # type: ignore[attr-defined]
         value = found.value
         try:
@@ -249,7 +163,7 @@ class Walk(Parts):
             return _ABSENT
         if isinstance(value, lookups.Unimported):
             self.require(value.origin)
-            return _named(value.path)
+            return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
         if isinstance(value, FunctionType):
@@ -269,7 +183,7 @@ class Walk(Parts):
         """A module that is imported; what is used of it is looked up on its own."""
         origin = origins.of_module(module)
         self.require(origin, module if is_extension(module) else None)
-        return _named(module.__name__)
+        return named_by(module.__name__)
 
     def _global(self, found: lookups.Found) -> bytes:
         encoding = self._globals.get(found[1:3])
@@ -281,7 +195,7 @@ class Walk(Parts):
     def _of_library(self, found: lookups.Found) -> bytes:
         is_module = isinstance(found.value, ModuleType)
         self.require(origins.of_module(found.value) if is_module else found.origin)
-        name = _named(found.path)
+        name = named_by(found.path)
         if is_module or lookups.is_by_name(found):
             return name
         try:
@@ -331,6 +245,15 @@ class Walk(Parts):
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
 
 
-def _named(path: str) -> bytes:
-    """What a library has under a name."""
-    return tagged(b"named", path.encode("utf-8", "surrogatepass"))
+_known: WeakIdentities[tuple[list[bytes], Part]] = WeakIdentities()
+
+
+def _part_of(code: CodeType, items: list[bytes], kind: str) -> Part:
+    """Of a function; the last one of each is kept, for mostly it is the same again."""
+    known = _known.get(code)
+    if known is not None and known[0] == items:
+        return known[1]
+    digest = sha256(several(b"function", items))
+    part = Part(digest, f"{kind} {shortened(digest)}")
+    _known.put(code, (items, part))
+    return part

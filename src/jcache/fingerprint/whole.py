@@ -10,6 +10,7 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import lookups, origins
 from jcache.fingerprint.arguments import bound, unfolded
+from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
@@ -26,13 +27,18 @@ class Fingerprint:
         name: of the callable.
         hash: 64 hexadecimal digits, the same for the same call in every process, on every machine.
         parts: all that went into the hash, each with a label and in words.
-        codes: the code objects that were walked through, by their addresses.
+        functions: the code objects of the functions that were walked through.
     """
 
     name: str
     hash: str
     parts: Mapping[str, str]
-    codes: Mapping[int, CodeType] = field(default_factory=dict, repr=False, compare=False)
+    functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def codes(self) -> Mapping[int, CodeType]:
+        """These, and all that stand in them, by their addresses."""
+        return {id(each): each for code in self.functions for each in nested(code)}
 
     @property
     def key(self) -> str:
@@ -70,7 +76,7 @@ def _fingerprint(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[
     walk.run()
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes)
+    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes())
 
 
 def name_of(function: Any) -> str:

@@ -33,7 +33,7 @@ from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.here import installed
 from jcache.shipping.reading import hash_file
-from jcache.shipping.sending import AT_ONCE, Ahead, damage_of, send
+from jcache.shipping.sending import AT_ONCE, damage_of, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store import Store
 
@@ -257,29 +257,26 @@ def write(
     members = [(item.kind.value, item.key, item_name(item)) for item in manifest.items]
     members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
     writer = Writer(stream, level=level, solid=manifest.solid)
+    data = encode(manifest)
+    writer.manifest(data, None if sign is None else sign(data))
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(AT_ONCE)
     passed = done = due = entries = 0
-    with Ahead(prepared.sources) as ahead:
-        data = encode(manifest)
-        writer.manifest(data, None if sign is None else sign(data))
-        for (kind, name, path), source in zip(members, prepared.sources, strict=True):
-            size = source.mark.stamp.bytes
-            if send(writer, path, source, buffer, ahead):
-                entries += kind != XLA_KIND
-                done += size
-            elif finding := damage_of(source):
-                prepared.findings.append(finding)
-                damaged.append((kind, name))
-            else:
-                omitted.append((kind, name))
-            passed += size
-            if passed >= AT_ONCE:  # so the other end takes entries by now
-                ahead.stop()
-            if passed >= due:
-                progress(passed, total)
-                due = min(passed + total // _STEPS, total)
+    for (kind, name, path), source in zip(members, prepared.sources, strict=True):
+        size = source.mark.stamp.bytes
+        if send(writer, path, source, buffer):
+            entries += kind != XLA_KIND
+            done += size
+        elif finding := damage_of(source):
+            prepared.findings.append(finding)
+            damaged.append((kind, name))
+        else:
+            omitted.append((kind, name))
+        passed += size
+        if passed >= due:
+            progress(passed, total)
+            due = min(passed + total // _STEPS, total)
     prepared.findings.sort(key=lambda finding: finding.path)
     omitted.sort()
     writer.close(omitted + damaged)

@@ -216,8 +216,8 @@ class Forecast:
             parent = shlex.quote(os.path.dirname(path))
             link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
             yield (
-                f"A link from there lets {count} hit, by JAX with its default settings (import's --link makes it, or by hand):"
-                f" `{link} && {self._settings(path)}`."
+                f"A link from there lets {count} hit, by JAX with its default settings"
+                f" (import's --link makes it, or by hand): `{link} && {self._settings(path)}`."
             )
 
     def _settings(self, directory: str) -> str:

@@ -163,10 +163,11 @@ def plan_import(
     Raises:
         CannotWrite: the disk has no room for it.
     """
-    directory = root.directory(Kind.EXECUTABLES)
+    places = {kind: root.directory(kind) for kind in Kind}
+    directory = places[Kind.EXECUTABLES]
     fates: dict[Name, Fate] = {}
     for item in manifest.items:
-        place = os.path.join(root.directory(item.kind), item.key + ENTRY_SUFFIX)
+        place = os.path.join(places[item.kind], item.key + ENTRY_SUFFIX)
         unwanted = skip_incompatible and item.kind is Kind.EXECUTABLES and forecast.verdicts[item.key].incompatible
         fates[item.kind, item.key] = Fate.INCOMPATIBLE if unwanted else fate_of(place, item, replace=replace)
     neighbours = {n.path: fate_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}

@@ -3,72 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from jcache.archive import Writer
 from jcache.checks import check
 from jcache.findings import Damage, Finding
-from jcache.parallel import cores
-from jcache.shipping.reading import Mark, hash_file, open_regular, read_marked
+from jcache.shipping.reading import Mark, open_regular, read_marked
 from jcache.shipping.surveying import Source
 
 AT_ONCE: Final = 4 << 20
 _CHUNK: Final = 1 << 20
-_WORTH_IT: Final = 64 << 10  # hashing so much, other threads run
 
 
-class Ahead:
-    """Compares files that were not read with their digests, as long as the other end is busy with the manifest.
-
-    It begins with the last one: what comes first in the archive is wanted at once, and compared then.
-    """
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._compared: set[str] = set()
-        self._is_over = cores() < 2  # there is no other end that would leave us one
-        self._thread = threading.Thread(target=self._compare, args=(sources,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._thread.join()
-
-    def stop(self) -> None:
-        """Compares no more."""
-        self._is_over = True
-
-    def __contains__(self, source: object) -> bool:
-        """Whether a file was found to be as on record, and a later change of it would show in its times."""
-        return isinstance(source, Source) and source.path in self._compared
-
-    def _compare(self, sources: Sequence[Source]) -> None:
-        for source in reversed(sources):
-            if self._is_over:
-                return
-            if source.unread is not None and source.settled and source.mark.stamp.bytes >= _WORTH_IT:
-                with suppress(OSError):
-                    if hash_file(source.path) == (source.mark, source.digest):
-                        self._compared.add(source.path)
-
-
-def send(writer: Writer, name: str, source: Source, buffer: bytearray, ahead: Container[Source] = ()) -> bool:
+def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
     """Writes a member; whether it is the file that was read first, from the first byte to the last.
 
-    A file that was neither read nor compared ahead is looked at before any byte of it is out: as a whole in the buffer,
-    if it fits.
+    A file that was not read is looked at before any byte of it is out: as a whole in the buffer, if it fits.
     """
     size = source.mark.stamp.bytes
     if source.unread is not None and size <= len(buffer):
         whole = memoryview(buffer)[:size]
-        return _filled(whole, source, is_compared=source in ahead) and writer.member(name, size, (whole,))
+        return _filled(whole, source) and writer.member(name, size, (whole,))
     try:
         file = open_regular(source.path)
     except OSError:
@@ -96,11 +55,10 @@ def damage_of(source: Source) -> Finding | None:
     return checked.finding if (checked.stamp, checked.taken_ns) == source.mark else None
 
 
-def _filled(memory: memoryview, source: Source, *, is_compared: bool) -> bool:
+def _filled(memory: memoryview, source: Source) -> bool:
     """Fills the memory with a file; whether it is the one on record."""
     with suppress(OSError):
-        is_same = read_marked(source.path, source.mark, memory)
-        return is_same and (is_compared or hashlib.sha256(memory).hexdigest() == source.digest)
+        return read_marked(source.path, source.mark, memory) and hashlib.sha256(memory).hexdigest() == source.digest
     return False
 
 

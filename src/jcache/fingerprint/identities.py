@@ -1,0 +1,31 @@
+"""What is known of objects, as long as they live; each is itself, whatever it is equal to."""
+
+import weakref
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class WeakIdentities(Generic[T]):
+    """A mapping from objects that can be referred to weakly."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[object], T]] = {}
+
+    def get(self, key: object) -> T | None:
+        """What is known of an object."""
+        known = self._known.get(id(key))
+        return known[1] if known is not None and known[0]() is key else None
+
+    def put(self, key: object, value: T) -> None:
+        """Notes it."""
+        self._known[id(key)] = weakref.ref(key, self._forgetter(id(key))), value
+
+    def _forgetter(self, number: int) -> Callable[[object], None]:
+        def forget(gone: object) -> None:
+            known = self._known.get(number)
+            if known is not None and known[0] is gone:
+                self._known.pop(number, None)
+
+        return forget

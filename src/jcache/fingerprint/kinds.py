@@ -1,0 +1,218 @@
+"""How each type of value becomes bytes: tables by exact type, and by the base that a user's class is derived from."""
+
+# ruff: noqa: ANN401 - these functions take whatever a program has
+
+import array
+import collections
+import datetime
+import decimal
+import fractions
+import functools
+import operator
+import pathlib
+import random
+import re
+import types
+import typing
+import uuid
+import zoneinfo
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.canonical import SCALARS, several, tagged, text, unordered
+from jcache.fingerprint.code import version
+from jcache.fingerprint.refusals import Refused
+
+MEMBERS: Final = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
+
+
+class Encodes(Protocol):
+    """What these functions need of an encoder."""
+
+    def encode(self, value: Any) -> bytes: ...
+    def items(self, values: Iterable[Any]) -> list[bytes]: ...
+    def attributes(self, values: Iterable[tuple[str, Any]]) -> bytes: ...
+    def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes: ...
+    def function(self, function: types.FunctionType) -> bytes: ...
+    def class_(self, cls: type) -> bytes: ...
+    def named(self, value: Any) -> bytes | None: ...
+
+
+Handler = Callable[[Any, Any], bytes]
+
+
+def member(encoder: Encodes, value: Any) -> bytes:
+    name = value._name_
+    kind = encoder.class_(type(value))
+    return several(b"enum", [kind, text(name) if isinstance(name, str) else encoder.encode(value._value_)])
+
+
+def _tuple(encoder: Encodes, value: Any) -> bytes:
+    return several(b"tuple", encoder.items(tuple.__iter__(value)))
+
+
+def _list(encoder: Encodes, value: Any) -> bytes:
+    return several(b"list", encoder.items(list.__iter__(value)))
+
+
+def _dict(encoder: Encodes, value: Any) -> bytes:
+    return encoder.mapping(b"dict", dict.items(value))
+
+
+def _ordered(encoder: Encodes, value: Any) -> bytes:
+    pairs = list(collections.OrderedDict.items(value))
+    return several(b"ordered", encoder.items(pairs))
+
+
+def _rough(value: Any) -> tuple[str, ...]:
+    """An order in which sets are read: their own is a matter of chance."""
+    kind = type(value)
+    named = isinstance(value, type | types.FunctionType)
+    shown = repr(value) if kind in SCALARS else value.__qualname__ if named else ""
+    return kind.__module__, kind.__qualname__, shown
+
+
+def _set(encoder: Encodes, value: Any) -> bytes:
+    return unordered(b"set", [encoder.encode(each) for each in sorted(set.__iter__(value), key=_rough)])
+
+
+def _frozenset(encoder: Encodes, value: Any) -> bytes:
+    return unordered(b"frozenset", [encoder.encode(each) for each in sorted(frozenset.__iter__(value), key=_rough)])
+
+
+def _defaultdict(encoder: Encodes, value: Any) -> bytes:
+    return several(b"defaultdict", [encoder.encode(value.default_factory), _dict(encoder, value)])
+
+
+def _deque(encoder: Encodes, value: Any) -> bytes:
+    return several(b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))])
+
+
+def _method(encoder: Encodes, value: Any) -> bytes:
+    return several(b"method", [encoder.encode(value.__self__), encoder.encode(value.__func__)])
+
+
+def _builtin(encoder: Encodes, value: Any) -> bytes:
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        named = encoder.named(value)
+        if named is None:
+            raise Refused(value, "it is made in C and has no module to be found in")
+        return named
+    return several(b"bound", [encoder.encode(owner), text(value.__name__)])
+
+
+def _lru(encoder: Encodes, value: Any) -> bytes:
+    limits = value.cache_parameters()
+    return several(b"lru", [encoder.encode(limits["maxsize"]), encoder.encode(limits["typed"]),
+                            encoder.encode(value.__wrapped__)])  # fmt: skip
+
+
+def _parts(tag: bytes, *names: str) -> Handler:
+    """Of what is known by some of its attributes."""
+
+    def handler(encoder: Encodes, value: Any) -> bytes:
+        return several(tag, [encoder.encode(getattr(value, name)) for name in names])
+
+    return handler
+
+
+def _texts(tag: bytes, make: Callable[[Any], Any]) -> Handler:
+    """Of what is known by something simpler that can be made of it."""
+    return lambda encoder, value: several(tag, [encoder.encode(make(value))])
+
+
+def _alias(encoder: Encodes, value: Any) -> bytes:
+    names = text(str(getattr(value, "_name", "")))
+    return several(b"alias", [names, encoder.encode(value.__origin__), *encoder.items(value.__args__)])
+
+
+def _reduced(encoder: Encodes, value: Any) -> bytes:
+    return several(b"reduced", [encoder.class_(type(value)), *encoder.items(value.__reduce__()[1:])])
+
+
+_TIME: Final = ("hour", "minute", "second", "microsecond", "fold", "tzinfo")
+_DATE: Final = ("year", "month", "day")
+BASES: Final[Mapping[type, Handler]] = {
+    int: lambda _, value: SCALARS[int](int.__index__(value)),
+    float: lambda _, value: SCALARS[float](float.__float__(value)),
+    complex: lambda _, value: SCALARS[complex](complex.__pos__(value)),
+    str: lambda _, value: text(str.__str__(value)),
+    bytes: lambda _, value: tagged(b"bytes", bytes.__getitem__(value, slice(None))),
+    bytearray: lambda _, value: tagged(b"bytearray", bytes(memoryview(value))),
+    tuple: _tuple,
+    list: _list,
+    collections.OrderedDict: _ordered,
+    collections.defaultdict: _defaultdict,
+    dict: _dict,
+    set: _set,
+    frozenset: _frozenset,
+    collections.deque: _deque,
+    functools.partial: _parts(b"partial", "func", "args", "keywords"),
+    BaseException: _parts(b"exception", "args"),
+    datetime.datetime: _parts(b"datetime", *_DATE, *_TIME),
+    datetime.date: _parts(b"date", *_DATE),
+    datetime.time: _parts(b"time", *_TIME),
+    datetime.timedelta: _parts(b"timedelta", "days", "seconds", "microseconds"),
+    decimal.Decimal: _texts(b"decimal", decimal.Decimal.__str__),
+    random.Random: _texts(b"random", lambda value: value.getstate()),
+    property: _parts(b"property", "fget", "fset", "fdel"),
+    staticmethod: _parts(b"static", "__func__"),
+    classmethod: _parts(b"classmethod", "__func__"),
+}
+_EXACT: Final[Mapping[type, Handler]] = {
+    collections.Counter: lambda encoder, value: several(b"counter", [_dict(encoder, value)]),
+    range: _parts(b"range", "start", "stop", "step"),
+    slice: _parts(b"slice", "start", "stop", "step"),
+    datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
+    zoneinfo.ZoneInfo: _parts(b"zone", "key"),
+    fractions.Fraction: _parts(b"fraction", "numerator", "denominator"),
+    uuid.UUID: _parts(b"uuid", "int"),
+    re.Pattern: _parts(b"pattern", "pattern", "flags"),
+    types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.attributes(vars(value).items())]),
+    types.MappingProxyType: lambda encoder, value: encoder.mapping(b"proxy", value.items()),
+    array.array: lambda _, value: several(b"array", [text(value.typecode), tagged(b"bytes", value.tobytes())]),
+    types.FunctionType: lambda encoder, value: encoder.function(value),
+    types.BuiltinFunctionType: _builtin,
+    types.MethodType: _method,
+    types.MethodWrapperType: lambda encoder, value: several(
+        b"wrapper", [encoder.encode(value.__self__), text(value.__name__)]
+    ),
+    types.CodeType: lambda _, value: several(b"code", [text(version()), signature(value)]),
+    types.GenericAlias: _alias,
+    types.UnionType: lambda encoder, value: several(b"union", encoder.items(value.__args__)),
+    typing.TypeVar: _parts(b"typevar", "__name__", "__bound__", "__constraints__"),
+    typing.ForwardRef: _parts(b"forward", "__forward_arg__"),
+    type(typing.Union): _texts(b"special", lambda value: value._name),
+    type(typing.Any): lambda encoder, value: encoder.class_(value),
+    type(typing.List[int]): _alias,  # noqa: UP006
+    type(typing.Optional[int]): _alias,  # noqa: UP045
+    type(typing.Literal[1]): _alias,
+    type(typing.Callable[[int], int]): _alias,
+    operator.itemgetter: _reduced,
+    operator.attrgetter: _reduced,
+    operator.methodcaller: _reduced,
+    functools.cached_property: _parts(b"cached_property", "func", "attrname"),
+    functools._lru_cache_wrapper: _lru,
+    **{
+        kind: _texts(kind.__name__.encode(), lambda value: str(value))
+        for kind in (
+            pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath
+        )
+    },
+}  # fmt: skip
+HANDLERS: Final[Mapping[type, Handler]] = {**BASES, **_EXACT}
+UNCHANGING: Final = frozenset(
+    {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
+     types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,
+     datetime.timedelta, datetime.timezone, zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID,
+     re.Pattern, types.GenericAlias, types.UnionType, pathlib.PosixPath, pathlib.PurePosixPath,
+     pathlib.PureWindowsPath, pathlib.WindowsPath, property, staticmethod, classmethod, *MEMBERS}
+)  # fmt: skip

@@ -1,0 +1,122 @@
+"""What stands for functions, classes and modules where something refers to them."""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+import sys
+from abc import abstractmethod
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from jcache.fingerprint import lookups, origins
+from jcache.fingerprint.canonical import tagged
+from jcache.fingerprint.parts import Parts, is_extension
+
+_HEAP_TYPE: Final = 1 << 9
+_NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
+
+
+class References(Parts):
+    """A node for each of the user's, a name for what a library has."""
+
+    @abstractmethod
+    def _visit_function(self, function: FunctionType, label: str) -> None:
+        """Makes a part of a function."""
+
+    @abstractmethod
+    def _visit_class(self, cls: type, label: str) -> None:
+        """Makes a part of a class."""
+
+    @abstractmethod
+    def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
+        """Makes a part of all globals of a module."""
+
+    def function(self, function: FunctionType) -> bytes:
+        """A reference to a function, which is visited later if it has not been yet."""
+        reference = self._nodes.get(id(function))
+        if reference is not None:
+            return reference
+        origin = lookups.of_function(function)
+        if origin == origins.OURS:
+            wrapped = vars(function).get("__wrapped__")
+            return named_by("jcache") if wrapped is None else self.encode(wrapped)
+        if origin != origins.USER and origins.is_findable(function):
+            self.require(origin)
+            return named_by(f"{function.__module__}.{function.__qualname__}")
+        return self.user_function(function)
+
+    def user_function(self, function: FunctionType) -> bytes:
+        """A node for a function of the user's own."""
+        module = str(function.__globals__.get("__name__", "?"))
+        label = f"helper {self._qualified(module, function.__code__.co_qualname)}"
+        return self._node(function, id(function), label, self._visit_function)
+
+    def begin(self, function: FunctionType) -> bytes:
+        """A reference to the function at which the walk begins."""
+        return self._node(function, id(function), "function", self._visit_function)
+
+    def class_(self, cls: type) -> bytes:
+        """A reference to a class, which is visited later if it has not been yet."""
+        reference = self._nodes.get(id(cls))
+        if reference is not None:
+            return reference
+        module = str(cls.__module__)
+        origin = origins.of_module_named(module)
+        own = sys.modules.get(module)
+        is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
+        if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
+            self.require(origin, own if own is not None and is_extension(own) else None)
+            return named_by(f"{module}.{cls.__qualname__}")
+        label = f"class {self._qualified(module, cls.__qualname__)}"
+        return self._node(cls, id(cls), label, self._visit_class)
+
+    def is_library(self, cls: type) -> bool:
+        """Whether a class is not the user's own."""
+        return origins.of_module_named(str(cls.__module__)) != origins.USER
+
+    def module(self, module: ModuleType) -> bytes:
+        """A module with all that is in it; of a library its name."""
+        origin = origins.of_module(module)
+        if origin != origins.USER or is_extension(module):
+            self.require(origin, module)
+            return named_by(module.__name__)
+        return self.namespace(vars(module))
+
+    def namespace(self, namespace: dict[str, Any]) -> bytes:
+        """A reference to all globals of some code."""
+        reference = self._nodes.get(id(namespace))
+        if reference is None:
+            label = f"namespace {namespace.get('__name__', '?')}"
+            reference = self._node(namespace, id(namespace), label, self._visit_namespace)
+        return reference
+
+    def named(self, value: Any) -> bytes | None:
+        """What a library, or a user's extension module, has under a name of its own."""
+        if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
+            known = lookups.vars_of(value)
+        else:
+            known = {name: getattr(value, name, None) for name in _NAMES}
+        name = known.get("__qualname__") or known.get("__name__")
+        owner = known.get("__self__")
+        home = owner.__name__ if isinstance(owner, ModuleType) else known.get("__module__")
+        module = sys.modules.get(home) if isinstance(home, str) else None
+        if module is None or not isinstance(name, str):
+            return self._ours(value)
+        found: Any = module
+        for step in name.split("."):
+            found = getattr(found, step, None)
+        origin = origins.of_module(module)
+        if found is not value or (origin == origins.USER and not is_extension(module)):
+            return self._ours(value)
+        self.require(origin, module)
+        return named_by(f"{home}.{name}")
+
+    def _ours(self, value: Any) -> bytes | None:
+        if origins.of_module_named(type(value).__module__) != origins.OURS:
+            return None
+        wrapped = lookups.vars_of(value).get("__wrapped__")
+        return named_by("jcache") if wrapped is None else self.encode(wrapped)
+
+
+def named_by(path: str) -> bytes:
+    """What a library has under a name."""
+    return tagged(b"named", path.encode("utf-8", "surrogatepass"))

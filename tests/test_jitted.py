@@ -1,0 +1,211 @@
+"""Tests for `jcache.jit`: a second process calls what it has never traced, and no change goes unnoticed."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+MODEL = """
+import json, os, sys
+import jax, jax.numpy as jnp, numpy as np
+from package import middle
+
+RATE = 2.0
+TABLE = np.arange(4.0, dtype=np.float32)
+
+class Config:
+    def __init__(self):
+        self.scale = 3.0
+
+config = Config()
+
+def make(offset):
+    def step(state, x, n=2, *, power=1.0):
+        print("traced")
+        for _ in range(n):
+            x = middle.middle(x, state["w"]) * RATE + offset
+        with open(os.environ["DATA"]) as file:
+            x = x + json.load(file)
+        return {"x": x ** power, "w": state["w"] * config.scale + TABLE.sum(), "e": float(os.environ.get("EPS", "0"))}
+    return step
+
+step = make(1.0)
+"""
+MIDDLE = "from package.far import far\n\ndef middle(x, w):\n    return far(x) @ w\n"
+FAR = "import jax.numpy as jnp\nimport library\n\ndef far(x):\n    return jnp.sin(x) * library.factor()\n"
+LIBRARY = "def factor():\n    return 0.5\n"
+PROGRAM = """
+import contextlib, hashlib, io, json, sys
+import jax, jax.numpy as jnp, numpy as np
+import jcache
+root, change, options = sys.argv[1:4]
+jcache.enable(root, strict=True)
+exec(change.partition("|")[0])
+from package import far, middle, model
+step = model.step
+state, x, call = {"w": jnp.eye(4) * 2}, jnp.arange(8.0).reshape(2, 4), {"n": 2, "power": 1.0}
+exec(change.partition("|")[2])
+jitted = jcache.jit(step, static_argnames=("n",), **json.loads(options))
+explanation = jitted.explain(state, x, **call)
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    result = jitted(state, x, **call)
+    again = jitted(jax.tree_util.tree_map(lambda leaf: leaf + 0, state) if "donate" in options else state, x, **call)
+digest = hashlib.sha256()
+for leaf in jax.tree_util.tree_leaves(result):
+    digest.update(f"{leaf.dtype}{leaf.shape}{leaf.weak_type}".encode() + np.asarray(leaf).tobytes())
+print(json.dumps({"traced": printed.getvalue().count("traced"), "digest": digest.hexdigest(), "hit": explanation.hit,
+                  "why": str(explanation), "changes": explanation.changes,
+                  "tree": str(jax.tree_util.tree_structure(result))}))
+"""
+
+
+class Place:
+    """A program, what it imports and reads, and a root."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.root = base / "root"
+        package = base / "code" / "package"
+        package.mkdir(parents=True)
+        self.files = {
+            "model": package / "model.py", "middle": package / "middle.py", "far": package / "far.py",
+            "library": base / "site-packages" / "library.py",
+            "metadata": base / "site-packages" / "library-1.0.dist-info" / "METADATA", "data": base / "data.json",
+        }  # fmt: skip
+        self.files["metadata"].parent.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        texts = {
+            "model": MODEL, "middle": MIDDLE, "far": FAR, "library": LIBRARY, "data": "0.25",
+            "metadata": "Metadata-Version: 2.1\nName: library\nVersion: 1.0\n",
+        }  # fmt: skip
+        for name, text in texts.items():
+            self.files[name].write_text(text)
+        (self.files["metadata"].parent / "RECORD").write_text("library.py,,\nlibrary-1.0.dist-info/METADATA,,\n")
+
+    def run(self, change: str = "|", options: str = "{}", **env: str) -> Any:
+        """What the program says, with a statement before its imports, and one before its call."""
+        paths = f"{self.base / 'code'}:{self.base / 'site-packages'}"
+        settings = {"PYTHONPATH": paths, "DATA": str(self.files["data"]), **env}
+        return run(PROGRAM, self.root, change, options, env=settings).value
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = self.files[name].read_text()
+        assert old in text
+        self.files[name].write_text(text.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Any]:
+    """A place, and what the first run in it has said."""
+    place = Place(tmp_path_factory.mktemp("place"))
+    return place, place.run()
+
+
+@pytest.fixture
+def place(first: tuple[Place, Any], tmp_path: Path) -> Iterator[Place]:
+    """The place as it was after that run; put back afterwards."""
+    for name in ("code", "site-packages", "root", "data.json"):
+        source = first[0].base / name
+        shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy2(source, tmp_path / name)
+    yield first[0]
+    for name in ("code", "site-packages", "root", "data.json"):
+        target = first[0].base / name
+        if target.is_dir():
+            shutil.rmtree(target)
+            shutil.copytree(tmp_path / name, target)
+        else:
+            shutil.copy2(tmp_path / name, target)
+
+
+def test_a_second_process_does_not_trace(first: tuple[Place, Any], place: Place) -> None:
+    """The user's code does not run, and the results are the same to the last bit."""
+    cold, warm = first[1], place.run()
+    assert cold["traced"] == 1 and not cold["hit"]
+    assert warm["traced"] == 0 and warm["hit"], warm["why"]
+    assert (warm["digest"], warm["tree"]) == (cold["digest"], cold["tree"])
+    with Store(open_root(place.root)) as store:
+        assert verify(store, Request()).findings == []
+        assert len(store.entries([Kind.TRACES])) == 2
+
+
+EDITS = {  # in a file: the old text, the new one, and what `explain` says has changed
+    "the body": ("model", "* RATE", "/ RATE", "function"),
+    "a helper two modules away": ("far", "jnp.sin(x)", "jnp.cos(x)", "far"),
+    "a closure's value": ("model", "make(1.0)", "make(1.5)", "1.0 → 1.5"),
+    "a module's global": ("model", "RATE = 2.0", "RATE = 3.0", "RATE 2.0 → 3.0"),
+    "a default": ("model", "power=1.0", "power=2.0", "default"),
+    "an attribute of a captured object": ("model", "self.scale = 3.0", "self.scale = 4.0", "config"),
+    "a captured array's content": ("model", "np.arange(4.0,", "np.arange(1.0, 5.0,", "TABLE"),
+    "a distribution's version": ("metadata", "Version: 1.0", "Version: 1.1", "library 1.0 → 1.1"),
+    "a file that is read while tracing": ("data", "0.25", "0.75", "data.json"),
+}  # fmt: skip
+
+
+WITHOUT_EFFECT = {"a default", "a distribution's version"}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_is_a_miss_that_is_explained(first: tuple[Place, Any], place: Place, what: str) -> None:
+    """Whatever the function was traced from has changed, it is traced anew, and `explain` tells what it was."""
+    name, old, new, why = EDITS[what]
+    place.edit(name, old, new)
+    if what == "a distribution's version":
+        moved = place.files["metadata"].parent
+        moved.rename(moved.with_name("library-1.1.dist-info"))
+    said = place.run()
+    assert (said["hit"], said["traced"]) == (False, 1)
+    assert why in said["why"] and len(said["changes"]) <= 2, said["why"]
+    assert (said["digest"] == first[1]["digest"]) == (what in WITHOUT_EFFECT)
+    if what != "a distribution's version":
+        assert place.run()["traced"] == 0
+
+
+CALLS = {  # statements before the imports, and before the call; what `explain` says has changed
+    "a static argument": ("|call['n'] = 3", "n 2 → 3"),
+    "a dtype": ("|x = x.astype(jnp.bfloat16)", "float32[2,4] → bfloat16[2,4]"),
+    "a weak type": ("|call['power'] = 2.0 * jnp.ones(())", "float32[] weak → float32[]"),
+    "a shape": ("|x = x[:1]", "float32[2,4] → float32[1,4]"),
+    "a structure": ("|state = dict(state, more=x)", "state"),
+    "x64": ("jax.config.update('jax_enable_x64', True)|", "jax_enable_x64 False → True"),
+    "matmul precision": (
+        "jax.config.update('jax_default_matmul_precision', 'float32')|", "jax_default_matmul_precision None → 'float32'"
+    ),
+    "a monkeypatched function": ("|import library; library.factor = lambda: 2.0", "<lambda>` is new"),
+    "a monkeypatched helper": ("|far.far = lambda x: x", "far"),
+    "an attribute that is set": ("|model.config.scale = 5.0", "config"),
+    "an array that is changed": ("|model.TABLE[0] = 9", "TABLE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_another_call_is_a_miss_that_is_explained(place: Place, what: str) -> None:
+    """A call of other types, options or circumstances is traced, and `explain` tells what is different."""
+    change, why = CALLS[what]
+    said = place.run(change)
+    assert (said["hit"], said["traced"]) == (False, 1), said["why"]
+    assert why in said["why"], said["why"]
+
+
+def test_an_environment_variable_read_while_tracing_counts(place: Place) -> None:
+    """A variable that the function asked for, and which was not there, is there now."""
+    said = place.run(EPS="0.5")
+    assert (said["hit"], said["traced"]) == (False, 1)
+    assert "EPS not set → '0.5'" in said["why"]
+
+
+def test_what_does_not_matter_is_no_miss(place: Place) -> None:
+    """Comments, docstrings, lines that have moved, other functions, hash seeds and an array's values hit."""
+    place.edit("far", "def far(x):", '# sine\n\n\ndef far(x):\n    """The sine."""')
+    place.edit("model", "step = make(1.0)", "def other():\n    return 3\n\nstep = make(1.0)")
+    said = place.run("|x = x + 0", PYTHONHASHSEED="7", UNRELATED="1")
+    assert (said["hit"], said["traced"]) == (True, 0), said["why"]
