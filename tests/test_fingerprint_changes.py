@@ -362,6 +362,115 @@ DIFFERENT: dict[str, tuple[Sources, Sources]] = {
         "import enum\nclass E(enum.Enum):\n  A = 1\n  B = 2\ndef build(): return [e.value for e in E]",
         "import enum\nclass E(enum.Enum):\n  A = 1\n  B = 1\ndef build(): return [e.value for e in E]",
     ),
+    "what an enum makes of a value that it has not": (
+        "import enum\nclass E(enum.Enum):\n  A = 1\n  B = 2\n  @classmethod\n  def _missing_(cls, v): return cls.A\n"
+        "def build(): return E(3)",
+        "import enum\nclass E(enum.Enum):\n  A = 1\n  B = 2\n  @classmethod\n  def _missing_(cls, v): return cls.B\n"
+        "def build(): return E(3)",
+    ),
+    "the __new__ of an enum": (
+        "import enum\nclass E(enum.Enum):\n  def __new__(cls, v):\n    o = object.__new__(cls)\n    o._value_ = v\n    return o\n"
+        "  A = 1\ndef build(): return E.A",
+        "import enum\nclass E(enum.Enum):\n  def __new__(cls, v):\n    o = object.__new__(cls)\n    o._value_ = -v\n    return o\n"
+        "  A = 1\ndef build(): return E.A",
+    ),
+    "the boundary of a flag": (
+        "import enum\nclass E(enum.Flag):\n  A = 1\ndef build(): return E(5)",
+        "import enum\nclass E(enum.Flag, boundary=enum.KEEP):\n  A = 1\ndef build(): return E(5)",
+    ),
+    "an object that is put into a library": (
+        "import json\nclass C: pass\njson.mine = C()\njson.mine.n = 1\ndef build(): return json.mine.n",
+        "import json\nclass C: pass\njson.mine = C()\njson.mine.n = 2\ndef build(): return json.mine.n",
+    ),
+    "a number that is put into a library": (
+        "import json\njson.mine = 1\ndef build(): return json.mine",
+        "import json\njson.mine = 2\ndef build(): return json.mine",
+    ),
+    "code in the namespace of a library": (
+        "import json\nnames = {**vars(json), 'n': 1}\nexec('def build(): return n', names)\nbuild = names['build']",
+        "import json\nnames = {**vars(json), 'n': 2}\nexec('def build(): return n', names)\nbuild = names['build']",
+    ),
+    "a module in a class": (
+        {"model.py": "import s\nclass C: m = s\ndef build(): return C.m.n", "s.py": "n = 1"},
+        {"model.py": "import s\nclass C: m = s\ndef build(): return C.m.n", "s.py": "n = 2"},
+    ),
+    "a relative import in a function": (
+        {
+            "model.py": "from p.q import build",
+            "p/__init__.py": "",
+            "p/q.py": "def build():\n  from . import r\n  return r.n",
+            "p/r.py": "n = 1",
+        },
+        {
+            "model.py": "from p.q import build",
+            "p/__init__.py": "",
+            "p/q.py": "def build():\n  from . import r\n  return r.n",
+            "p/r.py": "n = 2",
+        },
+    ),
+    "a relative import of a name": (
+        {
+            "model.py": "from p.q import build",
+            "p/__init__.py": "n = 1",
+            "p/q.py": "def build():\n  from . import n as m\n  return m",
+        },
+        {
+            "model.py": "from p.q import build",
+            "p/__init__.py": "n = 2",
+            "p/q.py": "def build():\n  from . import n as m\n  return m",
+        },
+    ),
+    "__import__": (
+        {"model.py": "def build(): return __import__('s').n", "s.py": "n = 1"},
+        {"model.py": "def build(): return __import__('s').n", "s.py": "n = 2"},
+    ),
+    "a class statement in a function that reads a global": (
+        "n = 1\ndef build():\n  class C:\n    m = n\n  return C.m",
+        "n = 2\ndef build():\n  class C:\n    m = n\n  return C.m",
+    ),
+    "a default in a nested function": (
+        "n = 1\ndef build():\n  def f(m=n): return m\n  return f()",
+        "n = 2\ndef build():\n  def f(m=n): return m\n  return f()",
+    ),
+    "an annotation that dispatches": (
+        "def build(x: int = 1): return build.__annotations__['x'](x)",
+        "def build(x: float = 1): return build.__annotations__['x'](x)",
+    ),
+    "the type of a class that type() makes": (
+        "C = type('C', (), {'f': lambda self: 1})\ndef build(): return C().f()",
+        "C = type('C', (), {'f': lambda self: 2})\ndef build(): return C().f()",
+    ),
+    "an object that calls": (
+        "class F:\n  def __call__(self): return 1\nf = F()\ndef build(): return f()",
+        "class F:\n  def __call__(self): return 2\nf = F()\ndef build(): return f()",
+    ),
+    "a context manager's exit": (
+        "class C:\n  def __enter__(s): return s\n  def __exit__(s, *a): return 1\ndef build():\n  with C(): return 1",
+        "class C:\n  def __enter__(s): return s\n  def __exit__(s, *a): return 0\ndef build():\n  with C(): return 1",
+    ),
+    "a lambda in a default in a class": (
+        "class C:\n  def f(self, g=lambda: 1): return g()\ndef build(): return C().f()",
+        "class C:\n  def f(self, g=lambda: 2): return g()\ndef build(): return C().f()",
+    ),
+    "a chain of decorators in a class": (
+        "def d(f): return f\ndef e(f): return lambda *a: -f(*a)\nclass C:\n  @d\n  def f(self): return 1\ndef build(): return C().f()",
+        "def d(f): return f\ndef e(f): return lambda *a: -f(*a)\nclass C:\n  @e\n  def f(self): return 1\ndef build(): return C().f()",
+    ),
+    "the name under which a decorated function is known": (
+        "def build(): return build.__name__",
+        "def build(): return build.__name__\nbuild.__name__ = 'other'",
+    ),
+    "a try, its handlers and what is last": (
+        "def build():\n  try: return 1\n  except ValueError: return 2\n  finally: print()",
+        "def build():\n  try: return 1\n  except TypeError: return 2\n  finally: print()",
+    ),
+    "an unpacked assignment": ("def build(): a, *b = 1, 2, 3; return a", "def build(): *a, b = 1, 2, 3; return a"),
+    "a slice": ("def build(x=(1, 2)): return x[1:]", "def build(x=(1, 2)): return x[:1]"),
+    "a chained comparison": ("def build(x=1): return 0 < x < 2", "def build(x=1): return 0 < x <= 2"),
+    "a star in a call": (
+        "def f(*a): return a\ndef build(x=(1,)): return f(*x)",
+        "def f(*a): return a\ndef build(x=(1,)): return f(x)",
+    ),
     "the method of an enum": (
         "import enum\nclass E(enum.Enum):\n  A = 1\n  def f(self): return 1\ndef build(): return E.A.f()",
         "import enum\nclass E(enum.Enum):\n  A = 1\n  def f(self): return 2\ndef build(): return E.A.f()",

@@ -280,11 +280,10 @@ def test_what_a_library_has_counts_by_name_and_version(tmp_path: Path, monkeypat
         shutil.rmtree(next(site.glob(f"{name}-*"), site / "none"), ignore_errors=True)
         needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
         record = f"{name}/__init__.py,,\n{name}/util.py,,\n"
-        files = {
-            "METADATA": f"Name: {name}\nLicense: a\n        \n        b\nVersion: {version}\n{needs}\ntext",
-            "RECORD": record,
-        }
-        write(site / f"{name}-{version}.dist-info", files)
+        metadata = site / f"{name}-{version}.dist-info"
+        write(metadata, {"RECORD": record})
+        licence = "License: a\n        \n        b\n"  # its line of blanks does not end the header
+        (metadata / "METADATA").write_text(f"Name: {name}\n{licence}Version: {version}\n{needs}\ntext")
 
     def found(source: str = "import grid\ndef build(): return grid.cells()") -> tuple[str, dict[str, str]]:
         program = "import json, model; from jcache.fingerprint import fingerprint as f\n"
@@ -446,7 +445,8 @@ def test_an_extension_module_of_the_users_counts_by_its_file(tmp_path: Path) -> 
         write(tmp_path / name, "import xxlimited\ndef build(): return xxlimited.foo(1, 2), xxlimited.Xxo()")
         data = found[0].read_bytes() + name.encode()
         (tmp_path / name / found[0].name).write_bytes(data)
-        program = "import json, model; from jcache.fingerprint import fingerprint as f; print(json.dumps(dict(f(model.build).parts)))"
+        program = "import json, model; from jcache.fingerprint import fingerprint\n"
+        program += "print(json.dumps(dict(fingerprint(model.build).parts)))"
         path = os.pathsep.join((str(tmp_path / name), str(SOURCES)))
         done = subprocess.run(
             [sys.executable, "-c", program],

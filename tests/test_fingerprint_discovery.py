@@ -217,48 +217,6 @@ def test_a_profiler_of_the_programs_own(tmp_path: Path) -> None:
         assert found.reason is not None and "profiler" in found.reason
 
 
-READS = """
-    import os, pathlib, tempfile
-    def build(path):
-        scratch = pathlib.Path(path).parent / "scratch"
-        scratch.write_text("own")
-        scratch.read_text()
-        scratch.unlink()
-        with open(path) as file: text = file.read()
-        return text, sorted(os.listdir(os.path.join(os.path.dirname(path), "below"))), os.path.exists(path)
-"""
-
-
-def test_files_that_are_read_count(tmp_path: Path) -> None:
-    """By their content, and directories that are listed by the names in them; what the build itself wrote does not."""
-    data = tmp_path / "data" / "mesh.txt"
-    (data.parent / "below").mkdir(parents=True)
-    data.write_text("1")
-    with imported(tmp_path / "code", READS) as model:
-        found = discover(model.build, str(data))
-    assert found.reason is None
-    assert list(found.parts) == [f"directory {data.parent / 'below'}", f"file {data}"]
-    assert discovered_now(found.parts) == found.parts
-    data.write_text("2")
-    assert discovered_now(found.parts)[f"file {data}"] != found.parts[f"file {data}"]
-    data.write_text("1")
-    assert discovered_now(found.parts) == found.parts
-    (data.parent / "below" / "new").touch()
-    assert discovered_now(found.parts) != found.parts
-    data.unlink()
-    assert discovered_now(found.parts)[f"file {data}"] == "absent"
-
-
-def test_a_file_that_changes_while_it_is_read_is_a_reason(tmp_path: Path) -> None:
-    """Nobody knows which content the result was made of."""
-    data = tmp_path / "mesh.txt"
-    data.write_text("1")
-    source = "def build(path):\n  text = open(path).read()\n  open(path, 'a').write('more')\n  return text"
-    with imported(tmp_path / "code", source) as model, pytest.warns(ResourceWarning):
-        found = discover(model.build, str(data))
-    assert found.reason is not None and "has changed meanwhile" in found.reason
-
-
 def test_a_module_that_is_imported_meanwhile(tmp_path: Path) -> None:
     """Its file counts, and its functions that ran do."""
     plugin = "class C:\n  n = [x for x in range(2)]\ndef rate(x): return x\nrate(1)"

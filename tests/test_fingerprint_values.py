@@ -376,6 +376,17 @@ def test_changes_in_words() -> None:
     assert changes(old, new) == ["a 1 is gone", "global cfg 5 is new", "helper `rate` changed", "numpy 2.2.0 → 2.3.1"]
 
 
+def test_secrets_are_not_written_down() -> None:
+    """Texts under names that secrets have are told apart by a digest."""
+
+    def f(token: str, name: str, keys: list[str]) -> None: ...
+
+    parts = fingerprint(f, ("abc", "def", ["ghi"])).parts
+    assert parts["argument name"] == "'def'"
+    assert parts["argument token"].startswith("str[3] ") and parts["argument keys"].startswith("list[1] ")
+    assert fingerprint(f, ("abd", "def", ["ghi"])).parts["argument token"] != parts["argument token"]
+
+
 JAX = """
 import json, jax, jax.numpy as jnp, numpy as np, functools, ml_dtypes
 from jcache.errors import GraphKeyError

@@ -181,7 +181,7 @@ CALLS = {  # statements before the imports, and before the call; what `explain` 
         "jax.config.update('jax_default_matmul_precision', 'float32')|", "jax_default_matmul_precision None → 'float32'"
     ),
     "a monkeypatched function": ("|import library; library.factor = lambda: 2.0", "<lambda>` is new"),
-    "a monkeypatched helper": ("|far.far = lambda x: x", "far"),
+    "a monkeypatched helper": ("|middle.far = lambda x: x", "far"),
     "an attribute that is set": ("|model.config.scale = 5.0", "config"),
     "an array that is changed": ("|model.TABLE[0] = 9", "TABLE"),
 }  # fmt: skip
@@ -200,7 +200,7 @@ def test_an_environment_variable_read_while_tracing_counts(place: Place) -> None
     """A variable that the function asked for, and which was not there, is there now."""
     said = place.run(EPS="0.5")
     assert (said["hit"], said["traced"]) == (False, 1)
-    assert "EPS not set → '0.5'" in said["why"]
+    assert "EPS None → '0.5'" in said["why"]
 
 
 def test_what_does_not_matter_is_no_miss(place: Place) -> None:
@@ -209,3 +209,34 @@ def test_what_does_not_matter_is_no_miss(place: Place) -> None:
     place.edit("model", "step = make(1.0)", "def other():\n    return 3\n\nstep = make(1.0)")
     said = place.run("|x = x + 0", PYTHONHASHSEED="7", UNRELATED="1")
     assert (said["hit"], said["traced"]) == (True, 0), said["why"]
+
+
+CHECKED = """
+import json, os, sys, warnings
+import jax.numpy as jnp
+import jcache
+from jcache.trace_checks import wait_for_checks
+jcache.enable(sys.argv[1], strict=True)
+MARK = sys.argv[2]
+
+@jcache.jit(check="always")
+def step(x):
+    return x * (5.0 if os.path.exists(MARK) else 2.0)  # which nothing tells jcache of
+
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    values = step(jnp.ones(3)).tolist()
+    wait_for_checks()
+print(json.dumps([values, [str(w.message) for w in heard]]))
+"""
+
+
+def test_a_check_finds_what_no_key_shows(tmp_path: Path) -> None:
+    """With ``check="always"`` a trace that tracing does not give any more is warned of and goes to quarantine."""
+    root, mark = tmp_path / "root", tmp_path / "mark"
+    assert run(CHECKED, root, mark).value == [[2.0] * 3, []]
+    assert run(CHECKED, root, mark).value == [[2.0] * 3, []]
+    mark.touch()
+    values, heard = run(CHECKED, root, mark).value
+    assert values == [2.0] * 3 and len(heard) == 1 and "gives another program" in heard[0]
+    assert run(CHECKED, root, mark).value == [[5.0] * 3, []]

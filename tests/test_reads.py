@@ -201,6 +201,24 @@ def test_what_cannot_be_told_again_is_a_reason(what: str, rates: Path) -> None:
     assert reads.reason is not None and reason in reads.reason
 
 
+def test_a_block_that_is_not_strict_may_do_things(rates: Path) -> None:
+    """It may write, list and start; what it lists counts by the names, what it has written itself does not count."""
+    (rates.parent / "below").mkdir()
+    with Reads(strict=False) as reads:
+        (rates.parent / "scratch").write_text("own")
+        (rates.parent / "scratch").read_text()
+        os.listdir(rates.parent / "below")
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        rates.read_text()
+    assert reads.reason is None
+    assert {f"directory {rates.parent / 'below'}", f"file {rates}"} <= set(reads.parts)
+    assert f"file {rates.parent / 'scratch'}" not in reads.parts
+    (rates.parent / "below" / "new").touch()
+    assert {label for label, text in now(reads.parts).items() if text != reads.parts[label]} == {
+        f"directory {rates.parent / 'below'}"
+    }
+
+
 def test_a_pipe_is_not_touched(tmp_path: Path) -> None:
     """A pipe that the program is to read is not read by the watcher before."""
     os.mkfifo(tmp_path / "pipe")

@@ -251,8 +251,8 @@ def test_signers_that_cannot_be_read_are_an_error(key: Path, tmp_path: Path) -> 
 
 
 def test_a_key_with_a_passphrase_names_the_way_out(tmp_path: Path) -> None:
-    """jcache asks for no passphrase; the sentence names ssh-keygen."""
-    with pytest.raises(InvalidValue, match="ssh-keygen -Y sign"):
+    """jcache asks for no passphrase; the sentence names the command that makes a key without one."""
+    with pytest.raises(InvalidValue, match="ssh-keygen -t ed25519 -N '' -f FILE"):
         sign(DATA, new_key(tmp_path / "locked", passphrase="secret"))
 
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from jcache import reads
 from jcache.economics import Economics
-from jcache.fingerprint import Discovery, Fingerprint
+from jcache.fingerprint import Discovery, Fingerprint, changes, discovered, discovered_now
 from jcache.layout import Kind, name_of
 from jcache.pytrees import Dumped
-from jcache.serialization import Codec, seal
+from jcache.reads import Reads
+from jcache.serialization import Codec, EnvelopeHeader, seal
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("numpy", "jax", "jaxlib")
@@ -27,17 +29,20 @@ class Build:
     Args:
         root: for which root.
         key: of the graph.
+        strict: as `jcache.reads.Reads` has it.
 
     Attributes:
         seconds: that it took; 0 where nobody knows.
         parents: keys of the graphs that were asked for meanwhile.
-        found: what ran meanwhile that the fingerprint does not cover, and in the builds of graphs that were loaded.
+        found: what ran and was read meanwhile that the fingerprint does not cover, and in the builds of graphs that
+            were loaded.
         reason: why the graph must not be stored, None if it may.
     """
 
-    def __init__(self, root: Path, key: str) -> None:
+    def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:
         self.root = root
         self.key = key
+        self.strict = strict
         self.seconds = 0.0
         self.parents: dict[str, None] = {}
         self.found: dict[str, str] = {}
@@ -48,15 +53,15 @@ class Build:
         _mine.builds.append(self)
         _everyones.append(self)
         try:
-            with Discovery(of) as ran:
+            with Discovery(of) as ran, Reads(strict=self.strict) as read:
                 started = time.perf_counter()
                 value = call()
                 self.seconds = time.perf_counter() - started
         finally:
             _mine.builds.pop()
             _everyones.remove(self)
-        self.found.update(ran.parts)
-        self.reason = ran.reason
+        self.found.update({**read.parts, **ran.parts})
+        self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
         return value
 
     @property
@@ -72,11 +77,31 @@ class Build:
             key=self.key,
             build_seconds=self.seconds,
             created_ns=time.time_ns(),
-            key_parts={**of.parts, **self.found},
+            key_parts={**self.found, **of.parts},
             producers=producers() | {"codec": dumped.codec},
             parents=tuple(self.parents),
             codec=Codec.NONE,
         )
+
+
+def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+    """What an entry was found to depend on while it was made, besides the parts of its key."""
+    return {label: text for label, text in header.key_parts.items() if label not in known}
+
+
+def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
+    """What has changed of that which ran or was read while an entry was made.
+
+    Args:
+        header: of the entry.
+        known: the parts of its key.
+    """
+    then = found_in(header, known)
+    if not then:
+        return []
+    ran = discovered(then)
+    now = {**reads.now(then.keys() - ran.keys()), **discovered_now(ran)}
+    return [] if now == then else changes(then, now)
 
 
 class _Mine(threading.local):

@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from jcache.building import staleness
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
-from jcache.fingerprint import changes, discovered
+from jcache.fingerprint import changes
 from jcache.graph_shelf import Call, Shelf
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.places import GRAPHS
@@ -20,7 +21,7 @@ from jcache.store import header_at
 from jcache.units import format_seconds
 
 _MOST_READ: Final = 200
-_READ: Final = ("file ", "environment ")  # how the labels of `jcache.reads` begin
+_FOUND: Final = ("ran ", "file ", "directory ", "environment ")  # how labels of what is found out meanwhile begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def explain(shelf: Shelf, call: Call) -> Explanation:
                 continue
             if isinstance(opened, Finding):
                 return Explanation(name=name, key=key, hit=False, reason=f"it is damaged: {opened.evidence}")
-            if stale := shelf.staleness(opened):
+            if stale := staleness(opened.header, call.fingerprint.parts):
                 reason = "what it was built from has changed:"
                 return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
             shelf.value(opened, call.store.root)
@@ -100,5 +101,4 @@ def _headers(root: Root, kind: Kind, name: str) -> Iterator[EnvelopeHeader]:
 
 def _known_before(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
     """What an entry was made from, without what was found out meanwhile."""
-    found = discovered(header.key_parts).keys() | {label for label in header.key_parts if label.startswith(_READ)}
-    return {label: text for label, text in header.key_parts.items() if label in parts or label not in found}
+    return {label: text for label, text in header.key_parts.items() if label in parts or not label.startswith(_FOUND)}

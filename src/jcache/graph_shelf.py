@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from jcache import pytrees
-from jcache.building import Build, depended_on
+from jcache.building import Build, depended_on, found_in, staleness
 from jcache.counts import Refusal, refusal_of
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
-from jcache.fingerprint import Fingerprint, changes, discovered, discovered_now, fingerprint
+from jcache.fingerprint import Fingerprint, changes, fingerprint
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
@@ -161,7 +161,7 @@ class Shelf:
             last: whether it is to be set aside as well where the program lacks what is needed to make it.
         """
         try:
-            stale = self.staleness(opened)
+            stale = staleness(opened.header, call.fingerprint.parts)
             if not stale:
                 return Found(self.value(opened, call.store.root))
             finding = opened.finding(Damage.STALE, f"What it was built from has changed: {'; '.join(stale)}.")
@@ -174,12 +174,6 @@ class Shelf:
             finding = opened.finding(Damage.STALE, str(error))
         self._set_aside(call, finding, opened.root)
         return None
-
-    def staleness(self, opened: Opened) -> list[str]:
-        """What has changed of that which ran while a graph was built, and which is not in its key."""
-        then = discovered(opened.header.key_parts)
-        now = discovered_now(then) if then else then
-        return [] if now == then else changes(then, now)
 
     def value(self, opened: Opened, root: Root) -> Any:  # noqa: ANN401
         """What a graph on the disk is.
@@ -195,7 +189,7 @@ class Shelf:
             raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
 
     def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool) -> None:
-        depended_on(call.key, discovered(opened.header.key_parts))
+        depended_on(call.key, found_in(opened.header, call.fingerprint.parts))
         spared = opened.header.build_seconds  # 0: the program had built it by itself
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:
@@ -264,7 +258,9 @@ class Shelf:
         try:
             there = open_entry(call.store.root, GRAPHS, call.key)
             if isinstance(there, Opened):
-                if there.header.payload_sha256 == read_header(data).payload_sha256 and not self.staleness(there):
+                if there.header.payload_sha256 == read_header(data).payload_sha256 and not staleness(
+                    there.header, call.fingerprint.parts
+                ):
                     return True
                 there = there.finding(Damage.REPLACED, "The program has saved another value.")
             if there is not None:

@@ -29,9 +29,11 @@ from jcache.locking import timeout_in
 from jcache.once import warn_once
 from jcache.runtime import enable
 from jcache.sealed_store import store_of
+from jcache.trace_checks import Check, Served, compare_later, is_due, specification
 from jcache.trace_entries import TRACES
 from jcache.trace_keys import Asked, Statics, asked
 from jcache.trace_shelf import Kept, Shelf, Traced
+from jcache.units import parse_choice
 
 _MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
@@ -73,9 +75,10 @@ class Jitted:
     Args:
         function: which.
         options: of `jax.jit`.
+        check: how many of the traces that are served are compared with tracing anew.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
         import jax
 
         @functools.wraps(function)
@@ -88,6 +91,7 @@ class Jitted:
         self._jitted: Any = jax.jit(function, **options)
         self._resolving: Any = jax.jit(resolve, **options)
         self._is_top_level = _tracing.top_level()
+        self._check = check
         self._gave_up = False
         self._refused: dict[str | None, str] = {}
 
@@ -102,7 +106,7 @@ class Jitted:
                 raise
             return self._jitted(*args, **kwargs)
         if _mine.call is not None:
-            self._settle()
+            self._settle(args, kwargs)
         return result
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -209,7 +213,7 @@ class Jitted:
 
     # -- afterwards
 
-    def _settle(self) -> None:
+    def _settle(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Stores what was traced, or tells that it was served."""
         call, _mine.call = _mine.call, None
         _replay.expect(None)
@@ -222,10 +226,22 @@ class Jitted:
                     self._refuse(reason, call.asked.key)
             elif call.replay is not None and call.kept is not None:
                 call.shelf.served(call.kept, call.replay, call.seconds)
+                if is_due(self._check):
+                    self._compare_later(call.shelf, call.kept, args, kwargs)
         except Warning:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
             warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.__qualname__}`: {error!r}.")
+
+    def _compare_later(self, shelf: Shelf, kept: Kept, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        from jax.tree_util import tree_map
+
+        static = self._statics.positions(len(args))
+        args = tuple(arg if i in static else tree_map(specification, arg) for i, arg in enumerate(args))
+        kwargs = {
+            name: arg if self._statics.has(name) else tree_map(specification, arg) for name, arg in kwargs.items()
+        }
+        compare_later(Served(self._function, self._jitted.lower, self._statics, args, kwargs, shelf, kept), self._check)
 
     def _may_trace_instead(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call that raised did so for a replay that failed before it ran, so that it can be made anew."""
@@ -272,8 +288,38 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """`jax.jit` whose programs start warm: with the executable of an earlier process, without tracing or lowering."""
+def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.SAMPLE, **options: Any) -> Any:
+    """`jax.jit` whose programs start warm: with an earlier process's executable, without being traced or lowered.
+
+    It is called like `jax.jit`, and what it returns is used like what `jax.jit` returns. The first call in a process
+    for arguments of certain types looks the function up by its code, what its code reaches, its static arguments, the
+    types of the others, and JAX's version and options. What else ran or was read while it was traced is compared as
+    well. It uses the root that `jcache.enable` has put in use, and calls that itself if the program has not.
+
+    Programs with host callbacks or effects, of several processes, or under a mesh that is in effect are traced as ever;
+    so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
+
+    Args:
+        function: which; None to be used as a decorator with arguments.
+        check: how many of the traces that are served are compared with tracing anew, in the background: one in 20,
+            ``"sample"``, ``"always"`` all or ``"never"`` any. What differs is warned of and goes to quarantine.
+        options: of `jax.jit`.
+
+    Raises:
+        InvalidValue: there is no such check.
+        TypeError, ValueError: as `jax.jit`.
+
+    Example:
+        >>> import jcache
+        >>> @jcache.jit
+        ... def double(x):
+        ...     return x * 2
+        >>> float(double(3.0))
+        6.0
+        >>> double.explain(3.0).hit
+        True
+    """
+    chosen = parse_choice(Check, check, "does not say how much is checked")
     if function is None:
-        return lambda function: Jitted(function, options)
-    return Jitted(function, options)
+        return lambda function: Jitted(function, options, chosen)
+    return Jitted(function, options, chosen)

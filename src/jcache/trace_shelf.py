@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from jcache import reads
 from jcache._replay import Compilation, Replay
-from jcache.building import Build, producers
+from jcache.building import Build, producers, staleness
 from jcache.counts import refusal_of
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.explanation import Explanation, nearest
 from jcache.findings import Damage, Finding
-from jcache.fingerprint import changes, discovered, discovered_now
 from jcache.once import warn_once
 from jcache.sealed_store import Opened, SealedStore, open_entry
 from jcache.store import Outcome
@@ -72,27 +69,21 @@ class Traced:
 
     def __init__(self, store: SealedStore, wanted: Asked) -> None:
         self.asked = wanted
-        self.build = Build(store.root.path, wanted.key)
+        self.build = Build(store.root.path, wanted.key, strict=True)
         self.reason: str | None = None
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
-        self._reads: reads.Reads | None = None
 
     def run(self, call: Callable[[], T]) -> T:
         """Calls the function, whose exceptions pass."""
-        with ExitStack() as watching:
-            self._reads = watching.enter_context(reads.Reads())
-            result = self.build.run(call, self.asked.fingerprint)
+        result = self.build.run(call, self.asked.fingerprint)
         self.reason = self.build.reason
-        if self.reason is None and self._reads.reason is not None:
-            self.reason = f"while it was traced, it {self._reads.reason}"
         return result
 
     @property
     def parts(self) -> dict[str, str]:
         """What the trace was made from; what is in the key counts as the key has it."""
-        read = {} if self._reads is None else dict(self._reads.parts)
-        return read | self.build.found | dict(self.asked.parts)
+        return {**self.build.found, **self.asked.parts}
 
 
 class Shelf:
@@ -109,7 +100,7 @@ class Shelf:
         """The trace of a call, if one may be served."""
         found = open_entry(self.store.root, TRACES, wanted.key)
         if isinstance(found, Opened):
-            stale = staleness(found, wanted)
+            stale = staleness(found.header, wanted.parts)
             if stale:
                 found = found.finding(Damage.STALE, f"It was traced from something else: {'; '.join(stale)}.")
             else:
@@ -118,7 +109,7 @@ class Shelf:
                 except DamagedEntry as error:
                     found = found.finding(Damage.GRAMMAR, str(error))
         if isinstance(found, Finding):
-            self._set_aside(found)
+            self.set_aside(found)
         return None
 
     def explain(self, wanted: Asked, refused: str | None) -> Explanation:
@@ -136,7 +127,7 @@ class Shelf:
             if refused is not None:
                 return Explanation(name=name, key=key, hit=False, reason=refused)
             return nearest(root, TRACES, name, key, wanted.parts)
-        if stale := staleness(found, wanted):
+        if stale := staleness(found.header, wanted.parts):
             reason = "what it was traced from has changed:"
             return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
         reason = f"from {root.path}, traced in {format_seconds(found.header.build_seconds)}"
@@ -201,17 +192,10 @@ class Shelf:
             return refusal
         return "it is larger than the cache may grow" if outcome is Outcome.TOO_LARGE else None
 
-    def _set_aside(self, finding: Finding) -> None:
+    def set_aside(self, finding: Finding) -> None:
+        """Takes what may not be served out of the way, softly."""
         try:
             self.store.set_aside(finding)
         except (OSError, JcacheError) as error:
             about = f"{finding.key} in {finding.path.parent} may not be served ({finding.evidence.rstrip('.')})"
             warn_once(("set aside", self.store.root.path), f"{about}, and stays there: {error}")
-
-
-def staleness(opened: Opened, wanted: Asked) -> list[str]:
-    """What has changed of that which ran or was read while a function was traced, and which is not in its key."""
-    then = {label: text for label, text in opened.header.key_parts.items() if label not in wanted.parts}
-    ran = discovered(then)
-    now = dict(discovered_now(ran) if ran else {}) | dict(reads.now(then.keys() - ran.keys()))
-    return [] if now == then else changes(then, now)

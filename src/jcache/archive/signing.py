@@ -104,8 +104,8 @@ def _private_key(path: Path) -> object:
         return serialization.load_ssh_private_key(data, password=None)
     except TypeError as error:
         raise InvalidValue(
-            f"The key {path} has a passphrase, which jcache does not ask for: sign with a key that has none, or sign "
-            f"the manifest with `ssh-keygen -Y sign -n {NAMESPACE}`."
+            f"The key {path} has a passphrase, which jcache does not ask for: sign with a key that has none, as "
+            f"`ssh-keygen -t ed25519 -N '' -f FILE` makes one."
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidValue(f"{path} is no private key of OpenSSH: make one with `ssh-keygen -t ed25519`.") from error

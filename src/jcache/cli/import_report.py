@@ -152,7 +152,7 @@ class Report:
         words = _WORDS | _MERGE_WORDS if self.is_merge else _WORDS
         parts = [f"{counts[fate]:,} {words[fate]}" for fate in Fate if counts[fate]]
         beside = sum(fate in WRITTEN for fate in self.neighbours.values())
-        parts += [f"{beside:,} files of XLA's sub-caches"] if beside else []
+        parts += [f"{output.count(beside, 'file', 'files')} of XLA's sub-caches"] if beside else []
         doing, done = ("merge", "Merged") if self.is_merge else ("import", "Imported")
         verb = f"Would {doing}" if self.dry_run else done
         entries = output.count(written, "entry", "entries")

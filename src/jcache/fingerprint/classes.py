@@ -59,6 +59,11 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"(member {number})", (name, member._name_, member._value_, state)
 
 
+_OF_ENUMS: Final = frozenset(
+    {"_member_map_", "_member_names_", "_member_type_", "_value2member_map_", "_unhashable_values_",
+     "_unhashable_values_map_", "_hashable_values_", "_use_args_", "_value_repr_", "_flag_mask_", "_singles_mask_",
+     "_all_bits_", "_inverted_", "_new_member_", "__new_member__"}
+)  # fmt: skip
 _OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
 
 
@@ -77,10 +82,8 @@ def _is_slot(name: str, value: Any, slots: set[str], cls: type) -> bool:
 
 
 def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
-    if name in cls.__members__ or (name[:1] == "_" and name[-1:] == "_" and name[:2] != "__"):
-        return True
     function = _function(value)
-    return function is not None and _is_of_machinery(function)
+    return name in cls.__members__ or name in _OF_ENUMS or (function is not None and _is_of_machinery(function))
 
 
 def _function(value: Any) -> types.FunctionType | None:

@@ -105,7 +105,7 @@ def version() -> str:
 def _mangled(code: CodeType) -> tuple[str, ...]:
     """Names that a class has put its own name in front of; the syntax tree does not show that."""
     names = {name for each in nested(code) for name in (*each.co_names, *each.co_varnames, *each.co_freevars)}
-    return tuple(sorted(name for name in names if name[0] == "_" and "__" in name[1:] and not name.endswith("__")))
+    return tuple(sorted(name for name in names if name[:1] == "_" and "__" in name[1:] and not name.endswith("__")))
 
 
 def as_it_stands(code: CodeType, path: str) -> bytes:

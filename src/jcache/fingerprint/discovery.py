@@ -1,7 +1,7 @@
 """What a result turned out to depend on while it was made, beyond what the walk through the code had found.
 
-Code that only a computed name leads to, and files that are read, cannot be known before. They are recorded while they
-are used, as a compiler does with the headers that it includes, and compared the next time.
+Code that only a computed name leads to cannot be known before. It is recorded while it runs, as a compiler does with
+the headers that it includes, and compared the next time.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -15,7 +15,6 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.reading import DIRECTORY, FILE, Files, read_now
 from jcache.fingerprint.recording import Namespace, Recorder
 from jcache.fingerprint.texts import shortened
 from jcache.fingerprint.walk import Walk
@@ -40,10 +39,8 @@ class Discovery:
         self.reason: str | None = None
         self._codes = fingerprint.codes
         self._recorder = Recorder()
-        self._files = Files(self._recorder.hears)
 
     def __enter__(self) -> "Discovery":
-        self._files.begin()
         self.reason = self._recorder.begin()
         return self
 
@@ -51,13 +48,11 @@ class Discovery:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._recorder.end()
-        self._files.end()
         if error is None:
             self.parts = self._found()
-            self.reason = self.reason or self._files.reason
 
     def _found(self) -> dict[str, str]:
-        found = self._files.parts()
+        found: dict[str, str] = {}
         covered = set(self._codes)
         for code, namespace in list(self._recorder.seen.values()):
             if code.co_name == "<module>" and not _is_generated(code):
@@ -87,7 +82,7 @@ class Discovery:
 
 def discovered(parts: Mapping[str, str]) -> dict[str, str]:
     """Those of the parts that were found by a `Discovery`."""
-    return {label: words for label, words in parts.items() if label.startswith((_RAN, FILE, DIRECTORY))}
+    return {label: words for label, words in parts.items() if label.startswith(_RAN)}
 
 
 def discovered_now(parts: Mapping[str, str]) -> Mapping[str, str]:
@@ -96,8 +91,6 @@ def discovered_now(parts: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _now(label: str) -> str:
-    if label.startswith((FILE, DIRECTORY)):
-        return read_now(label)
     if label.startswith(_MODULE):
         module = sys.modules.get(label.removeprefix(_MODULE))
         return _ABSENT if module is None else _imported_words(module)

@@ -199,6 +199,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     operator.itemgetter: _reduced,
     operator.attrgetter: _reduced,
     operator.methodcaller: _reduced,
+    functools.singledispatchmethod: _parts(b"singledispatchmethod", "dispatcher", "func"),
     functools.cached_property: _parts(b"cached_property", "func", "attrname"),
     functools._lru_cache_wrapper: _lru,
     **{

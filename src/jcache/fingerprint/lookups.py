@@ -60,7 +60,7 @@ def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any])
     elif first in namespace:
         home = str(namespace.get("__name__", "?"))
         value = namespace[first]
-        found = Found(value, home, first, origins.of_module_named(home), _path(value))
+        found = Found(value, home, first, origins.of_module_named(home), _path(value) or f"{home}.{first}")
     else:
         found = Found(special.get(first, ABSENT), None, first, origins.STDLIB)
     for name in chain[1:]:
@@ -216,12 +216,22 @@ def is_by_name(found: Found) -> bool:
     Numbers, texts and containers may have been set by anybody, and count by content; but those of a library that
     the function itself imports do not, for before that nobody knows what they are.
     """
+    by_content, users = _verdict(found)
+    is_unknown_before = found.inside and found.origin != origins.STDLIB
+    return not users and (not by_content or is_unknown_before)
+
+
+def is_users(found: Found) -> bool:
+    """Whether somebody has put something of the user's there."""
+    return _verdict(found)[1]
+
+
+def _verdict(found: Found) -> tuple[bool, bool]:
     known = _verdicts.get(found.path)
     if known is None or known[0] is not found.value:
         by_content = type(found.value) in SCALARS or isinstance(found.value, _CONTAINERS)
         known = _verdicts[found.path] = found.value, by_content, _is_users(found.value, 4)
-    is_unknown_before = found.inside and found.origin != origins.STDLIB
-    return not known[2] and (not known[1] or is_unknown_before)
+    return known[1:]
 
 
 def _is_users(value: Any, depth: int) -> bool:

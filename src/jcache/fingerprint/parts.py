@@ -108,7 +108,7 @@ class Parts(Encoder):
         label = self._label(base)
         scalar = SCALARS.get(type(value))
         if scalar is not None:
-            self.parts[label] = _scalar_part(scalar(value), value)
+            self.parts[label] = _scalar_part(scalar(value), value, label)
             return label
         self._above[label] = self._at
         self._starts.append((len(self._seen), label))
@@ -119,18 +119,18 @@ class Parts(Encoder):
         except RecursionError:
             raise self._error(label, Refused(value, "it is nested too deeply")) from None
         digest = sha256(encoding)
-        self.parts[label] = Part(digest, self._words(value, encoding, digest))
+        self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
         return label
 
-    def _words(self, value: Any, encoding: bytes, digest: bytes) -> str:
+    def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):
             if encoding.startswith(tag) and encoding[len(tag) : len(tag) + 1].isdigit():
                 return encoding.partition(b":")[2].decode(errors="backslashreplace")
         if encoding.startswith(b"again"):
             number = int(encoding.partition(b":")[2])
-            label = self._starts[bisect(self._starts, (number, "\U0010ffff")) - 1][1]
-            return f"object {number}, seen in {label}"
-        return describe(value, digest)
+            first = self._starts[bisect(self._starts, (number, "\U0010ffff")) - 1][1]
+            return f"object {number}, seen in {first}"
+        return describe(value, digest, label)
 
     def library(self, module: ModuleType) -> bytes:
         """Takes down the version of what a module belongs to."""
@@ -169,12 +169,13 @@ class Parts(Encoder):
 _scalars: dict[bytes, Part] = {}
 
 
-def _scalar_part(encoding: bytes, value: Any) -> Part:
-    part = _scalars.get(encoding)
+def _scalar_part(encoding: bytes, value: Any, label: str) -> Part:
+    is_text = isinstance(value, str | bytes)  # which may be secret
+    part = None if is_text else _scalars.get(encoding)
     if part is None:
         digest = sha256(encoding)
-        part = Part(digest, describe(value, digest))
-        if len(encoding) <= _SHORT and len(_scalars) < _MANY:
+        part = Part(digest, describe(value, digest, label))
+        if not is_text and len(encoding) <= _SHORT and len(_scalars) < _MANY:
             _scalars[encoding] = part
     return part
 

@@ -20,7 +20,11 @@ class References(Parts):
 
     @abstractmethod
     def _visit_function(self, function: FunctionType, label: str) -> None:
-        """Makes a part of a function."""
+        """Makes a part of a function of the user's."""
+
+    @abstractmethod
+    def _visit_library_function(self, function: FunctionType, label: str) -> None:
+        """Makes a part of a function that a library has made."""
 
     @abstractmethod
     def _visit_class(self, cls: type, label: str) -> None:
@@ -42,13 +46,17 @@ class References(Parts):
         if origin != origins.USER and origins.is_findable(function):
             self.require(origin)
             return named_by(f"{function.__module__}.{function.__qualname__}")
+        if origin != origins.USER:
+            return self._node(function, id(function), self._helper(function), self._visit_library_function)
         return self.user_function(function)
 
     def user_function(self, function: FunctionType) -> bytes:
         """A node for a function of the user's own."""
+        return self._node(function, id(function), self._helper(function), self._visit_function)
+
+    def _helper(self, function: FunctionType) -> str:
         module = str(function.__globals__.get("__name__", "?"))
-        label = f"helper {self._qualified(module, function.__code__.co_qualname)}"
-        return self._node(function, id(function), label, self._visit_function)
+        return f"helper {self._qualified(module, function.__code__.co_qualname)}"
 
     def begin(self, function: FunctionType) -> bytes:
         """A reference to the function at which the walk begins."""

@@ -46,11 +46,16 @@ def type_name(cls: type) -> str:
     return name if module == "builtins" else f"{name} in {module}"
 
 
+def hopeless(value: Any) -> str | None:  # noqa: ANN401
+    """Why a value has no fingerprint whatever it consists of; None for most."""
+    return next((reason for classes, reason in _REASONS if isinstance(value, classes)), None)
+
+
 def refuse(value: Any) -> Refused:  # noqa: ANN401
     """Of a value whose state Python cannot see, or that changes by being read."""
-    for classes, reason in _REASONS:
-        if isinstance(value, classes):
-            return Refused(value, f"it is {reason}")
+    reason = hopeless(value)
+    if reason is not None:
+        return Refused(value, f"it is {reason}")
     if hasattr(type(value), "__next__"):
         return Refused(value, "it is an iterator, which reading uses up")
     return Refused(value, "its state cannot be seen from Python")

@@ -1,11 +1,13 @@
 """Parts of a fingerprint in words: what a value is, and what has changed."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 SHORT: Final = 80
 _DIGITS: Final = 24
+_SECRET: Final = re.compile("auth|credential|key|passw|secret|token", re.IGNORECASE)
 _BIG: Final = 10**40
 _LISTS: Final[Mapping[type, tuple[str, str]]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}")}
 
@@ -15,8 +17,10 @@ def shortened(digest: bytes) -> str:
     return digest.hex()[:_DIGITS]
 
 
-def describe(value: Any, digest: bytes) -> str:  # noqa: ANN401
-    """A value in words, different ones for different values."""
+def describe(value: Any, digest: bytes, label: str = "") -> str:  # noqa: ANN401
+    """A value in words, different ones for different values; of what its label says is secret a digest alone."""
+    if label and not isinstance(value, int | float | None) and _SECRET.search(label):
+        return f"{_kind(value)} {shortened(digest)}"
     return plain(value) or _list(value) or f"{_kind(value)} {shortened(digest)}"
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from jcache.fingerprint import arrays
 from jcache.fingerprint.canonical import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
-from jcache.fingerprint.refusals import Refused, refuse
+from jcache.fingerprint.refusals import Refused, hopeless, refuse
 from jcache.fingerprint.texts import plain
 
 _POINTER: Final = 8
@@ -190,7 +190,7 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
-    if not _is_plain(kind, object):
+    if not _is_plain(kind, object) or hopeless(value) is not None:
         raise refuse(value)
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import lookups, origins
 from jcache.fingerprint.bytecode import Chain
-from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
+from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning
 from jcache.fingerprint.identities import WeakIdentities
@@ -56,28 +56,6 @@ class Walk(References):
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        name = label.partition(" ")[2] or self._name
-        origin = lookups.of_function(function)
-        if origin == origins.USER:
-            items, kind = self._says(function, code, label)
-        else:
-            self.require(origin)
-            items, kind = [self._of_library_code(function)], "of a library"
-        if function.__name__ != code.co_name:
-            items.append(text(function.__name__))
-        if function.__defaults__ or function.__kwdefaults__:
-            self._defaults(function, code, name)
-        if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
-            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
-        else:
-            if function.__closure__:
-                items += self._closure(function, code, name)
-            if function.__dict__:
-                for attribute, value in sorted(function.__dict__.items()):
-                    items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
-        self.parts[label] = _part_of(code, items, kind)
-
-    def _says(self, function: FunctionType, code: CodeType, label: str) -> tuple[list[bytes], str]:
         known = meaning(code, function.__globals__)
         if known.refused is not None:
             raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
@@ -86,7 +64,35 @@ class Walk(References):
         self._functions.append((label, function))
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
-        return items, known.words
+        self._add_state(function, code, label, items)
+        self.parts[label] = _part_of(code, items, known.words)
+
+    def _visit_library_function(self, function: FunctionType, label: str) -> None:
+        code = function.__code__
+        origin = lookups.of_function(function)
+        self.require(origin)
+        items = [self._of_library_code(function)]
+        if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
+            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
+        else:
+            self._add_state(function, code, label, items)
+        self.parts[label] = _part_of(code, items, "of a library")
+
+    def _add_state(self, function: FunctionType, code: CodeType, label: str, items: list[bytes]) -> None:
+        """What a function has beside its code."""
+        if function.__name__ != code.co_name:
+            items.append(text(function.__name__))
+        if function.__defaults__ or function.__kwdefaults__:
+            self._defaults(function, code, label)
+        if function.__closure__:
+            items += self._closure(function, code, self._short(label))
+        if function.__dict__:
+            name = self._short(label)
+            for attribute, value in sorted(function.__dict__.items()):
+                items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
+
+    def _short(self, label: str) -> str:
+        return label.partition(" ")[2] or self._name
 
     def _of_library_code(self, function: FunctionType) -> bytes:
         """A library may have several functions of one name, one within another."""
@@ -94,11 +100,16 @@ class Walk(References):
         name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
         return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
 
-    def _defaults(self, function: FunctionType, code: CodeType, name: str) -> None:
-        defaults = function.__defaults__ or ()
-        names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-        for each, value in (*zip(names, defaults, strict=False), *sorted((function.__kwdefaults__ or {}).items())):
-            self.part(f"default {each} of {name}", value)
+    def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
+        name = self._short(label)
+        if function.__defaults__:
+            last = code.co_argcount
+            count = min(last, len(function.__defaults__))
+            for each, value in zip(code.co_varnames[last - count : last], function.__defaults__[-count:], strict=False):
+                self.part(f"default {each} of {name}", value)
+        if function.__kwdefaults__:
+            for each, value in sorted(function.__kwdefaults__.items()):
+                self.part(f"default {each} of {name}", value)
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
@@ -135,7 +146,7 @@ class Walk(References):
         if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
             if (reference := self._nodes.get(id(value))) is not None:
                 return reference
-            if lookups.of_function(value) == origins.USER:
+            if origins.of_path(value.__code__.co_filename) == origins.USER:
                 return self.user_function(value)
         found = lookups.find(chain, namespace, function.__builtins__)  # type: ignore[attr-defined]
         value = found.value
@@ -198,9 +209,11 @@ class Walk(References):
         name = named_by(found.path)
         if is_module or lookups.is_by_name(found):
             return name
+        if lookups.is_users(found):
+            return name + self._global(found)
         try:
             return name + self.encode(found.value)
-        except Refused:
+        except Refused:  # a table of the library's own
             return name
 
     def _environment(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
@@ -209,9 +222,8 @@ class Walk(References):
             refused = Refused(found.value, "it is read under names that are not written there", "pass the value in")
             raise self._error(self._child(found), refused)
         for name in names:
-            value = os.environ.get(name)
-            words = "not set" if value is None else repr(value)
-            self._add(f"environment {name}", constant(value) or b"", words)
+            if f"environment {name}" not in self.parts:
+                self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
 
     def _importer(self, found: lookups.Found, given: frozenset[Any]) -> bytes:

@@ -14,8 +14,10 @@ from jcache.frozen import Frozen
 ABSENT: Final = "absent"
 IRREGULAR: Final = "no regular file"
 TOO_LARGE: Final = "too large to be digested"
-MAX_BYTES: Final = 64 << 20  # of all files together
+MAX_BYTES: Final = 64 << 20  # of all files together that a strict block reads
+MOST_BYTES: Final = 4 << 30
 _FILE: Final = "file "
+_DIRECTORY: Final = "directory "
 _VARIABLE: Final = "environment "
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
@@ -25,6 +27,11 @@ _SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECA
 def file_label(path: str) -> str:
     """Under which a file stands among the parts."""
     return _FILE + path
+
+
+def directory_label(path: str) -> str:
+    """Under which a directory stands among the parts."""
+    return _DIRECTORY + path
 
 
 def variable_label(name: str) -> str:
@@ -43,6 +50,8 @@ def now(parts: Iterable[str]) -> Mapping[str, str]:
     for label in parts:
         if label.startswith(_FILE):
             texts[label] = contents.of_file(label.removeprefix(_FILE))
+        elif label.startswith(_DIRECTORY):
+            texts[label] = names_in(label.removeprefix(_DIRECTORY))
         elif label.startswith(_VARIABLE):
             texts[label] = variable(label.removeprefix(_VARIABLE))
     return Frozen(texts)
@@ -51,8 +60,8 @@ def now(parts: Iterable[str]) -> Mapping[str, str]:
 class Contents:
     """Digests files, up to a number of bytes in all."""
 
-    def __init__(self) -> None:
-        self._left = MAX_BYTES
+    def __init__(self, max_bytes: int = MOST_BYTES) -> None:
+        self._left = max_bytes
 
     def of_file(self, path: str) -> str:
         """The size and the digest of a file, or why there are none."""
@@ -85,6 +94,15 @@ class Contents:
                 return TOO_LARGE
             digest.update(chunk)
         return f"{size} bytes {digest.hexdigest()}"
+
+
+def names_in(path: str) -> str:
+    """The names in a directory, as a digest."""
+    try:
+        names = sorted(os.listdir(path))
+    except (OSError, ValueError):
+        return ABSENT
+    return f"{len(names)} names {hashlib.sha256(os.fsencode('/'.join(names))).hexdigest()}"
 
 
 def variable(name: str) -> str:

@@ -12,12 +12,27 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 from jcache._patching import Patch
+from jcache.fingerprint import origins
 from jcache.frozen import Frozen
-from jcache.reads.contents import IRREGULAR, TOO_LARGE, Contents, file_label, now, variable, variable_label
+from jcache.reads.contents import (
+    IRREGULAR,
+    MAX_BYTES,
+    MOST_BYTES,
+    TOO_LARGE,
+    Contents,
+    directory_label,
+    file_label,
+    names_in,
+    now,
+    variable,
+    variable_label,
+)
 from jcache.reads.readers import Reader, reader
 
 MAX_FILES: Final = 1000
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LISTS: Final = frozenset({"os.listdir", "os.scandir"})
+_SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 _PROBE: Final = "jcache.reads"
 _DEEDS: Final = {
     **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
@@ -36,6 +51,7 @@ _DEEDS: Final = {
 _lock: Final = threading.Lock()
 _blocks: Final[dict[int, list[Reads]]] = {}  # by thread, the outermost first
 _patches: Final[list[Patch]] = []
+_telling: Final[set[int]] = set()  # threads that tell of something
 _heard: bool | None = None  # whether the hook is called; None before it is there
 
 
@@ -45,17 +61,24 @@ Note = Callable[..., None]
 class Reads:
     """A block of code, and what it reads; each is good for one use.
 
+    Args:
+        strict: whether it is a reason not to store that something is written, started or asked over the network.
+            Without, directories that are listed count with the names in them, and files that the block itself has
+            written do not count.
+
     Attributes:
         parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
         reason: why what was built in it must not be stored, in words that follow its name; None if it may.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = True) -> None:
+        self.strict = strict
         self.parts: Mapping[str, str] = Frozen()
         self.reason: str | None = None
         self.frame: FrameType | None = None  # that has begun the block
         self._texts: dict[str, str] = {}
-        self._contents = Contents()
+        self._contents = Contents(MAX_BYTES if strict else MOST_BYTES)
+        self._written: set[str] = set()
 
     def __enter__(self) -> Reads:
         self.frame = sys._getframe(1)
@@ -83,7 +106,9 @@ class Reads:
     def add_file(self, path: str, who: Reader) -> None:
         """A file was opened for reading, or was to be."""
         label = file_label(path)
-        if label in self._texts or self.reason is not None:
+        if label in self._texts or self.reason is not None or path in self._written or origins.of_path(path):
+            return
+        if not self.strict and path.startswith(_SYSTEM):
             return
         text = self._contents.of_file(path)
         if len(self._texts) >= MAX_FILES:
@@ -92,6 +117,21 @@ class Reads:
             self.refuse(f"read {path!a}, which is {text}" if path.isprintable() else f"read {path!a}", who)
         else:
             self._texts[label] = text
+
+    def add_directory(self, path: str) -> None:
+        """A directory was listed."""
+        if self.reason is None and not origins.of_path(path) and path.isprintable():
+            self._texts.setdefault(directory_label(path), names_in(path))
+
+    def deed(self, what: str, who: Reader) -> None:
+        """Something was done that cannot be told again."""
+        if self.strict:
+            self.refuse(what, who)
+
+    def wrote(self, path: str, who: Reader) -> None:
+        """A file was opened for writing."""
+        self.deed(f"wrote the file {path!a}", who)
+        self._written.add(path)
 
     def add_variable(self, name: str) -> None:
         """An environment variable was asked for."""
@@ -153,12 +193,18 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 2) -> None:
-    """Tell the blocks; what goes wrong with that is a reason not to store."""
+    """Tell the blocks; what goes wrong with that is a reason not to store, and what is read for it is no news."""
+    me = threading.get_ident()
+    if me in _telling:
+        return
+    _telling.add(me)
     try:
         note(blocks, sys._getframe(depth), *arguments)
     except Exception as error:  # noqa: BLE001  the program goes on
         for block in blocks:
             block.refuse(f"could not be watched ({error!r})")
+    finally:
+        _telling.discard(me)
 
 
 def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
@@ -171,7 +217,7 @@ def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | No
     whole = os.path.join(os.getcwd(), path)
     for block in blocks:
         if flags & _WRITING:
-            block.refuse(f"wrote the file {whole!a}", who)
+            block.wrote(whole, who)
         elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
             block.refuse(f"read the file {path!a} of an unknown directory", who)
         else:
@@ -179,6 +225,11 @@ def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | No
 
 
 def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
+    if event in _LISTS and isinstance(what or ".", str | bytes):
+        who = reader(frame, blocks[-1].frame)
+        for block in blocks:
+            if not block.strict and who is Reader.PROGRAM:
+                block.add_directory(os.path.abspath(os.fsdecode(what or ".")))
     shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
     _note_deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
 
@@ -186,7 +237,7 @@ def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "
 def _note_deed(blocks: list[Reads], frame: FrameType, deed: str) -> None:
     who = reader(frame, blocks[-1].frame)
     for block in blocks:
-        block.refuse(deed, who)
+        block.deed(deed, who)
 
 
 def _note_variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) -> None:

@@ -1,0 +1,125 @@
+"""Traces that were served, compared with what tracing gives now: in the background, as often as was asked for.
+
+A function is traced and lowered once more, a moment after the call, and its StableHLO compared with the stored one.
+Where what the trace is made from has changed meanwhile, nothing can be said.
+"""
+
+# ruff: noqa: ANN401 - functions and arguments are anything
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from jcache import _stablehlo, _tracing
+from jcache.building import staleness
+from jcache.findings import Damage
+from jcache.trace_keys import Statics, asked
+from jcache.trace_shelf import Kept, Shelf
+
+_ONE_IN: Final = 20
+_DELAY: Final = 5.0  # seconds after the call, which is when a program is busy starting
+_running: Final[set[threading.Thread]] = set()
+
+
+class Check(StrEnum):
+    """How many of the traces that are served are compared: one in 20, all, or none."""
+
+    SAMPLE = "sample"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A call that was served.
+
+    Attributes:
+        function: the one that the program has decorated.
+        lower: lowers a call of it.
+        statics: its static arguments.
+        args, kwargs: of the call, with the types of arrays in their place.
+        shelf, kept: where from, and what.
+    """
+
+    function: Callable[..., Any]
+    lower: Callable[..., Any]
+    statics: Statics
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shelf: Shelf
+    kept: Kept
+
+
+def is_due(check: Check) -> bool:
+    """Whether a call that was served is to be compared."""
+    return check is Check.ALWAYS or (check is Check.SAMPLE and random.randrange(_ONE_IN) == 0)  # noqa: S311
+
+
+def compare_later(served: Served, check: Check) -> None:
+    """Compares in a thread of its own, which does not keep the process from ending."""
+    timer = threading.Timer(0.0 if check is Check.ALWAYS else _DELAY, _compare_softly, [served])
+    timer.daemon = True
+    _running.add(timer)
+    try:
+        timer.start()
+    except RuntimeError:  # the interpreter is ending, or there are no threads left
+        _running.discard(timer)
+
+
+def wait_for_checks() -> None:
+    """Waits for the comparisons that are under way."""
+    for thread in list(_running):
+        thread.join()
+
+
+def compare(served: Served) -> bool | None:
+    """Whether tracing gives now what is stored; None where that cannot be told. What differs goes to quarantine.
+
+    Warns:
+        UserWarning: it is another program.
+    """
+    wanted = asked(served.function, served.statics, served.args, served.kwargs)
+    header = served.kept.opened.header
+    if wanted.key != header.key or staleness(header, wanted.parts) or _tracing.forbidden():
+        return None
+    lowered = served.lower(*served.args, **served.kwargs).compiler_ir("stablehlo")
+    if _stablehlo.text_digest(lowered) == served.kept.trace.text:
+        return True
+    evidence = "Tracing it again gives another program."
+    served.shelf.set_aside(served.kept.opened.finding(Damage.STALE, evidence))
+    warnings.warn(
+        f"The trace {header.key} was served, and tracing `{wanted.fingerprint.name}` again gives another program: "
+        "something that it depends on is not seen by jcache. It is in quarantine now; results since the start of this "
+        "process may be those of the old program.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+def _compare_softly(served: Served) -> None:
+    try:
+        compare(served)
+    except Warning:
+        raise
+    except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on
+        pass
+    finally:
+        _running.discard(threading.current_thread())
+
+
+def specification(leaf: Any) -> Any:
+    """What stands for an array when nothing is to be computed with it; anything else stands for itself."""
+    import jax
+
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    make: Any = jax.ShapeDtypeStruct
+    sharding = leaf.sharding if getattr(leaf, "_committed", False) else None
+    return make(leaf.shape, leaf.dtype, sharding=sharding, weak_type=leaf.weak_type)
