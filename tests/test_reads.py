@@ -92,7 +92,7 @@ def test_numpy_reads_files(tmp_path: Path) -> None:
         tmp_path,
     )
     assert said.value == [
-        {f"file {tmp_path}/{name}.npy": of((tmp_path / f"{name}.npy").read_bytes()) for name in "abcd"},
+        {f"file {name}.npy": of((tmp_path / f"{name}.npy").read_bytes()) for name in "abcd"},
         None,
     ]
 

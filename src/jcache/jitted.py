@@ -237,10 +237,13 @@ class Jitted:
         from jax.tree_util import tree_map
 
         static = self._statics.positions(len(args))
-        args = tuple(arg if i in static else tree_map(specification, arg) for i, arg in enumerate(args))
-        kwargs = {
-            name: arg if self._statics.has(name) else tree_map(specification, arg) for name, arg in kwargs.items()
-        }
+        try:
+            args = tuple(arg if i in static else tree_map(specification, arg) for i, arg in enumerate(args))
+            kwargs = {
+                name: arg if self._statics.has(name) else tree_map(specification, arg) for name, arg in kwargs.items()
+            }
+        except TypeError:  # nothing stands for one of them
+            return
         compare_later(Served(self._function, self._jitted.lower, self._statics, args, kwargs, shelf, kept), self._check)
 
     def _may_trace_instead(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

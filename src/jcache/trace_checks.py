@@ -122,4 +122,5 @@ def specification(leaf: Any) -> Any:
         return leaf
     make: Any = jax.ShapeDtypeStruct
     sharding = leaf.sharding if getattr(leaf, "_committed", False) else None
-    return make(leaf.shape, leaf.dtype, sharding=sharding, weak_type=leaf.weak_type)
+    weak = {"weak_type": True} if leaf.weak_type else {}  # which jax 0.4 cannot say: a TypeError
+    return make(leaf.shape, leaf.dtype, sharding=sharding, **weak)

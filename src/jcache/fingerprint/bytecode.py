@@ -63,7 +63,7 @@ class Reads:
         chains: of names.
         given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
             any; None among them where it is something else.
-        attributes: names of all attributes that are taken, of whatever.
+        attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
     """
 
     chains: set[Chain] = field(default_factory=set)
@@ -97,6 +97,7 @@ def reads(code: CodeType) -> Reads:
         _imports(listing, found)
     for one, listing in zip(codes, listings, strict=True):
         found.attributes.update(one.co_names)
+        found.attributes.update(each for each in one.co_consts if isinstance(each, str) and each[:2] == "__")
         _chains(listing, found)
     return found
 

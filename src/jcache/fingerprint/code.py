@@ -20,6 +20,9 @@ _POSITIONS: Final = frozenset(
 )  # fmt: skip
 
 _PATHS: Final = frozenset({"co_filename", "getsourcefile", "getfile"})
+_ANNOTATED: Final = frozenset({"__annotations__", "__annotate__", "get_annotations", "get_type_hints", "signature"})
+_PARSES: Final = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
+_PLACE: Final = frozenset({"getcwd", "getcwdb", "cwd"})
 _OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_locals", "f_globals", "f_back"})
 _ANNOTATIONS: Final = __future__.annotations.compiler_flag
 
@@ -47,7 +50,9 @@ class Meaning:
         digest: of what it says.
         words: the same for reading.
         lookups: what it looks up outside of itself, in order.
-        shows: "text" if it looks at docstrings or at places in files, so that these count, "path" if at files' names.
+        shows: "text" if it looks at docstrings or at places in files, so that these count, "path" if at files' names,
+            "annotations" if at those, "command" if it parses the arguments that the program was started with,
+            "place" if it looks at the working directory.
         refused: a name that it uses and through which it could read anything.
     """
 
@@ -85,7 +90,8 @@ def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
 
 def _shows(attributes: set[str]) -> frozenset[str]:
     text = {"text"} if attributes & (_POSITIONS | _PATHS) else set()
-    return frozenset(text | ({"path"} if attributes & _PATHS else set()))
+    shown = (("path", _PATHS), ("annotations", _ANNOTATED), ("command", _PARSES), ("place", _PLACE))
+    return frozenset(text | {what for what, names in shown if attributes & names})
 
 
 def _said(code: CodeType, namespace: dict[str, Any]) -> tuple[str, bytes]:

@@ -17,7 +17,7 @@ from jcache.fingerprint.canonical import SCALARS
 from jcache.fingerprint.refusals import Refused
 
 ABSENT: Final = object()
-_CONTAINERS: Final = (tuple, list, dict, set, frozenset)
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 
 
 class Unimported(NamedTuple):
@@ -155,6 +155,8 @@ def check(value: Any, given: frozenset[Any]) -> None:
         home, _, name = value.path.rpartition(".")
         if home == "numpy.random" and (NOTHING in given or (name[:1].islower() and name != "default_rng")):
             reason = "draws from random numbers that may have no seed", "pass in a generator with a seed"
+    elif value is not None and (value is sys.stdin or value is sys.__stdin__):
+        reason = "is what the program is given to read", "read it before and pass it in"
     elif value is sys.modules:
         reason = "is what happens to be imported", "import what is meant"
     if reason is not None:
@@ -167,7 +169,7 @@ _THERE: Final = "reads what happens to be there", "call what is meant by its nam
 _CHANCE: Final = "is random", "pass in what it gives"
 _OPAQUE: Final[Mapping[tuple[str | None, str], tuple[str, str]]] = {
     **{("sys", name): _THERE for name in ("_getframe", "_current_frames", "_getframemodulename")},
-    **{("inspect", name): _THERE for name in ("currentframe", "stack")},
+    **{("inspect", name): _THERE for name in ("currentframe", "stack", "getmodule")},
     **{("gc", name): _THERE for name in ("get_objects", "get_referrers")},
     **{(module, "urandom"): _CHANCE for module in ("posix", "nt")},
     **{("uuid", name): _CHANCE for name in ("uuid1", "uuid4")},

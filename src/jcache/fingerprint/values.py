@@ -10,7 +10,7 @@ import enum
 import sys
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import arrays
@@ -188,6 +188,8 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
                 raise refuse(value)
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
+    if isinstance(value, Mapping) and encoder.is_library(kind):  # such as immutabledict, which keeps its hash beside
+        return encoder.class_(kind) + encoder.mapping(b"items", value.items())
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if not _is_plain(kind, object) or hopeless(value) is not None:

@@ -8,13 +8,14 @@ label is written down, so that recursion has an end. Each node and each value is
 # ruff: noqa: ANN401 - programs hold anything
 
 import os
+import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import lookups, origins
 from jcache.fingerprint.bytecode import Chain
 from jcache.fingerprint.canonical import several, sha256, tagged, text
-from jcache.fingerprint.classes import members
+from jcache.fingerprint.classes import members, shallow
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning
 from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.parts import Part, is_extension
@@ -37,18 +38,30 @@ class Walk(References):
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], bytes] = {}
         self._functions: list[tuple[str, FunctionType]] = []
+        self._classes: list[tuple[str, type]] = []
         self._shows: set[str] = set()
 
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
         super().run()
-        if self._shows:
+        if self._shows & {"text", "path"}:
             shown = [
                 text(label) + as_it_stands(each.__code__, each.__code__.co_filename if "path" in self._shows else "")
                 for label, each in self._functions
             ]
-            encoding = several(b"sources", shown)
-            self._add("sources", encoding, f"looked at by the code {shortened(sha256(encoding))}")
+            shown += [text(label) + self.encode(vars(each).get("__doc__")) for label, each in self._classes]
+            self._looked_at("sources", shown)
+        if "annotations" in self._shows:
+            noted = [text(label) + self.encode(shallow(each.__annotations__)) for label, each in self._functions]
+            self._looked_at("annotations", noted)
+        if "command" in self._shows:
+            self.part("global sys.argv", sys.argv[1:])
+        if "place" in self._shows:
+            self.part("environment working directory", os.getcwd())
+
+    def _looked_at(self, label: str, shown: list[bytes]) -> None:
+        encoding = several(label.encode(), shown)
+        self._add(label, encoding, f"looked at by the code {shortened(sha256(encoding))}")
 
     def codes(self) -> tuple[CodeType, ...]:
         """The code of the functions that it has been through."""
@@ -235,6 +248,7 @@ class Walk(References):
 
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
+        self._classes.append((label, cls))
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
         for attribute, value in sorted(members(cls), key=lambda each: each[0]):
             items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))

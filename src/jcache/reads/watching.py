@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, Final
+from urllib.parse import unquote
 
 from jcache._patching import Patch
 from jcache.fingerprint import origins
@@ -76,12 +77,14 @@ class Reads:
         self.parts: Mapping[str, str] = Frozen()
         self.reason: str | None = None
         self.frame: FrameType | None = None  # that has begun the block
+        self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._contents = Contents(MAX_BYTES if strict else MOST_BYTES)
         self._written: set[str] = set()
 
     def __enter__(self) -> Reads:
         self.frame = sys._getframe(1)
+        self._place = _working_directory()
         with _lock:
             self.reason = _watch()
             _blocks.setdefault(threading.get_ident(), []).append(self)
@@ -104,9 +107,11 @@ class Reads:
             self.reason = self.reason or reason
 
     def add_file(self, path: str, who: Reader) -> None:
-        """A file was opened for reading, or was to be."""
+        """A file was opened for reading, or was to be; by a relative path it is another one in each directory."""
+        whole = os.path.join(os.getcwd(), path)
+        path = self._named(path)
         label = file_label(path)
-        if label in self._texts or self.reason is not None or path in self._written or origins.of_path(path):
+        if label in self._texts or self.reason is not None or whole in self._written or origins.of_path(whole):
             return
         if not self.strict and path.startswith(_SYSTEM):
             return
@@ -118,9 +123,15 @@ class Reads:
         else:
             self._texts[label] = text
 
+    def _named(self, path: str) -> str:
+        """A path by which a later process finds what is meant, from the directory where it begins."""
+        return path if _working_directory() == self._place else os.path.join(os.getcwd(), path)
+
     def add_directory(self, path: str) -> None:
         """A directory was listed."""
-        if self.reason is None and not origins.of_path(path) and path.isprintable():
+        whole = os.path.abspath(path)
+        path = self._named(path)
+        if self.reason is None and not origins.of_path(whole) and path.isprintable():
             self._texts.setdefault(directory_label(path), names_in(path))
 
     def deed(self, what: str, who: Reader) -> None:
@@ -221,7 +232,7 @@ def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | No
         elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
             block.refuse(f"read the file {path!a} of an unknown directory", who)
         else:
-            block.add_file(whole, who)
+            block.add_file(path, who)
 
 
 def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
@@ -229,9 +240,28 @@ def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "
         who = reader(frame, blocks[-1].frame)
         for block in blocks:
             if not block.strict and who is Reader.PROGRAM:
-                block.add_directory(os.path.abspath(os.fsdecode(what or ".")))
+                block.add_directory(os.fsdecode(what or "."))
+    if event == "sqlite3.connect" and isinstance(what, str | bytes):
+        _note_database(blocks, reader(frame, blocks[-1].frame), os.fsdecode(what))
     shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
     _note_deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
+
+
+def _note_database(blocks: list[Reads], who: Reader, path: str) -> None:
+    """A database is read as a file is, with what has not been written into it yet."""
+    if path.startswith("file:"):
+        path = unquote(path.removeprefix("file:").partition("?")[0])
+    for block in blocks:
+        if not block.strict and who is not Reader.NOBODY and path not in {"", ":memory:"}:
+            block.add_file(path, who)
+            block.add_file(f"{path}-wal", who)
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it has been removed
+        return None
 
 
 def _note_deed(blocks: list[Reads], frame: FrameType, deed: str) -> None:
