@@ -535,6 +535,37 @@ DIFFERENT: dict[str, tuple[Sources, Sources]] = {
     ),
 }
 
+DIFFERENT |= {
+    "the docstring of a class that is looked at": (
+        "class C: 'one'\ndef build(): return C.__doc__",
+        "class C: 'two'\ndef build(): return C.__doc__",
+    ),
+    "a docstring that is asked for by its name": (
+        "def h(): 'one'\ndef build(): return getattr(h, '__doc__')",
+        "def h(): 'two'\ndef build(): return getattr(h, '__doc__')",
+    ),
+    "what is in an annotation of a class": (
+        "from typing import Literal\nclass C:\n  x: Literal['a']\ndef build(): return C.__annotations__['x'].__args__",
+        "from typing import Literal\nclass C:\n  x: Literal['b']\ndef build(): return C.__annotations__['x'].__args__",
+    ),
+    "what a field is annotated with": (
+        "from typing import Annotated\nclass C:\n  x: Annotated[float, 1]\ndef build(): return C.__annotations__",
+        "from typing import Annotated\nclass C:\n  x: Annotated[float, 2]\ndef build(): return C.__annotations__",
+    ),
+    "what the annotations of a function were made of": (
+        "N = 1\ndef h(x: N): return x\ndef build(): return h.__annotations__['x']",
+        "N = 2\ndef h(x: N): return x\ndef build(): return h.__annotations__['x']",
+    ),
+    "a class that is registered with an abstract one": (
+        "import abc\nclass B(abc.ABC): pass\ndef build(): return isinstance(5, B)",
+        "import abc\nclass B(abc.ABC): pass\nB.register(int)\ndef build(): return isinstance(5, B)",
+    ),
+    "the command line that is parsed": (
+        "import argparse, sys\nsys.argv = ['x', '1']\ndef build(): return argparse.ArgumentParser().parse_args()",
+        "import argparse, sys\nsys.argv = ['x', '2']\ndef build(): return argparse.ArgumentParser().parse_args()",
+    ),
+}
+
 SAME: dict[str, tuple[Sources, Sources]] = {
     "nothing but the directory": ("N = 1\ndef build(): return N", "N = 1\ndef build(): return N"),
     "a comment": ("def build(): return 1", "# more\ndef build(): return 1  # one"),

@@ -18,9 +18,11 @@ pytestmark = pytest.mark.jax
 MODEL = """
 import json, os, sys
 import jax, jax.numpy as jnp, numpy as np
+import library
 from package import middle
 
 RATE = 2.0
+SETTINGS = library.Frozen({"scale": 1.0})
 TABLE = np.arange(4.0, dtype=np.float32)
 
 class Config:
@@ -33,7 +35,7 @@ def make(offset):
     def step(state, x, n=2, *, power=1.0):
         print("traced")
         for _ in range(n):
-            x = middle.middle(x, state["w"]) * RATE + offset
+            x = middle.middle(x, state["w"]) * RATE * SETTINGS["scale"] + offset
         with open(os.environ["DATA"]) as file:
             x = x + json.load(file)
         return {"x": x ** power, "w": state["w"] * config.scale + TABLE.sum(), "e": float(os.environ.get("EPS", "0"))}
@@ -43,7 +45,29 @@ step = make(1.0)
 """
 MIDDLE = "from package.far import far\n\ndef middle(x, w):\n    return far(x) @ w\n"
 FAR = "import jax.numpy as jnp\nimport library\n\ndef far(x):\n    return jnp.sin(x) * library.factor()\n"
-LIBRARY = "def factor():\n    return 0.5\n"
+LIBRARY = """
+from collections.abc import Mapping
+
+def factor():
+    return 0.5
+
+class Frozen(Mapping):
+    def __init__(self, items):
+        self._items, self._hash = dict(items), None
+
+    def __getitem__(self, name):
+        return self._items[name]
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __len__(self):
+        return len(self._items)
+
+    def __hash__(self):
+        self._hash = self._hash or hash(tuple(self._items.items()))
+        return self._hash
+"""
 PROGRAM = """
 import contextlib, hashlib, io, json, sys
 import jax, jax.numpy as jnp, numpy as np
@@ -204,10 +228,10 @@ def test_an_environment_variable_read_while_tracing_counts(place: Place) -> None
 
 
 def test_what_does_not_matter_is_no_miss(place: Place) -> None:
-    """Comments, docstrings, lines that have moved, other functions, hash seeds and an array's values hit."""
+    """Comments, docstrings, moved lines, other functions, hash seeds, kept hashes and an array's values hit."""
     place.edit("far", "def far(x):", '# sine\n\n\ndef far(x):\n    """The sine."""')
     place.edit("model", "step = make(1.0)", "def other():\n    return 3\n\nstep = make(1.0)")
-    said = place.run("|x = x + 0", PYTHONHASHSEED="7", UNRELATED="1")
+    said = place.run("|x = x + 0; hash(model.SETTINGS)", PYTHONHASHSEED="7", UNRELATED="1")
     assert (said["hit"], said["traced"]) == (True, 0), said["why"]
 
 
@@ -240,3 +264,59 @@ def test_a_check_finds_what_no_key_shows(tmp_path: Path) -> None:
     values, heard = run(CHECKED, root, mark).value
     assert values == [2.0] * 3 and len(heard) == 1 and "gives another program" in heard[0]
     assert run(CHECKED, root, mark).value == [[5.0] * 3, []]
+
+
+NODES = """
+import contextlib, io, json, sys
+from functools import cached_property
+import jax, jax.numpy as jnp
+from flax import struct
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+class Node(struct.PyTreeNode):
+    a: jax.Array
+    memo: jax.Array | None = None
+
+    @cached_property
+    def b(self):
+        print("b is computed")
+        return self.a + 1
+
+    def use_b(self):
+        return self.b * 2
+
+    @jcache.jit
+    def b_jitted(self):
+        return self.b
+
+    @jcache.jit
+    def use_b_jitted(self):
+        return self.use_b()
+
+    @jcache.jit
+    def grown(self):
+        return self.replace(a=self.a + 1, memo=self.a)
+
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    node = Node(jnp.ones(3))
+    outside = node.b.tolist()
+    inside = [node.b_jitted().tolist(), node.use_b_jitted().tolist(), node.use_b_jitted().tolist()]
+    grown = node.grown().grown()
+    again = grown.b_jitted().tolist()
+print(json.dumps([printed.getvalue().count("computed"), outside, inside, type(grown).__name__, grown.a.tolist(),
+                  grown.memo.tolist(), again]))
+"""
+
+
+def test_a_node_with_a_cached_property_and_a_cache_field(tmp_path: Path) -> None:
+    """Numbers are the same; a property is computed once outside, and in a second process not while anything is jitted.
+
+    A field that is set makes another structure, and so another trace.
+    """
+    pytest.importorskip("flax")
+    cold, *values = run(NODES, tmp_path / "root").value
+    assert cold == 4 and values == [
+        [2.0] * 3, [[2.0] * 3, [4.0] * 3, [4.0] * 3], "Node", [3.0] * 3, [2.0] * 3, [4.0] * 3
+    ]  # fmt: skip
+    assert run(NODES, tmp_path / "root").value == [1, *values]

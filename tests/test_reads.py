@@ -8,6 +8,7 @@ import os
 import pickle
 import pkgutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -97,10 +98,40 @@ def test_numpy_reads_files(tmp_path: Path) -> None:
     ]
 
 
-def test_a_relative_path_is_noted_as_a_whole(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same part, from whatever directory the program runs."""
+def test_a_relative_path_is_another_file_in_another_directory(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is noted as it is, and compared with what is there where the program runs."""
     monkeypatch.chdir(rates.parent)
-    assert list(reads_of(lambda: Path(rates.name).read_text()).parts) == [f"file {rates}"]
+    reads = reads_of(lambda: Path(rates.name).read_text())
+    assert list(reads.parts) == [f"file {rates.name}"] and now(reads.parts) == reads.parts
+    (rates.parent / "other").mkdir()
+    monkeypatch.chdir(rates.parent / "other")
+    assert now(reads.parts) == {f"file {rates.name}": "absent"}
+
+
+def test_a_relative_path_after_the_directory_was_changed(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that goes to a directory by itself has meant the files in that one."""
+    monkeypatch.chdir(Path(rates.anchor))
+
+    def block() -> None:
+        os.chdir(rates.parent)
+        Path(rates.name).read_text()
+
+    with Reads(strict=False) as reads:
+        block()
+    assert list(reads.parts) == [f"file {rates}"] and reads.reason is None
+
+
+def test_a_database_counts_as_a_file(tmp_path: Path) -> None:
+    """What `sqlite3` opens by its own means is compared as well, with what is still beside it."""
+    path = tmp_path / "rates.db"
+    path.write_bytes(b"")
+    for name in (str(path), f"file:{path}?mode=ro"):
+        with Reads(strict=False) as reads, closing(sqlite3.connect(name, uri=True)):
+            pass
+        assert dict(reads.parts) == {f"file {path}": of(b""), f"file {path}-wal": "absent"}
+    with Reads(strict=False) as reads, closing(sqlite3.connect(":memory:")):
+        pass
+    assert not reads.parts
 
 
 def test_a_file_that_is_not_there_counts_as_absent(tmp_path: Path) -> None:
@@ -357,7 +388,7 @@ def test_jax_and_jcache_read_for_nobody(tmp_path: Path) -> None:
         tmp_path,
     )
     (first, second), plain, ours = said.value
-    assert first == second == [["environment OFFSET", f"file {tmp_path}/rate"], None] and plain and ours
+    assert first == second == [["environment OFFSET", "file rate"], None] and plain and ours
 
 
 def test_only_the_thread_of_the_block_counts(rates: Path) -> None:

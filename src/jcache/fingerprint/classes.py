@@ -16,13 +16,14 @@ _MADE: Final = frozenset(
      "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__abstractmethods__",
      "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__dataclass_fields__",
      "__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__", "_is_protocol",
-     "_is_runtime_protocol", "__attrs_props__"}
+     "_is_runtime_protocol", "__attrs_props__", "__callable_proto_members_only__",
+     "__mutable_keys__", "__readonly_keys__"}
 )  # fmt: skip
 _FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
                      "kw_only", "on_setattr", "alias")  # fmt: skip
-_OF_ALIASES: Final = ("__origin__", "__args__", "__metadata__", "__forward_arg__", "_name")
+_OF_ALIASES: Final = ("__origin__", "__args__", "__metadata__", "__forward_arg__")
 _MACHINERY: Final = frozenset({"dataclasses", "typing", "enum", "collections", "reprlib"})
 _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
@@ -95,7 +96,7 @@ def _shallow(value: Any) -> Any:
     kind = value if isinstance(value, type) else type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     inner = [_shallow(each) for part in _OF_ALIASES if (each := getattr(value, part, None))]
-    return [name, *inner] if inner else name
+    return [name, *(inner or [_shallow(getattr(value, "_name", None))])] if value is not kind else name
 
 
 def _is_slot(name: str, value: Any, slots: set[str], cls: type) -> bool:
