@@ -2,11 +2,14 @@
 
 # ruff: noqa: E501 - each case is two short programs
 
+import functools
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from jcache.errors import GraphKeyError
 from tests.fingerprints import Sources, of
 
 PACKAGE = {
@@ -560,10 +563,6 @@ DIFFERENT |= {
         "import abc\nclass B(abc.ABC): pass\ndef build(): return isinstance(5, B)",
         "import abc\nclass B(abc.ABC): pass\nB.register(int)\ndef build(): return isinstance(5, B)",
     ),
-    "the command line that is parsed": (
-        "import argparse, sys\nsys.argv = ['x', '1']\ndef build(): return argparse.ArgumentParser().parse_args()",
-        "import argparse, sys\nsys.argv = ['x', '2']\ndef build(): return argparse.ArgumentParser().parse_args()",
-    ),
 }
 
 SAME: dict[str, tuple[Sources, Sources]] = {
@@ -638,3 +637,47 @@ def test_a_change_that_does_not_count(case: str, tmp_path: Path) -> None:
     first, second = of(tmp_path / "a", before), of(tmp_path / "b", after)
     assert first.parts == second.parts
     assert first.hash == second.hash
+
+
+def test_a_method_that_a_library_class_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name and version say nothing of it."""
+    sources = "import textwrap\ndef build(): return textwrap.TextWrapper().fill('x')"
+    before = of(tmp_path, sources).hash
+    monkeypatch.setattr(textwrap.TextWrapper, "fill", lambda self, text: text)
+    assert of(tmp_path, sources).hash != before
+    monkeypatch.undo()
+    assert of(tmp_path, sources).hash == before
+
+
+def test_a_partial_in_the_place_of_a_library_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is another one for other arguments."""
+    sources = "import textwrap\ndef build(): return textwrap.fill('x')"
+    hashes = set()
+    for width in (20, 30):
+        monkeypatch.setattr(textwrap, "fill", functools.partial(textwrap.shorten, width=width))
+        hashes.add(of(tmp_path, sources).hash)
+    assert len(hashes) == 2
+
+
+def test_the_command_line_that_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that parses it depends on it, but not on what the program is called."""
+    sources = "import argparse\ndef build(): return argparse.ArgumentParser().parse_args()"
+    hashes = []
+    for line in (["a", "1"], ["b", "1"], ["a", "2"]):
+        monkeypatch.setattr(sys, "argv", line)
+        hashes.append(of(tmp_path, sources).hash)
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_the_working_directory_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that asks for it has another key in another one."""
+    sources = "import os\ndef build(): return os.getcwd()"
+    before = of(tmp_path, sources).hash
+    monkeypatch.chdir(tmp_path)
+    assert of(tmp_path, sources).hash != before
+
+
+def test_standard_input_is_refused(tmp_path: Path) -> None:
+    """What is given to the program to read cannot be known before."""
+    with pytest.raises(GraphKeyError, match="given to read"):
+        of(tmp_path, "import sys\ndef build(): return sys.stdin.read()")

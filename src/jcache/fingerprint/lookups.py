@@ -257,6 +257,16 @@ def _is_users(value: Any, depth: int) -> bool:
     return _is_users(type(value), depth - 1) or any(_is_users(each, depth - 1) for each in inner if callable(each))
 
 
+def patches(cls: type) -> list[tuple[str, types.FunctionType]]:
+    """The user's functions that somebody has put into a library's class, or into one that it is derived from."""
+    return [
+        (f"{each.__qualname__}.{name}", value)
+        for each in cls.__mro__
+        for name, value in list(vars(each).items())
+        if type(value) is types.FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER
+    ]
+
+
 def vars_of(value: Any) -> Mapping[str, Any]:
     """The attributes of an object that has any."""
     try:

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import lookups, origins
-from jcache.fingerprint.canonical import tagged
+from jcache.fingerprint.canonical import tagged, text
 from jcache.fingerprint.parts import Parts, is_extension
 
 _HEAP_TYPE: Final = 1 << 9
@@ -73,9 +73,14 @@ class References(Parts):
         is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
             self.require(origin, own if own is not None and is_extension(own) else None)
-            return named_by(f"{module}.{cls.__qualname__}")
+            return named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, id(cls), label, self._visit_class)
+
+    def patched(self, cls: type) -> bytes:
+        """What the user has put into a library's class; its name says all else."""
+        found = lookups.patches(cls)
+        return b"".join([text(name) + self.function(value) for name, value in found])
 
     def is_library(self, cls: type) -> bool:
         """Whether a class is not the user's own."""

@@ -220,8 +220,10 @@ class Walk(References):
         is_module = isinstance(found.value, ModuleType)
         self.require(origins.of_module(found.value) if is_module else found.origin)
         name = named_by(found.path)
-        if is_module or lookups.is_by_name(found):
+        if is_module:
             return name
+        if lookups.is_by_name(found):
+            return name + self.patched(found.value) if isinstance(found.value, type) else name
         if lookups.is_users(found):
             return name + self._global(found)
         try:
