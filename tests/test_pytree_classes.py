@@ -21,7 +21,7 @@ from tests.test_pytrees import again, stored
         *Color, Color.CRIMSON, Level.LOW, Word.YES, *Mode, Mode.READ | Mode.WRITE, Mode(0), Bits.ONE | Bits.TWO,
         Bits(0), Bits(8), Guessing.A,
     ],
-    ids=repr,
+    ids=lambda member: f"{type(member).__name__}.{member.name}",
 )  # fmt: skip
 def test_members_are_the_same_objects(member: object) -> None:
     """A member of an enumeration, an alias and a combination of flags come back as the very same object."""

@@ -47,6 +47,19 @@ def contents(size: int) -> dict[str, bytes]:
     }
 
 
+def test_what_is_still_held_is_not_written_over() -> None:
+    """A piece keeps its bytes for as long as somebody has it, however many frames come after it."""
+    content = random.Random(8).randbytes(6 * STORED)
+    stream = Unpacked(io.BytesIO(packed(Storing, content, STORED)), name="a.zst", ratio=1000)
+    held = []
+    for start in range(0, len(content), STORED):
+        piece = stream.some(STORED)
+        assert piece == content[start : start + STORED]
+        if start % (2 * STORED) == 0:
+            held.append((start, piece))
+    assert all(piece == content[start : start + STORED] for start, piece in held)
+
+
 @pytest.mark.parametrize("kind", [Storing, Squeezing, None])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[Packer] | None) -> None:

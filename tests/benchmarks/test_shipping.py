@@ -24,7 +24,7 @@ ROUNDS = 3
 # pause, who writes at once would have the memory of the last target's files, and who reads a manifest first would not.
 GIVEN_BACK_S = 5.0
 # The aim is 0.8 of tar's throughput by the clock. Two digests of each byte take 2.6 s of CPU time where all that tar
-# does takes 4 to 8, so that two cores leave little room; this is what held in every run, beside others at work.
+# does takes 4 to 8, which leaves little room on two cores; this is what held, beside others at work.
 LEAST_BY_CLOCK, LEAST_BY_CPU = 0.45, 0.45
 MOST_IF_SOLID = 0.6
 
