@@ -229,12 +229,11 @@ def test_come_meanwhile(tmp_path: Path) -> None:
 # -- what is refused
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_other_bytes(tmp_path: Path, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry whose bytes are not those of the manifest is not published, the others are; large ones as well."""
-    if large:
-        monkeypatch.setattr(staging, "PIECE", 100)
-        monkeypatch.setattr(staging, "_AT_ONCE", 150)
+@pytest.mark.parametrize("limits", [{}, {"_SMALL": 0}, {"PIECE": 100, "_AT_ONCE": 150}], ids=["small", "more", "large"])
+def test_other_bytes(tmp_path: Path, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry whose bytes are not those of the manifest is not published, the others are, whatever their sizes."""
+    for name, limit in limits.items():
+        monkeypatch.setattr(staging, name, limit)
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)))
     datas[1] = datas[1][:-1] + bytes([datas[1][-1] ^ 1])
@@ -258,8 +257,10 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not target.path.exists()
 
 
-def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["by another thread", "at once"])
+def test_disk_fills_up(tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk fills up on the way, what was whole by then is there, and nothing of the rest."""
+    monkeypatch.setattr(staging, "_SMALL", small)
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(5)))
     write, written = Unpublished.write, []
