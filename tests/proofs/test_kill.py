@@ -48,6 +48,7 @@ class Expected:
         stays: what the operation keeps, with its bytes.
         goes: what it may have removed, with its bytes.
         guarded: what it moves between its place and quarantine, with its bytes: it is in one of the two, whole.
+        replaced: what it puts something else in the place of, with its bytes: it is there, in quarantine, or both.
         pins: what is pinned.
         damages: what there may be to repair.
     """
@@ -55,6 +56,7 @@ class Expected:
     stays: dict[Name, bytes] = field(default_factory=dict)
     goes: dict[Name, bytes] = field(default_factory=dict)
     guarded: dict[Name, bytes] = field(default_factory=dict)
+    replaced: dict[Name, bytes] = field(default_factory=dict)
     pins: set[Name] = field(default_factory=set)
     damages: frozenset[Damage] = LEFTOVERS
 
@@ -197,8 +199,9 @@ def for_import_over_others(store: Store, expected: Expected, _: random.Random, _
     """Under a bound, with two entries that are there already as another build."""
     for number in NEW[:2]:
         name = Kind.EXECUTABLES, key(number)
-        expected.goes[name] = pack_executable(b"\x0aanother build" * 40, 3, Codec.ZSTD)
-        add(store.root.directory(name[0]), name[1], expected.goes[name], used_ns=NOW, written_ns=NOW - DAY)
+        other = pack_executable(b"\x0aanother build" * 40, 3, Codec.ZSTD)
+        expected.goes[name] = expected.replaced[name] = other
+        add(store.root.directory(name[0]), name[1], other, used_ns=NOW, written_ns=NOW - DAY)
     for kind in OLD:
         (store.root.directory(kind) / LOCK_NAME).touch()
 
@@ -228,7 +231,7 @@ def in_place(root: Root) -> dict[Name, bytes]:
 
 
 def check_entries(root: Root, expected: Expected) -> None:
-    """What must be there is, what is there is whole, and what was guarded is in exactly one place."""
+    """What must be there is, what is there is whole, and what was guarded or replaced is not lost."""
     found = in_place(root)
     for name, data in found.items():
         assert data in expected.may_be(name), f"{name} is torn"
@@ -236,7 +239,9 @@ def check_entries(root: Root, expected: Expected) -> None:
     records = Quarantine(root).records()
     aside = {(r.kind, r.key): (root.quarantine / f"{r.id}.entry").read_bytes() for r in records}
     assert len(aside) == len(records)
-    assert aside.keys() <= expected.guarded.keys()
+    assert aside.keys() <= expected.guarded.keys() | expected.replaced.keys()
+    for name, data in expected.replaced.items():
+        assert data in (found.get(name), aside.get(name)), f"{name} is lost"
     for name, data in expected.guarded.items():
         assert [of[name] for of in (found, aside) if name in of] == [data], f"{name} is lost"
 
