@@ -257,7 +257,7 @@ class TestWhereTo:
     def test_interrupted(self, cache: Path, tmp_path: Path) -> None:
         """Ctrl-C leaves no file, not even a temporary one, and is exit 130 without a traceback."""
         for i in range(4):
-            add(cache, key(i, "large"), incompressible(60))
+            add(cache, key(i, "large"), incompressible(20))
         (tmp_path / "x").mkdir()
         for delay in (0.3, 0.6, 1.0):
             process = subprocess.Popen(

@@ -161,7 +161,8 @@ class Walk(References):
                 return reference
             if origins.of_path(value.__code__.co_filename) == origins.USER:
                 return self.user_function(value)
-        found = lookups.find(chain, namespace, function.__builtins__)  # type: ignore[attr-defined]
+        live: Any = function  # not every typeshed knows of its builtins
+        found = lookups.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
             lookups.check(value, given)
