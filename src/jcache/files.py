@@ -164,9 +164,9 @@ class Unpublished:
 
     def discard(self) -> None:
         """Lets go of it: if it was not published, nothing of it stays."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1  # before it is closed: who is interrupted in between comes here again
+        if file >= 0:
+            os.close(file)
         if self._temporary is not None:
             with suppress(OSError):
                 os.unlink(self._temporary, dir_fd=self._directory)
