@@ -44,7 +44,9 @@ class _Call:
 
     Attributes:
         asked: for what.
-        outcome: of looking it up.
+        shelf: where it is looked up.
+        traced, compilation: of a miss, what is traced now and what compiling it tells.
+        kept, replay: of a hit, what was found and what stands in for compiling.
     """
 
     def __init__(self, wanted: Asked, shelf: Shelf) -> None:
@@ -236,12 +238,8 @@ class Jitted:
     def _compare_later(self, shelf: Shelf, kept: Kept, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         from jax.tree_util import tree_map
 
-        static = self._statics.positions(len(args))
         try:
-            args = tuple(arg if i in static else tree_map(specification, arg) for i, arg in enumerate(args))
-            kwargs = {
-                name: arg if self._statics.has(name) else tree_map(specification, arg) for name, arg in kwargs.items()
-            }
+            args, kwargs = self._statics.replaced(args, kwargs, lambda _, arg: tree_map(specification, arg))
         except TypeError:  # nothing stands for one of them
             return
         compare_later(Served(self._function, self._jitted.lower, self._statics, args, kwargs, shelf, kept), self._check)

@@ -63,15 +63,16 @@ class Statics:
         elif names is None:
             self._names = {self._parameters[i] for i in self._numbers if -1 < i < len(self._parameters)}
 
-    def positions(self, count: int) -> set[int]:
-        """Which of so many positional arguments are static."""
-        return {number + count if number < 0 else number for number in self._numbers}
+    def replaced(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], by: Callable[[str, Any], Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments with what `by` makes, of name and value, in the place of those that are not static."""
+        count = len(args)
+        static = {number + count if number < 0 else number for number in self._numbers}
+        positional = tuple(arg if i in static else by(self._name(i), arg) for i, arg in enumerate(args))
+        return positional, {name: arg if name in self._names else by(name, arg) for name, arg in kwargs.items()}
 
-    def has(self, name: str) -> bool:
-        """Whether a keyword argument is static."""
-        return name in self._names
-
-    def name(self, position: int) -> str:
+    def _name(self, position: int) -> str:
         """What a positional argument is called."""
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
@@ -83,11 +84,8 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
         GraphKeyError: the function or a static argument has no key.
         NotStorable: a traced argument is none that jcache knows.
     """
-    static = statics.positions(len(args))
     taken = _Taken()
-    positional = [arg if i in static else taken.structure(statics.name(i), arg) for i, arg in enumerate(args)]
-    named = {name: arg if statics.has(name) else taken.structure(name, arg) for name, arg in sorted(kwargs.items())}
-    base = fingerprint(function, positional, named)
+    base = fingerprint(function, *statics.replaced(args, dict(sorted(kwargs.items())), taken.structure))
     around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
     whole = [base.hash, *(f"{label}\n{text}" for label, text in sorted((taken.exact | around).items()))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()

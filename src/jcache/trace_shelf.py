@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from jcache._replay import Compilation, Replay
 from jcache.building import Build, producers, staleness
-from jcache.counts import refusal_of
+from jcache.counts import Refusal, refusal_of
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.explanation import Explanation, nearest
@@ -190,7 +190,7 @@ class Shelf:
             refusal = refusal_of(error)
             warn_once((refusal, self.store.root.path), f"jcache cannot store {key}: {error}")
             return refusal
-        return "it is larger than the cache may grow" if outcome is Outcome.TOO_LARGE else None
+        return f"it is {Refusal.TOO_LARGE}" if outcome is Outcome.TOO_LARGE else None
 
     def set_aside(self, finding: Finding) -> None:
         """Takes what may not be served out of the way, softly."""
