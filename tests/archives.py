@@ -1,6 +1,5 @@
 """Archives for tests: sound ones, and a way to make every other kind."""
 
-import hashlib
 import io
 import tarfile
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ import zstandard
 
 from jcache.archive import Reader, Writer, item_name, neighbour_name, recompressors
 from jcache.archive.manifest import Item, Manifest, Neighbour, encode
+from jcache.digests import digest
 from jcache.layout import Kind
 from tests.entries import NOW, executable, key
 
@@ -16,13 +16,9 @@ XLA_FILE = "xla_gpu_per_fusion_autotune_cache_dir/x.pb"
 TRAILER = b'{"omitted":[]}\n'
 
 
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def item(number: int, data: bytes, kind: Kind = Kind.EXECUTABLES, name: str = "jit_step") -> Item:
     codec = "zstd" if kind is Kind.EXECUTABLES else None
-    return Item(kind, key(number, name), len(data), sha256(data), NOW, NOW + number, codec=codec)
+    return Item(kind, key(number, name), len(data), digest(data), NOW, NOW + number, codec=codec)
 
 
 class Sample:
@@ -32,7 +28,7 @@ class Sample:
         self, entries: Iterable[tuple[Item, bytes]], neighbours: dict[str, bytes] | None = None, *, solid: bool = False
     ) -> None:
         entries = sorted(entries, key=lambda pair: pair[0][:2])
-        beside = [(Neighbour(path, len(data), sha256(data)), data) for path, data in sorted((neighbours or {}).items())]
+        beside = [(Neighbour(path, len(data), digest(data)), data) for path, data in sorted((neighbours or {}).items())]
         self.manifest = Manifest(
             jcache="0.1.0",
             root="/home/me/cache",
@@ -95,5 +91,5 @@ def contents_of(archive: bytes | io.BufferedIOBase) -> tuple[Manifest, dict[str,
             pieces.append(piece)
         found[member.name] = b"".join(pieces)
         assert len(found[member.name]) == member.size
-        assert member.whole is (sha256(found[member.name]) == member.entry.digest)
+        assert member.whole is (digest(found[member.name]) == member.entry.digest)
     return manifest, found, reader.omitted

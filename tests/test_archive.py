@@ -16,6 +16,7 @@ import zstandard
 
 from jcache.archive import Reader, Writer, item_name, open_archive, recompressors
 from jcache.archive.manifest import Item, Manifest, encode
+from jcache.digests import digest
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Kind
 from jcache.serialization import Codec, codec_of, pack_executable
@@ -27,7 +28,6 @@ from tests.archives import (
     contents_of,
     item,
     sample,
-    sha256,
     tar_of,
 )
 from tests.entries import NOW, key
@@ -240,7 +240,7 @@ def test_solid_archives_of_two_versions_of_a_model_take_three_fifths_of_a_tar(tm
     entries = []
     for path in tmp_path.glob("*-cache"):
         stored = path.read_bytes()
-        of_it = Item(Kind.EXECUTABLES, path.name.removesuffix("-cache"), len(stored), sha256(stored), NOW, NOW)
+        of_it = Item(Kind.EXECUTABLES, path.name.removesuffix("-cache"), len(stored), digest(stored), NOW, NOW)
         entries.append((of_it._replace(codec=codec_of(stored)), stored))
     made = Sample(entries, solid=True)
     archive = made.packed()

@@ -12,11 +12,12 @@ import pytest
 import zstandard
 
 from jcache import checks, files
-from jcache.checks import Checked, Claim, Fault, check, fault_of
+from jcache.checks import Checked, Claim, check, fault_of
+from jcache.digests import digest
 from jcache.exposure import Exposure
-from jcache.findings import Damage, Remedy
+from jcache.findings import Damage, Fault, Remedy
 from jcache.layout import Kind
-from jcache.serialization import Codec, digest, pack_executable, seal, unpack_executable
+from jcache.serialization import Codec, pack_executable, seal, unpack_executable
 from tests.entries import SECOND, add, executable, key
 from tests.jax_entries import h200_entry, number, text, varint
 

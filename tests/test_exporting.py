@@ -1,6 +1,5 @@
 """Entries into an archive, which the standard library's tarfile and zstandard read here."""
 
-import hashlib
 import json
 import os
 import re
@@ -19,6 +18,7 @@ import pytest
 import zstandard
 
 from jcache.archive.manifest import decode
+from jcache.digests import digest
 from jcache.errors import JcacheError, UnknownKey
 from jcache.filters import parse_filter
 from jcache.findings import Damage
@@ -387,7 +387,7 @@ class TestTheSecondReading:
                 assert quiet_ones <= items.keys() - left_out
                 for name in items.keys() - left_out:
                     assert found[f"executables/{name}-cache"] in whole
-                    assert hashlib.sha256(found[f"executables/{name}-cache"]).hexdigest() == items[name].digest
+                    assert digest(found[f"executables/{name}-cache"]) == items[name].digest
         assert omitted
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from jcache.archive.manifest import Host, Item, Maker, Manifest
 from jcache.compression import Codec
+from jcache.digests import digest
 from jcache.errors import InvalidValue
 from jcache.inspection import inspect
 from jcache.layout import Kind, Root
@@ -42,7 +43,7 @@ GPU_MACHINE = replace(
 
 
 def item(number: int = 1, *, maker: int | None = 0, kind: Kind = Kind.EXECUTABLES, **more: Any) -> Item:
-    return Item(kind, key(number), 100, "0" * 64, 1, 1, codec="zstd", maker=maker)._replace(**more)
+    return Item(kind, key(number), 100, digest(b""), 1, 1, codec="zstd", maker=maker)._replace(**more)
 
 
 def manifest(*makers: Maker, **more: Any) -> Manifest:

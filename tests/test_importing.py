@@ -16,13 +16,14 @@ from jcache.archive import Member, open_archive
 from jcache.archive.manifest import Item, Manifest
 from jcache.archive.reader import Reader
 from jcache.compression import Codec
+from jcache.digests import digest
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
 from jcache.files import Unpublished
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.locking import locked
 from jcache.roots import create_root
-from jcache.serialization import digest, pack_executable, unpack_executable
+from jcache.serialization import pack_executable, unpack_executable
 from jcache.shipping import intake, staging
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge

@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 
 from jcache.archive import manifest as module
 from jcache.archive.manifest import Host, Item, Maker, Manifest, Neighbour, decode, encode
+from jcache.digests import digest
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
 from tests.entries import NOW, digits, key
 
 OTHER = key(1, "z")
-ITEM = Item(Kind.EXECUTABLES, key(1), 700, digits(2), NOW, NOW + 5)
+ITEM = Item(Kind.EXECUTABLES, key(1), 700, digest(b"2"), NOW, NOW + 5)
 MANIFEST = Manifest(
     jcache="0.1.0", root="/r", directory="/r/executables", jax="0.10.2", jaxlib="0.10.2",
     host=Host(cpu="EPYC", gpus=("H200",)), makers=(Maker(platform="cpu", cpu_features=("+avx2", "-sha512")),),
     items=(ITEM._replace(maker=0, seconds=3.5, codec="zstd", sidecar=True),),
-    neighbours=(Neighbour(f"{AUTOTUNE_NAME}/x.pb", 3, digits(3)),),
+    neighbours=(Neighbour(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
 )  # fmt: skip
 
 TWO = encode(replace(MANIFEST, items=(ITEM, ITEM._replace(key=OTHER))))
@@ -33,7 +34,7 @@ TEXTS = st.text(st.characters(**PRINTABLE), max_size=30)
 NAMES = st.text(st.characters(**PRINTABLE, exclude_characters="/"), min_size=1, max_size=30)
 NUMBERS = st.integers(0, 2**63 - 1)
 KEYS = st.builds(key, st.integers(0, 50), NAMES)
-DIGESTS = st.builds(digits, st.integers(0, 5))
+DIGESTS = st.binary(max_size=1).map(digest)
 MAKERS = st.builds(
     Maker, platform=st.none() | TEXTS, jaxlib=st.none() | TEXTS, cpu_name=st.none() | TEXTS,
     compute_capability=st.none() | TEXTS, cpu_features=st.none() | st.lists(TEXTS, max_size=3).map(tuple),
@@ -94,7 +95,7 @@ def test_a_manifest_is_json_with_a_line_for_each_entry() -> None:
     """Any JSON reader reads it, and any tool that reads lines finds an entry in one."""
     data = encode(MANIFEST)
     record = json.loads(data)
-    assert record["schema_version"] == 1
+    assert record["schema_version"] == 2
     assert record["items"][0]["key"] == key(1)
     assert [line for line in data.decode().splitlines() if key(1) in line] == [
         json.dumps(record["items"][0], separators=(",", ":"))
@@ -131,8 +132,8 @@ def test_times_out_of_range_become_the_nearest() -> None:
         {"items": (ITEM._replace(maker=1),)},
         {"items": (ITEM._replace(key="../../x"),)},
         {"items": (ITEM._replace(bytes=-1),)},
-        {"neighbours": (Neighbour("../x", 3, digits(3)),)},
-        {"neighbours": (Neighbour(KERNELS_NAME, 3, digits(3)), Neighbour(f"{KERNELS_NAME}/x", 3, digits(3)))},
+        {"neighbours": (Neighbour("../x", 3, digest(b"3")),)},
+        {"neighbours": (Neighbour(KERNELS_NAME, 3, digest(b"3")), Neighbour(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
         {"recompressors": (("zstd", "1"), ("zlib", "1"))},
     ],
 )
@@ -161,10 +162,10 @@ def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]
         ({"bytes": True}, "number"),
         ({"bytes": "7"}, "number"),
         ({"created_ns": 2**63}, "number"),
-        ({"digest": "0" * 63}, "digest"),
-        ({"digest": "0" * 63 + "G"}, "digest"),
-        ({"digest": "0" * 63 + "\n"}, "digest"),
-        ({"digest": digits(1).upper()}, "digest"),
+        ({"digest": "0" * 64}, "digest"),
+        ({"digest": "blake3:" + "0" * 63 + "G"}, "digest"),
+        ({"digest": "blake3:" + "0" * 64 + "\n"}, "digest"),
+        ({"digest": digest(b"1").upper()}, "digest"),
         ({"sidecar": 1}, "true or false"),
         ({"sidecar": False}, "default"),
         ({"seconds": -1.0}, "seconds"),
@@ -249,7 +250,7 @@ def test_what_is_no_manifest_is_refused(data: bytes) -> None:
 
 def test_another_version_is_named() -> None:
     """The manifest of a later jcache says so, whatever else has changed in it."""
-    data = encode(MANIFEST).replace(b'"schema_version":1', b'"novelty":{},"schema_version":7')
+    data = encode(MANIFEST).replace(b'"schema_version":2', b'"novelty":{},"schema_version":7')
     assert "version 7" in refusal(data)
 
 

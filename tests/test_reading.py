@@ -1,15 +1,16 @@
 """Reading entries for an archive."""
 
-import hashlib
 import os
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from jcache.checks import Claim, check
+from jcache.digests import digest, digest_of_file
 from jcache.findings import Damage
 from jcache.layout import Kind
-from jcache.serialization import digest, seal
+from jcache.serialization import seal
 from jcache.shipping import reading
 from jcache.shipping.reading import Wanted, hash_file, open_regular, read_all, read_one
 from tests.entries import add, executable, key
@@ -23,11 +24,11 @@ def on_record(data: bytes) -> Wanted:
 
 
 def test_a_digest_in_pieces(tmp_path: Path) -> None:
-    """A file has the SHA-256 that it has at once, and a mark that changes with it."""
+    """A file has the digest that it has at once, and a mark that changes with it."""
     path = tmp_path / "file"
     path.write_bytes(data := os.urandom(3_000_000))
     first = hash_file(path)
-    assert first is not None and first[1] == hashlib.sha256(data).hexdigest()
+    assert first is not None and first[1] == digest(data)
     assert hash_file(path) == first
     path.chmod(0o600)  # a change that neither size nor modification time tells
     assert (again := hash_file(path)) is not None and again[0] != first[0]
@@ -37,13 +38,12 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
     """A file that is written while it is read has no digest."""
     path = tmp_path / "file"
     path.write_bytes(b"x")
-    hashing = hashlib.file_digest
 
-    def slowly(file: object, name: str) -> object:
+    def slowly(file: FileIO) -> str:
         path.write_bytes(b"longer")
-        return hashing(file, name)  # type: ignore[arg-type]
+        return digest_of_file(file)
 
-    monkeypatch.setattr(hashlib, "file_digest", slowly)
+    monkeypatch.setattr(reading, "digest_of_file", slowly)
     assert hash_file(path) is None
 
 

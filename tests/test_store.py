@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from jcache import listing, occupancy
+from jcache.digests import digest
 from jcache.entry import Entry
 from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, UnknownKey
 from jcache.eviction import Plan, Policy, Reason, Verdict, everything, plan
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.roots import create_root
-from jcache.serialization import digest
 from jcache.store import Outcome, Store
 from tests.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jcache.checks import CHECKS_VERSION
+from jcache.digests import digest
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
-from jcache.serialization import digest
 from jcache.shipping import surveying
 from jcache.shipping.reading import Mark, open_regular
 from jcache.shipping.surveying import Survey

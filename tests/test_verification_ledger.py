@@ -11,10 +11,10 @@ import pytest
 
 from jcache import verification
 from jcache.checks import CHECKS_VERSION
+from jcache.digests import digest
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
-from jcache.serialization import digest
 from jcache.store import Store
 from jcache.verification import Request
 from tests.entries import add, executable, key, process, tree

@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from jcache.graphs import GraphCache, GraphFunction, graph
     from jcache.jitted import Jitted, jit
     from jcache.layout import Kind, Root
+    from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
     from jcache.presets import Preset
     from jcache.pytrees import register_class
-    from jcache.recording import Program
+    from jcache.recording import Program, TraceCall
     from jcache.removal import Failure, Removed
     from jcache.runs import RunReport
     from jcache.runtime import disable, enable, stats
+    from jcache.trace_reports import TraceReport
 
 __version__ = "0.1.0"
 __all__ = [
@@ -73,12 +75,17 @@ __all__ = [
     "NotInEffect",
     "NotStorable",
     "Order",
+    "Precompilation",
+    "Precompiled",
     "Preset",
     "Program",
     "Reason",
     "Removed",
     "Root",
     "RunReport",
+    "Spec",
+    "TraceCall",
+    "TraceReport",
     "Verdict",
     "Write",
     "clear",
@@ -87,6 +94,7 @@ __all__ = [
     "graph",
     "info",
     "jit",
+    "precompile",
     "prune",
     "register_class",
     "stats",
@@ -115,12 +123,14 @@ _MODULES = {
     "graphs": ("GraphCache", "GraphFunction", "graph"),
     "jitted": ("Jitted", "jit"),
     "layout": ("Kind", "Root"),
+    "precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
     "presets": ("Preset",),
     "pytrees": ("register_class",),
-    "recording": ("Program",),
+    "recording": ("Program", "TraceCall"),
     "removal": ("Failure", "Removed"),
     "runs": ("RunReport",),
     "runtime": ("disable", "enable", "stats"),
+    "trace_reports": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jcache import _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
+from jcache.layout import name_of
 
 _COMPILE: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
 _GET: Final = ("cache_key", "compile_options", "backend")
+_CACHE: Final = "/jax/compilation_cache/"
 _NOT_REPLAYED: Final = {
     "host_callbacks": "it calls back to the host",
     "ordered_effects": "it has ordered effects",
@@ -97,11 +101,18 @@ class _Here(threading.local):
 
 _here = _Here()
 _patches: list[Patch] = []
+_replays: Final[dict[str, Callable[[], Replay]]] = {}
+_marked: Final[set[str]] = set()  # the names of modules that have been markers
 
 
 def expect(what: Compilation | Replay | None) -> None:
     """Has the next program that this thread compiles tell about itself, or be replayed; None for neither."""
     _here.expected = what
+
+
+def remember(trace: str, replay: Callable[[], Replay]) -> None:
+    """Has the marker of a trace replayed whenever JAX compiles it once more, as it does for other devices."""
+    _replays[trace] = replay
 
 
 def install() -> str | None:
@@ -210,7 +221,8 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             executable, expected.executable_key = compile_it(computation)
             expected.done = True
             return executable
-        if isinstance(expected, Replay) and _stablehlo.trace_of(computation) == expected.trace:
+        expected = _replay_of(computation)
+        if expected is not None:
             _stablehlo.prepare_targets(expected.targets)
             expected.signature = _stablehlo.signature(computation)
             expected.device_key = _stablehlo.device_key(expected.signature, backend, devices, compile_options)
@@ -226,6 +238,22 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(backend, computation, devices, compile_options, *rest, **kwargs)
 
     return compile_or_get_cached
+
+
+def _replay_of(computation: Any) -> Replay | None:
+    """What stands in for compiling a module, None if it is no marker."""
+    expected, name = _here.expected, _stablehlo.name_of(computation)
+    if not isinstance(expected, Replay) and name not in _marked:
+        return None
+    trace = _stablehlo.trace_of(computation)
+    if trace is None:
+        return None
+    _marked.add(name)
+    if isinstance(expected, Replay) and expected.trace == trace and not expected.signature:
+        return expected
+    if trace not in _replays:
+        raise CannotReplay
+    return _replays[trace]()
 
 
 def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
@@ -252,9 +280,24 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
         return None
     get = compilation_cache.get_executable_and_time
     devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
+    started = time.monotonic()
     try:
-        executable, _ = get(key, compile_options, backend, *devices)
+        executable, build_seconds = get(key, compile_options, backend, *devices)
     except Exception:  # noqa: BLE001 - as JAX, which compiles then
         return None
     replay.loaded = executable is not None
+    if replay.loaded:
+        _tell_of_hit(key, build_seconds or 0, time.monotonic() - started)
     return executable
+
+
+def _tell_of_hit(key: str, build_seconds: float, seconds: float) -> None:
+    """Says to whoever listens to JAX what JAX says of a hit."""
+    from jax._src import compiler, monitoring
+
+    with suppress(Exception):
+        monitoring.record_event(f"{_CACHE}compile_requests_use_cache")
+        compiler.log_persistent_cache_hit(name_of(key), key)
+        monitoring.record_event(f"{_CACHE}cache_hits")
+        monitoring.record_event_duration_secs(f"{_CACHE}compile_time_saved_sec", build_seconds - seconds)
+        monitoring.record_event_duration_secs(f"{_CACHE}cache_retrieval_time_sec", seconds)

@@ -8,7 +8,7 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ _MARK: Final = "jcache_trace"
 _CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
 _DETAILED: Final = "xla_detailed_logging"
-_PLAIN: Final = "module @jcache { func.func public @main() { return } }"
+_PLAIN: Final = "module @jcache { }"
 
 
 def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -34,7 +34,7 @@ def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> 
 @cache
 def marker() -> Any:
     """The primitive that stands for a program."""
-    from jax.extend.core import Primitive
+    from jax._src.core import Primitive  # importing `jax.extend` takes longer than all else of a hit
     from jax.interpreters import mlir
 
     primitive: Any = Primitive(_MARK)
@@ -42,6 +42,33 @@ def marker() -> Any:
     primitive.def_abstract_eval(lambda *_, trace, results: list(results))
     mlir.register_lowering(primitive, _lower)
     return primitive
+
+
+def bind_witness(value: Any, when_lowered: Callable[[], None]) -> Any:
+    """The same array, in a program that tells when it is lowered, and is the same program."""
+    return _witness().bind(value, when_lowered=when_lowered)
+
+
+@cache
+def _witness() -> Any:
+    from jax._src.core import Primitive
+    from jax.interpreters import mlir
+
+    def lower(_: Any, operand: Any, *, when_lowered: Callable[[], None]) -> list[Any]:
+        when_lowered()
+        return [operand]
+
+    primitive: Any = Primitive(f"{_MARK}_witness")
+    primitive.def_abstract_eval(lambda value, **_: value)
+    always: dict[str, Any] = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
+    mlir.register_lowering(primitive, lower, **always)
+    return primitive
+
+
+def name_of(module: Any) -> str:
+    """What a module is called."""
+    name: str = module.operation.attributes["sym_name"].value
+    return name
 
 
 def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
@@ -110,11 +137,10 @@ def signature(module: Any) -> str:
 def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str:
     """Of a program's signature, and of what JAX puts into its keys besides the program itself."""
     from jax._src import cache_key
-    from jax._src.interpreters import mlir
 
     debugging = compile_options.executable_build_options.debug_options
     detailed = getattr(debugging, _DETAILED, None)
-    with mlir.make_ir_context():  # what is known to the program's own context would show in the plain module's bytes
+    with _ir().Context():  # what is known to the program's own context would show in the plain module's bytes
         plain = _ir().Module.parse(_PLAIN)
         _set_if_there(debugging, _DETAILED, value=False)  # which JAX sets for programs of many operations
         surroundings = cache_key.get(plain, devices, compile_options, backend)

@@ -5,7 +5,7 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -48,12 +48,25 @@ def are_tracers(leaves: Iterable[Any]) -> bool:
     return all(isinstance(leaf, Tracer) for leaf in leaves)
 
 
+def first_computed(results: Sequence[Any], leaves: Iterable[Any]) -> int | None:
+    """Which of a traced function's results is the first array that is no argument; None if there is none."""
+    import jax
+    from jax.core import Tracer
+
+    is_a: Any = vars(jax.dtypes)["issubdtype"]
+    given = {id(leaf) for leaf in leaves}
+    for i, value in enumerate(results):
+        if isinstance(value, Tracer) and id(value) not in given and not is_a(value.dtype, jax.dtypes.extended):
+            return i
+    return None
+
+
 def settings() -> dict[str, str]:
     """JAX's options that a trace may depend on, as they are in this thread."""
     import jax
 
-    names = sorted(name for name in jax.config.values if not name.startswith(_IDLE))
-    return {name: _text(getattr(jax.config, name, jax.config.values[name])) for name in names}
+    values = jax.config.values  # which is made anew whenever it is asked for
+    return {name: _text(getattr(jax.config, name, values[name])) for name in sorted(values) if not name.startswith(_IDLE)}
 
 
 def made_with() -> dict[str, str]:

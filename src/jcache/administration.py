@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from jcache import roots
 from jcache.census import CAP, Census, take_census
+from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotInEffect
 from jcache.eviction import Order, Plan, Policy, Verdict, everything, plan
 from jcache.files import refusal
@@ -21,6 +22,7 @@ from jcache.locking import timeout_in
 from jcache.removal import Removed, foresee, xla_size
 from jcache.roots import choose_path, open_root
 from jcache.store import Store
+from jcache.ties import NO_LINKS, Links
 from jcache.units import parse_age, parse_choice, parse_size, whole_number
 from jcache.upkeep import Progress
 
@@ -200,14 +202,15 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
-    entries = store.entries(kinds, legacy=True)
+    kinds = frozenset(kinds)
+    entries, links = _linked(store, kinds)
     if policy.order is Order.COST:
         from jcache.selection import with_seconds
 
         entries = with_seconds(store, entries)
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
-    return plan(entries, policy, now_ns=time.time_ns(), free_bytes=free)
+    return plan(entries, policy, now_ns=time.time_ns(), free_bytes=free, links=links, kinds=kinds)
 
 
 def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
@@ -216,7 +219,22 @@ def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
-    return everything(store.entries(kinds, legacy=True), legacy=legacy)
+    kinds = frozenset(kinds)
+    entries, links = _linked(store, kinds)
+    return everything(entries, legacy=legacy, links=links, kinds=kinds)
+
+
+def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
+    """The entries of some kinds and, where traces need executables of them, the traces; with the links between them."""
+    entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True)
+    if not kinds & {Kind.EXECUTABLES, Kind.TRACES}:
+        return entries, NO_LINKS
+    traces = [] if Kind.TRACES in kinds else store.entries([Kind.TRACES])
+    if not traces and not any(entry.kind is Kind.TRACES for entry in entries):
+        return entries, NO_LINKS
+    from jcache.lineage import read_lineage
+
+    return [*entries, *traces], read_lineage(store, [Kind.TRACES]).links
 
 
 def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:
@@ -249,6 +267,7 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: P
         xla_bytes=xla_bytes,
         sidecars_made=removal.adopted,
         notices=tuple(store.notices),
+        because=plan.because,
     )
 
 

@@ -83,14 +83,15 @@ class Census:
     def health(self) -> str:
         """One line: what deserves attention first, and the command for it; ``ok`` otherwise."""
         for kind, counted in self.kinds.items():
-            bounded = counted.cap is not None or is_bounded(self.root, kind)
+            ours = self.root.adapter is None
+            bounded = ours and (counted.cap is not None or is_bounded(self.root, kind))
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
                     "jax <= 0.11.1; `jcache verify --repair` makes them"
                 )
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
-        if blocking:
+        if blocking and self.root.adapter is None:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
         if self.elsewhere.directories:
             return f"{self._elsewhere()}; `jcache info -v` names the ways out"
@@ -123,7 +124,8 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.ledger.pins) or set()
     pinned = Counter(kind for kind, _ in pins)
-    kinds = {kind: _count(listing, pinned[kind], _cap(environment)) for kind, listing in listings.items()}
+    cap = None if store.root.adapter else _cap(environment)
+    kinds = {kind: _count(listing, pinned[kind], cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
         disk = shutil.disk_usage(store.root.path)
@@ -179,8 +181,8 @@ def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
             found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
     if not root.plain:
         found["unknown"] += _beside(root)
-    files, size = tree_size(root.state)
     kept, kept_size = tree_size(root.quarantine)
+    files, size = (kept, kept_size) if root.adapter else tree_size(root.state)  # elsewhere, then, and not of its bytes
     found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
     found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
     return {name: _sum(some) for name, some in found.items()}

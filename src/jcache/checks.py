@@ -12,6 +12,8 @@ compilation is not deterministic. A file that was born after the digest was take
 all files were born late, and the digests count; there a new file is one that was born later still, and written at once.
 """
 
+from __future__ import annotations
+
 import errno
 import operator
 import os
@@ -20,18 +22,22 @@ import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import files
 from jcache.compression import Codec, codec_of
+from jcache.digests import digest, shown
 from jcache.errors import DamagedEntry
 from jcache.exposure import Exposure
-from jcache.findings import Damage, Finding, Stamp
+from jcache.findings import Damage, Fault, Finding, Stamp
 from jcache.inspection import Inspection, inspect
-from jcache.layout import ENTRY_SUFFIX, Kind, name_of
+from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
-from jcache.serialization import check_seal, digest, sealed_length, unpack_executable, unseal
+from jcache.serialization import check_seal, sealed_length, unpack_executable, unseal
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20
@@ -40,6 +46,7 @@ _OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
 _OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
 _METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
 _WRITING_NS: Final = 10_000_000_000  # what is changed in place was born longer before
+_LONG_WRITING_NS: Final = 600_000_000_000  # from when a file says that it was written to its last byte
 _COPYING_NS: Final = 2_000_000_000  # files beside the ledger were copied shortly before or after it
 _NO_MEMORY: Final = "There is not enough memory to open it."
 
@@ -50,10 +57,11 @@ class Claim(NamedTuple):
     Attributes:
         kind, key: which entry.
         legacy: whether its file has no suffix.
-        digest: SHA-256 on record, None where there is none.
+        digest: the one on record, None where there is none.
         digest_ns: as of when that holds.
         copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
         passed: whether bytes of that digest have passed all checks of this version.
+        adapter: knows what the entries of another program's directory hold; None for JAX's and jcache's own.
     """
 
     kind: Kind
@@ -63,10 +71,11 @@ class Claim(NamedTuple):
     digest_ns: int = 0
     copied_ns: int | None = None
     passed: bool = False
+    adapter: Adapter | None = None
 
     @property
     def file_name(self) -> str:
-        return self.key if self.legacy else self.key + ENTRY_SUFFIX
+        return file_name_of(self.kind, self.key, legacy=self.legacy, adapter=self.adapter)
 
 
 class Checked(NamedTuple):
@@ -75,7 +84,7 @@ class Checked(NamedTuple):
     Attributes:
         claim: what was checked.
         stamp: of the file, None if it is gone or no file.
-        digest: SHA-256 of the bytes, None where they were not read.
+        digest: of the bytes, None where they were not read.
         finding: the damage, None for a sound entry.
         gone: whether it had been removed by then.
         being_written: whether it changed while it was read.
@@ -95,13 +104,6 @@ class Checked(NamedTuple):
     anew: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
-
-
-class Fault(NamedTuple):
-    """What is wrong with some bytes."""
-
-    damage: Damage
-    evidence: str
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
@@ -128,8 +130,8 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     found = digest(data)
     is_other = claim.digest is not None and claim.digest != found
     is_known = claim.digest is not None and claim.passed and not is_other
-    anew = is_other and _is_new(Path(name), claim)
-    fault = None if is_known else fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
+    anew = is_other and _is_new(Path(name), claim, data)
+    fault = None if is_known else _fault_of(data, claim, quick=quick)
     checked = Checked(
         claim,
         stamp,
@@ -140,7 +142,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         taken_ns=after.st_ctime_ns,
     )
     if is_other and not anew:
-        other = f"SHA-256 {found[:16]}… is not {str(claim.digest)[:16]}… as on record."
+        other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."
         changed = Fault(Damage.CHANGED, other) if fault is None else Fault(fault.damage, f"{fault.evidence} {other}")
         return _damaged(checked._replace(passed=False), Path(name), changed, expected=claim.digest)
     return checked if fault is None else _damaged(checked, Path(name), fault)
@@ -179,8 +181,11 @@ def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Findi
     )
 
 
-def _is_new(path: Path, claim: Claim) -> bool:
+def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
     """Whether the file is another one than the digest on record was taken of."""
+    written_ns = None if claim.adapter is None else claim.adapter.written_ns(claim.kind, claim.key, data)
+    if written_ns is not None:  # what is edited still says when it was written
+        return claim.digest_ns < written_ns and 0 <= os.lstat(path).st_mtime_ns - written_ns < _LONG_WRITING_NS
     born = files.born_ns(path)
     if born is None:
         return False
@@ -188,6 +193,15 @@ def _is_new(path: Path, claim: Claim) -> bool:
         return claim.digest_ns < born
     in_one_go = 0 <= os.lstat(path).st_mtime_ns - born < _WRITING_NS
     return in_one_go and born > claim.copied_ns + _COPYING_NS
+
+
+def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
+    if claim.adapter is None:
+        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
+    try:
+        return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
+    except MemoryError:
+        return Fault(Damage.UNREADABLE, _NO_MEMORY)
 
 
 def fault_of(data: bytes, kind: Kind, key: str, *, legacy: bool = False, quick: bool = False) -> Fault | None:

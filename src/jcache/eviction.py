@@ -4,15 +4,24 @@ With `Order.LRU` the victims are exactly the least recently used prefix of what 
 go first that cost the fewest seconds to build again for each byte they take (Greedy-Dual-Size's H = cost / size,
 Cao and Irani 1997, without its ageing term); equal ones by recency. Criteria add up: an entry goes as soon as one of
 them asks for it, and stays if it is pinned or among the last ones to keep.
+
+A trace and its programs are one: they were used when any of them was, go together, the trace first, and what keeps one
+of them keeps all. An executable that a trace needs was used when the trace was, goes after it, and stays as long as
+something keeps the trace (`jcache.ties`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from jcache.entry import Entry
+from jcache.entry import Entry, is_young
+from jcache.frozen import Frozen
+from jcache.layout import Kind
+from jcache.ties import NO_LINKS, Links, Member, Ties
+
+_AFTER: Final = 2  # a trace and its programs
 
 
 class Order(StrEnum):
@@ -35,6 +44,9 @@ class Reason(StrEnum):
     WITHIN = "within the bounds"
     OLD_FORMAT = "legacy: --legacy removes it"
     USED_MEANWHILE = "used meanwhile"
+    WITH_TRACE = "with its trace"
+    STRAY = "its trace has gone"
+    NEEDED = "needed by a trace that stays"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +98,17 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes, in the order in which it goes, and what stays."""
+    """What goes, in the order in which it goes, and what stays.
+
+    Attributes:
+        victims: what goes, and why.
+        kept: what stays, and why.
+        because: by the keys of entries, the trace with which they go, or for which they stay.
+    """
 
     victims: tuple[Verdict, ...] = ()
     kept: tuple[Verdict, ...] = field(default=(), repr=False)
+    because: Mapping[str, str] = Frozen({})
 
 
 def reasons(verdicts: Iterable[Verdict]) -> dict[Reason, Share]:
@@ -122,56 +141,95 @@ def make_room(candidates: Iterable[Entry], excess: Excess) -> Iterator[Entry]:
             return
 
 
-def plan(entries: Iterable[Entry], policy: Policy, *, now_ns: int, free_bytes: int | None = None) -> Plan:
+def plan(
+    entries: Iterable[Entry],
+    policy: Policy,
+    *,
+    now_ns: int,
+    free_bytes: int | None = None,
+    links: Links = NO_LINKS,
+    kinds: Collection[Kind] = tuple(Kind),
+) -> Plan:
     """The plan that brings the entries within the policy.
 
     Args:
-        entries: all entries that the policy is about.
+        entries: all entries that the policy is about, and those that are linked to them.
         policy: what to keep to.
         now_ns: the present, nanoseconds since 1970.
         free_bytes: what the file system has free; needed for ``min_free_bytes``.
+        links: between the entries.
+        kinds: of the entries that the policy is about; others are as they are.
 
     Returns:
-        Victims and kept entries, together all of ``entries``. Planning again on what is kept finds no victim.
+        Victims and kept entries, together all of ``entries`` of these kinds. Planning again on what is kept finds no
+        victim.
     """
+    everyone = list(entries)
+    ties = Ties(everyone, links)
+    ordered = sorted((entry for entry in everyone if entry.kind in kinds), key=_order(ties, Order.LRU))
+    strays = {_id(entry) for entry in ordered if ties.is_stray(entry) and not is_young(entry.created_ns, now_ns)}
+    last = _last([_id(entry) for entry in ordered if not entry.legacy and _id(entry) not in strays], policy)
+    staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
+    protected = ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
     victims: list[Verdict] = []
     kept: list[Verdict] = []
     candidates: list[Entry] = []
     oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
-    for entry, last in _with_last(entries, policy):
-        if entry.pinned or last:
+    for entry in ordered:
+        if entry.pinned or _id(entry) in last:
             kept.append(Verdict(entry, Reason.PINNED if entry.pinned else Reason.LAST))
+        elif _id(entry) in strays:
+            victims.append(Verdict(entry, Reason.STRAY))
+        elif _id(entry) in protected:
+            kept.append(Verdict(entry, Reason.NEEDED))
         elif entry.legacy:
             (victims if policy.legacy else kept).append(
                 Verdict(entry, Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT)
             )
-        elif oldest_ns is not None and entry.recency_ns < oldest_ns:
+        elif oldest_ns is not None and ties.used_ns(entry) < oldest_ns:
             victims.append(Verdict(entry, Reason.AGE))
         elif policy.keep_last is not None and not policy.bounded:
             victims.append(Verdict(entry, Reason.NOT_LAST))
         else:
             candidates.append(entry)
-    candidates.sort(key=sort_key(policy.order))
+    candidates.sort(key=_order(ties, policy.order))
     stay = [v.entry for v in kept if not v.entry.legacy] + candidates
     freed = sum(v.entry.bytes for v in victims)
-    chosen = list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))
-    victims += (Verdict(entry, Reason.SPACE) for entry in chosen)
-    kept += (Verdict(entry, Reason.WITHIN) for entry in candidates[len(chosen) :])
-    return Plan(tuple(victims), tuple(kept))
+    chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))
+    victims += (Verdict(entry, Reason.SPACE) for entry in candidates[:chosen])
+    gone = {verdict.entry.key for verdict in victims}
+    for entry in candidates[chosen:]:
+        old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
+        (victims if old else kept).append(Verdict(entry, Reason.AGE if old else Reason.WITHIN))
+    return _explained(victims, kept, ties, protected)
 
 
-def everything(entries: Iterable[Entry], *, legacy: bool = False) -> Plan:
-    """The plan that keeps only pinned entries and, unless asked for too, legacy ones."""
+def everything(
+    entries: Iterable[Entry],
+    *,
+    legacy: bool = False,
+    links: Links = NO_LINKS,
+    kinds: Collection[Kind] = tuple(Kind),
+) -> Plan:
+    """The plan that keeps only pinned entries, what they need and, unless asked for too, legacy ones."""
+    everyone = list(entries)
+    ties = Ties(everyone, links)
+    protected = ties.protected_by([entry for entry in everyone if entry.pinned])
     victims: list[Verdict] = []
     kept: list[Verdict] = []
-    for entry in entries:
+    for entry in everyone:
+        if entry.kind not in kinds:
+            continue
         if entry.pinned:
             kept.append(Verdict(entry, Reason.PINNED))
+        elif _id(entry) in protected:
+            kept.append(Verdict(entry, Reason.NEEDED))
         elif entry.legacy and not legacy:
             kept.append(Verdict(entry, Reason.OLD_FORMAT))
         else:
             victims.append(Verdict(entry, Reason.CLEARED))
-    return Plan(tuple(victims), tuple(kept))
+    victims.sort(key=lambda verdict: ties.is_program(verdict.entry))  # after their traces
+    return _explained(victims, kept, ties, protected)
 
 
 def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
@@ -181,13 +239,44 @@ def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
     return lambda entry: ((entry.seconds or 0.0) / max(entry.bytes, 1), entry.recency_ns, entry.key)
 
 
-def _with_last(entries: Iterable[Entry], policy: Policy) -> Iterator[tuple[Entry, bool]]:
-    """The entries from least to most recently used, each with whether it is among the last ones to keep."""
-    ordered = sorted(entries, key=sort_key(Order.LRU))
-    current = sum(not entry.legacy for entry in ordered)
-    for entry in ordered:
-        yield entry, not entry.legacy and current <= (policy.keep_last or 0)
-        current -= not entry.legacy
+def _order(ties: Ties, order: Order) -> Callable[[Entry], tuple[tuple[float, int, str], int, tuple[float, int, str]]]:
+    """The same, where a trace and its programs go together, and what they need no earlier than they."""
+    own = sort_key(order)
+    units = {trace: own(ties.as_one(trace)) for trace in ties.units}
+
+    def key(entry: Entry) -> tuple[tuple[float, int, str], int, tuple[float, int, str]]:
+        mine = own(entry)
+        unit = ties.unit_of(entry)
+        if unit is not None:
+            return units[unit], ties.is_program(entry), mine
+        later = max((units[trace] for trace in ties.needing(entry)), default=mine)
+        return (later, _AFTER, mine) if later > mine else (mine, 0, mine)
+
+    return key
+
+
+def _id(entry: Entry) -> Member:
+    return entry.kind, entry.key
+
+
+def _last(ordered: Sequence[Member], policy: Policy) -> set[Member]:
+    """The last ones to keep, of those that count, from the least to the most recently used one."""
+    return set(ordered[max(0, len(ordered) - (policy.keep_last or 0)) :])
+
+
+def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Member, str]) -> Plan:
+    """The plan, with what goes and stays for a trace's sake."""
+    because: dict[str, str] = {}
+    gone = {verdict.entry.key for verdict in victims if ties.unit_of(verdict.entry) == verdict.entry.key}
+    for i, (entry, reason) in enumerate(victims):
+        unit = ties.unit_of(entry)
+        if unit in gone and unit != entry.key:
+            because[entry.key] = unit
+            victims[i] = Verdict(entry, reason if reason is Reason.CLEARED else Reason.WITH_TRACE)
+    for entry, reason in kept:
+        if reason is Reason.NEEDED:
+            because[entry.key] = protected[_id(entry)]
+    return Plan(tuple(victims), tuple(kept), Frozen(because))
 
 
 def _excess(stay: Sequence[Entry], policy: Policy, freed: int, free_bytes: int | None) -> Excess:

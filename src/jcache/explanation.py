@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -12,14 +12,13 @@ from jcache.building import staleness
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint import changes
-from jcache.graph_shelf import Call, Shelf
 from jcache.layout import Kind, Member, Root, member, name_of
-from jcache.places import GRAPHS
-from jcache.sealed_store import open_entry
+from jcache.sealed_store import Opened, open_entry
 from jcache.serialization import EnvelopeHeader
 from jcache.store import header_at
 from jcache.units import format_seconds
 
+_MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
 _MOST_READ: Final = 200
 _FOUND: Final = ("ran ", "file ", "directory ", "environment ")  # how labels of what is found out meanwhile begin
 
@@ -51,32 +50,55 @@ class Explanation:
         return "\n".join([*lines, *(f"  {change}" for change in self.changes)])
 
 
-def explain(shelf: Shelf, call: Call) -> Explanation:
-    """Whether a call is served by a shelf, and why not."""
-    name, key = call.fingerprint.name, call.key
-    for root in (call.store.root, *shelf.places.now()[1]):
+def explain(
+    root: Root,
+    kind: Kind,
+    name: str,
+    key: str,
+    parts: Mapping[str, str],
+    load: Callable[[Opened], object],
+    shared: Sequence[Root] = (),
+) -> Explanation:
+    """Whether a call is served by a root, and why not; nothing is changed.
+
+    Args:
+        root: which.
+        kind: of what the call asks for.
+        name: of the function.
+        key: of what the call asks for.
+        parts: what the key is made of.
+        load: makes what an entry holds, or raises DamagedEntry or Unresolved.
+        shared: more roots that serve.
+    """
+
+    def told(reason: str, *changed: str, hit: bool = False) -> Explanation:
+        nearest = key if changed else None
+        return Explanation(name=name, key=key, hit=hit, reason=reason, nearest=nearest, changes=changed)
+
+    for place in (root, *shared):
         try:
-            opened = open_entry(root, GRAPHS, key)
+            opened = open_entry(place, kind, key)
             if opened is None:
                 continue
             if isinstance(opened, Finding):
-                return Explanation(name=name, key=key, hit=False, reason=f"it is damaged: {opened.evidence}")
-            if stale := staleness(opened.header, call.fingerprint.parts):
-                reason = "what it was built from has changed:"
-                return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
-            shelf.value(opened, call.store.root)
+                return told(f"it is damaged: {opened.evidence}")
+            if stale := staleness(opened.header, parts):
+                return told(f"what it was {_MADE[kind]} from has changed:", *stale)
+            load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
-            return Explanation(name=name, key=key, hit=False, reason=f"it cannot be loaded: {error}")
-        reason = f"from {root.path}, built in {format_seconds(opened.header.build_seconds)}"
-        return Explanation(name=name, key=key, hit=True, reason=reason)
-    return nearest(call.store.root, GRAPHS, name, key, call.fingerprint.parts)
+            return told(f"it cannot be loaded: {error}")
+        seconds = format_seconds(opened.header.build_seconds)
+        return told(f"from {place.path}, {_MADE[kind]} in {seconds}", hit=True)
+    return nearest(root, kind, name, key, parts)
 
 
-def nearest(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> Explanation:
-    """What tells a call, whose key is made of these parts, from the nearest entry of its name."""
+def nearest(
+    root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str], *, most: int = _MOST_READ
+) -> Explanation:
+    """What tells a call, whose key is made of these parts, from the nearest of so many entries of its name."""
     compared = [
         (len(lines := changes(_known_before(header, parts), parts)), -header.created_ns, header.key, lines)
-        for header in _headers(root, kind, name_of(key))
+        for header in _headers(root, kind, name_of(key), most)
     ]
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
@@ -85,7 +107,7 @@ def nearest(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
 
 
-def _headers(root: Root, kind: Kind, name: str) -> Iterator[EnvelopeHeader]:
+def _headers(root: Root, kind: Kind, name: str, most: int) -> Iterator[EnvelopeHeader]:
     """The headers of the latest entries of a name."""
     found: list[tuple[float, str]] = []
     with suppress(OSError), os.scandir(root.directory(kind)) as items:
@@ -94,7 +116,7 @@ def _headers(root: Root, kind: Kind, name: str) -> Iterator[EnvelopeHeader]:
             if what is Member.ENTRY and name_of(key) == name:
                 with suppress(OSError):
                     found.append((item.stat(follow_symlinks=False).st_mtime, item.path))
-    for _, path in sorted(found, reverse=True)[:_MOST_READ]:
+    for _, path in sorted(found, reverse=True)[:most]:
         with suppress(OSError, DamagedEntry):
             yield header_at(path)
 

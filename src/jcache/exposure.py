@@ -37,7 +37,9 @@ class Exposure(NamedTuple):
 
 def check_directories(root: Root) -> Iterator[Finding]:
     """The directories of a root in which somebody else can replace entries."""
-    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), root.state]):
+    below = [] if root.adapter is None else [root.path / name for name in root.adapter.directories]
+    content = "the native code" if root.adapter is None else "what is"
+    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, root.state]):
         try:
             status = os.stat(directory)
         except OSError:
@@ -47,25 +49,28 @@ def check_directories(root: Root) -> Iterator[Finding]:
             yield Finding(
                 damage=Damage.WRITABLE,
                 path=directory,
-                evidence=f"{exposure.writers} can replace the native code in it, mode {stat.S_IMODE(exposure.mode):o}.",
+                evidence=f"{exposure.writers} can replace {content} in it, mode {stat.S_IMODE(exposure.mode):o}.",
                 advice=f"chmod go-w {shlex.quote(str(directory))}",
             )
         if os.geteuid() != 0 and exposure.owner not in (0, os.geteuid()):
             yield Finding(
                 damage=Damage.OWNER,
                 path=directory,
-                evidence=f"{_user(exposure.owner)} owns it and can replace the native code in it.",
+                evidence=f"{_user(exposure.owner)} owns it and can replace {content} in it.",
                 advice=f"trust {_user(exposure.owner)} with what your programs run, or use a root of your own",
             )
 
 
-def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]) -> Iterator[Finding]:
+def check_entries(
+    directory: Path, kind: Kind, exposures: Mapping[Exposure, int], *, pattern: str = "*-cache"
+) -> Iterator[Finding]:
     """The entries of a directory that others can change or own, summed up.
 
     Args:
         directory: where the entries are.
         kind: of the entries.
         exposures: how many entries have each mode, owner and group.
+        pattern: by which a shell finds them in the directory.
     """
     try:
         owner = os.stat(directory).st_uid
@@ -78,7 +83,7 @@ def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]
             path=directory,
             evidence=f"{writable:,} of its entries can be changed by others than their owner.",
             kind=kind,
-            advice=f"chmod go-w {shlex.quote(str(directory))}/*-cache",
+            advice=f"chmod go-w {shlex.quote(str(directory))}/{pattern}",
         )
     foreign: Counter[int] = Counter()
     for exposure, count in exposures.items():
@@ -90,7 +95,7 @@ def check_entries(directory: Path, kind: Kind, exposures: Mapping[Exposure, int]
             path=directory,
             evidence=f"{count:,} of its entries belong to {_user(uid)}, the directory to {_user(owner)}.",
             kind=kind,
-            advice=f"find {shlex.quote(str(directory))} -user {_user(uid)} -name '*-cache' -ls: chown or remove them",
+            advice=f"find {shlex.quote(str(directory))} -user {_user(uid)} -path '{pattern}' -ls: chown or remove them",
         )
 
 

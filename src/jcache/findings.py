@@ -20,6 +20,7 @@ class Damage(StrEnum):
     SEAL = "seal"  # an envelope whose bytes are not the ones it was sealed with
     GRAMMAR = "grammar"  # the inside is not what XLA writes
     NAME = "name"  # the content belongs to another key
+    CODE = "code"  # names code that it has no business with, and that would run when its program reads it
     CHANGED = "changed"  # not the bytes on record
     CRASHES = "crashes"  # takes down the process that loads it
     HANGS = "hangs"  # does not finish loading
@@ -62,6 +63,13 @@ _REMEDIES: Final = {
 }
 
 
+class Fault(NamedTuple):
+    """What is wrong with some bytes."""
+
+    damage: Damage
+    evidence: str
+
+
 class Stamp(NamedTuple):
     """By what a file is known to be the one that was looked at."""
 
@@ -86,8 +94,8 @@ class Finding:
         key: of the entry; None for what is not an entry's.
         advice: what to do about it by hand, a command where there is one.
         stamp: of the file when it was looked at.
-        digest: SHA-256 of its bytes, where they were read.
-        expected: SHA-256 on record, where it is another one.
+        digest: of its bytes, where they were read.
+        expected: the digest on record, where it is another one.
         is_note: whether it is worth telling and yet no damage.
     """
 

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from jcache import pytrees
 from jcache.building import Build, depended_on, found_in, staleness
-from jcache.counts import Refusal, refusal_of
+from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
+from jcache.explanation import Explanation, explain
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changes, fingerprint
@@ -25,7 +26,7 @@ from jcache.layout import Root
 from jcache.names import storable
 from jcache.once import warn_once
 from jcache.places import GRAPHS, Places
-from jcache.sealed_store import Opened, SealedStore, open_entry
+from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
 from jcache.serialization import read_header
 from jcache.store import Outcome
 
@@ -139,12 +140,7 @@ class Shelf:
     def _look(self, call: Call, started: float) -> Found | None:
         own = call.store.root
         for root in (own, *self.places.now()[1]):
-            try:
-                opened = open_entry(root, GRAPHS, call.key)
-            except OSError as error:
-                reason = f"jcache cannot read {call.key} in {root.directory(GRAPHS)}: {error.strerror or error}."
-                warn_once(("read", root.path), reason)
-                continue
+            opened = open_softly(root, GRAPHS, call.key)
             if isinstance(opened, Finding):
                 self._set_aside(call, opened, root)
             elif opened is not None and (found := self._made_of(opened, call)) is not None:
@@ -199,20 +195,16 @@ class Shelf:
 
     def _set_aside(self, call: Call, finding: Finding, root: Root) -> None:
         """Takes what may not be served out of the way; in a read-only root it is passed over."""
-        stale = finding.damage is Damage.STALE
-        about = f"{finding.key} in {finding.path.parent} {'is stale' if stale else 'was damaged'}"
-        about += f" ({finding.evidence.rstrip('.')})"
-        if root != call.store.root:
-            if not stale:
-                warn_once(("damaged", root.path), f"{about}, and is passed over.")
-            return
-        try:
-            moved = call.store.set_aside(finding)
-        except (OSError, JcacheError) as error:
-            warn_once(("set aside", root.path), f"{about}, and stays there: {error}")
-            return
-        if moved and not stale:
-            warn_once(("damaged", root.path), f"{about}: it is in quarantine now, and is built anew.")
+        if root == call.store.root:
+            call.store.set_aside_softly(finding)
+        elif finding.damage is not Damage.STALE:
+            warn_once(("damaged", root.path), f"{about(finding)}, and is passed over.")
+
+    def explain(self, call: Call) -> Explanation:
+        """Whether a call is served, and why not."""
+        root, taken = call.store.root, call.fingerprint
+        shared = self.places.now()[1]
+        return explain(root, GRAPHS, taken.name, call.key, taken.parts, lambda one: self.value(one, root), shared)
 
     # -- keeping
 
@@ -266,7 +258,7 @@ class Shelf:
             if there is not None:
                 call.store.set_aside(there)
         except (OSError, JcacheError) as error:
-            reason: str | None = self._refused(call, error)
+            reason: str | None = call.store.refused(call.key, error)
         else:
             reason = self._put(call, data, 0.0)
         if reason is not None:
@@ -279,35 +271,21 @@ class Shelf:
 
     def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
         """Stores an entry; returns why not, None if it is there."""
-        store = call.store
-        try:
-            outcome = store.put(call.key, data, seconds or None)
-            if outcome is Outcome.PRESENT and not self._is_of_use(call):
-                outcome = store.put(call.key, data, seconds or None)
-        except (OSError, JcacheError) as error:
-            return self._refused(call, error)
-        if outcome is Outcome.TOO_LARGE:
-            about = f"{call.key} of {len(data)} bytes is not stored in {store.root.path}"
-            if len(data) > (store.max_bytes or 0):
-                warn_once((Refusal.TOO_LARGE, call.key), f"{about}, whose graphs are bounded by {store.max_bytes}.")
-                return Refusal.TOO_LARGE
-            warn_once((Refusal.PINNED, store.root.path), f"{about}: what is pinned leaves no room; unpin something.")
-            return Refusal.PINNED
+        outcome = call.store.put_softly(call.key, data, seconds or None)
+        if outcome is Outcome.PRESENT and not self._is_of_use(call):
+            outcome = call.store.put_softly(call.key, data, seconds or None)
+        if isinstance(outcome, Refusal):
+            return outcome
         if outcome is Outcome.STORED:
             self.tally.stored()
         return None
 
     def _is_of_use(self, call: Call) -> bool:
         """Whether what is there can be served now that the function has run; if not, it is set aside."""
-        opened = open_entry(call.store.root, GRAPHS, call.key)
+        opened = open_softly(call.store.root, GRAPHS, call.key)
         if isinstance(opened, Finding):
-            self._set_aside(call, opened, call.store.root)
+            call.store.set_aside_softly(opened)
         return isinstance(opened, Opened) and self._made_of(opened, call, last=True) is not None
-
-    def _refused(self, call: Call, error: OSError | JcacheError) -> str:
-        refusal = refusal_of(error)
-        warn_once((refusal, call.store.root.path), f"jcache cannot store {call.key}: {error}")
-        return refusal
 
     def _warn_of(self, function: Callable[..., Any], reason: object, text: str) -> None:
         name = name_of_function(function)

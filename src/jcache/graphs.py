@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, over
 from jcache.building import Build, is_being_built_here, is_nested
 from jcache.economics import Economics
 from jcache.errors import GraphKeyError, InvalidValue
-from jcache.explanation import Explanation, explain
+from jcache.explanation import Explanation
 from jcache.file_codec import FileCodec
 from jcache.graph_shelf import Call, Found, Shelf, name_of_function
 from jcache.graph_stats import GraphStats
@@ -127,7 +127,7 @@ class GraphCache:
             return Explanation(name=name_of_function(function), key=None, hit=False, reason=str(error))
         if call is None:
             return Explanation(name=name_of_function(function), key=None, hit=False, reason="there is no root")
-        return explain(self._shelf, call)
+        return self._shelf.explain(call)
 
     def stats(self) -> GraphStats:
         """What this cache did so far in this process; `jcache stats` shows what all processes did."""

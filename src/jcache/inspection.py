@@ -22,14 +22,16 @@ Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from jcache import riegeli
+from jcache.entry import Entry
 from jcache.errors import DamagedEntry
+from jcache.layout import Kind, Root
 from jcache.protowire import Message, read_varint, tags_of
-from jcache.serialization import MAX_CONTENT, Codec, decompress_executable
+from jcache.serialization import MAX_CONTENT, Codec, check_seal, decompress_executable
 
 # The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
 _COMMON: Final = {
@@ -78,6 +80,19 @@ class Inspection:
     def grammar_ok(self) -> bool:
         """Whether the inside is of a known format and everything read of it follows that format."""
         return self.body_format is not None and not self.problems
+
+
+def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
+    """What the bytes of an entry say about it, by the names of `Inspection` or of an envelope's header.
+
+    In another program's directory they are ``facts``, by names for people.
+
+    Raises:
+        DamagedEntry: they cannot be read.
+    """
+    if root.adapter is not None:
+        return {"facts": root.adapter.facts(entry.kind, entry.key, data)}
+    return asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else check_seal(data))
 
 
 def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:

@@ -16,6 +16,9 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
     JAXDIR/                              a plain JAX directory is a root too: its executables lie in it directly,
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at
 
+    OTHERS/                              a directory of another program's, by an adapter (``jcache.adapters``), which
+                                         knows the names in it; nothing of ours is inside, see `Root.state`
+
     key  = name "-" 64 lower-case hexadecimal digits          (name: printable, not empty, no "/")
     file = key "-cache"                                       (at most 255 bytes in all)
 """
@@ -26,10 +29,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.errors import InvalidValue
 from jcache.units import parse_choice
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 
 class Kind(StrEnum):
@@ -85,7 +91,7 @@ def is_key(text: str) -> bool:
 
 def name_of(key: str) -> str:
     """The function's name in a key; a legacy ``<64 hex>`` has none and gives ``""``."""
-    return key[:-65]
+    return key.rpartition("-")[0]  # another program's hashes have other lengths
 
 
 def member(file_name: str) -> tuple[Member, str]:
@@ -139,6 +145,20 @@ def parse_kind(text: str) -> Kind:
     return parse_choice(Kind, text, "is not a kind")
 
 
+def file_name_of(kind: Kind, key: str, *, legacy: bool = False, adapter: "Adapter | None" = None) -> str:
+    """The name of an entry's file, from its kind's directory on.
+
+    Raises:
+        InvalidValue: it is not a key of the adapter's.
+    """
+    if adapter is None:
+        return key if legacy else key + ENTRY_SUFFIX
+    name = adapter.file_name(kind, key)
+    if name is None:
+        raise InvalidValue(f"'{key}' is none of {adapter.title}'s {kind}.")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A directory that jcache administers.
@@ -146,21 +166,51 @@ class Root:
     Attributes:
         path: absolute, symbolic links in it kept as given (JAX hashes the string of a directory's path).
         plain: whether it is a plain JAX directory, whose executables lie in it directly.
+        adapter: knows the names and files of another program's directory; None for JAX's and jcache's own.
+        state_path: where jcache keeps what is its own, if not in the directory itself.
     """
 
     path: Path
     plain: bool
+    adapter: "Adapter | None" = None
+    state_path: Path | None = None
+
+    @property
+    def layout(self) -> str:
+        """By which name programs know how it is laid out: ``jcache``, ``jax`` or the adapter's."""
+        return self.adapter.name if self.adapter else "jax" if self.plain else "jcache"
+
+    @property
+    def title(self) -> str:
+        """What it is, for sentences."""
+        return self.adapter.title if self.adapter else "a JAX cache directory" if self.plain else "a jcache root"
 
     def directory(self, kind: Kind) -> Path:
-        """Where the entries of a kind lie; it need not exist."""
-        if self.plain and kind is Kind.EXECUTABLES:
+        """Where the entries of a kind lie; it need not exist. In another program's, the files' names go on from it."""
+        if self.adapter is not None or (self.plain and kind is Kind.EXECUTABLES):
             return self.path
         return self.path / DIRECTORY_NAMES[kind]
+
+    def file_name(self, kind: Kind, key: str, *, legacy: bool = False) -> str:
+        """The name of an entry's file, from its kind's directory on.
+
+        Raises:
+            InvalidValue: another program has no such entries.
+        """
+        return file_name_of(kind, key, legacy=legacy, adapter=self.adapter)
+
+    def place(self, kind: Kind, key: str, *, legacy: bool = False) -> Path:
+        """Where an entry's file lies, or would; raises the same."""
+        return self.directory(kind) / self.file_name(kind, key, legacy=legacy)
+
+    def locks(self, kind: Kind) -> Path:
+        """The directory whose lock guards the entries of a kind."""
+        return self.directory(kind) if self.adapter is None else self.state
 
     @property
     def state(self) -> Path:
         """Directory of jcache itself; deleting it loses history and digests, never an entry."""
-        return self.path / STATE_NAME
+        return self.state_path or self.path / STATE_NAME
 
     @property
     def ledger(self) -> Path:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 _SCHEMA: Final = """
@@ -51,7 +51,7 @@ class Known(NamedTuple):
 
     Attributes:
         kind, key: which entry.
-        digest: SHA-256 of the stored bytes, in hexadecimal.
+        digest: of the stored bytes (`jcache.digests`).
         bytes: how many stored bytes the digest is of.
         seconds: what building it took.
         origin: how it came here: ``put``, ``run``, …
@@ -97,7 +97,7 @@ class Content(NamedTuple):
     """What stored bytes tell of themselves once they are decompressed.
 
     Attributes:
-        digest: SHA-256 of the stored bytes, in hexadecimal.
+        digest: of the stored bytes (`jcache.digests`).
         codec: how they are compressed.
         seconds: of compilation, as JAX writes them.
         maker: what they were made by and for, as text; many share one.
@@ -125,10 +125,12 @@ class Ledger:
     Args:
         path: the SQLite file.
         busy_timeout: seconds to wait for another writer.
+        outside: whether it lies in no root, so that the directories above it are made with it.
     """
 
-    def __init__(self, path: Path, *, busy_timeout: float = 5.0) -> None:
+    def __init__(self, path: Path, *, busy_timeout: float = 5.0, outside: bool = False) -> None:
         self._path = path
+        self._outside = outside
         self._busy_timeout = busy_timeout
         self._database: sqlite3.Connection | None = None
         self._writable = False
@@ -290,9 +292,9 @@ class Ledger:
     # -- runs
 
     def add_run(self, identity: str, started_ns: int, report: str) -> None:
-        """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their list of programs."""
+        """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their lists."""
         shorten = (
-            "UPDATE runs SET report = json_remove(report, '$.programs') WHERE id IN"
+            "UPDATE runs SET report = json_remove(report, '$.programs', '$.traces.calls') WHERE id IN"
             " (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?) AND length(report) > ?"
         )
 
@@ -399,6 +401,8 @@ class Ledger:
 
         if self._database is None or not self._writable:
             self.close()
+            if self._outside:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
             inode, born_ns = self._place()
             home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
             schema = _SCHEMA + home

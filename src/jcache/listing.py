@@ -20,11 +20,14 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.files import LATEST_NS, read, read_recency, tree_size
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, are_files_of_keys, is_key, member
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 SNAPSHOT_FROM: Final = 10_000
 
@@ -38,10 +41,11 @@ class Snapshots(Protocol):
 
 @dataclass(slots=True)
 class Listing:
-    """The entries of one kind and what lies beside them."""
+    """The entries of one kind and what lies beside them; with an adapter, what is no entry is told with graphs."""
 
     kind: Kind
     directory: Path
+    adapter: "Adapter | None" = None
     columns: Columns = field(default_factory=Columns.empty)
     legacy: list[Entry] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
@@ -58,6 +62,14 @@ class Listing:
     @property
     def sidecars(self) -> int:
         return len(self) - self.columns.sidecars.count(NO_SIDECAR)
+
+    def member(self, name: str) -> tuple[Member, str]:
+        """What a file name in the directory stands for, and the key it belongs to."""
+        if self.adapter is None:
+            return member(name)
+        from jcache.adapters import member_of
+
+        return member_of(self.adapter, name)
 
     def entry(self, index: int) -> Entry:
         c = self.columns

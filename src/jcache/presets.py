@@ -32,16 +32,18 @@ class Preset(StrEnum):
     FAST_COMPILE = "fast_compile"
 
 
-_STORE_EVERYTHING: Final[dict[str, Value]] = {
-    "jax_enable_compilation_cache": True,
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
-}
+STORE_EVERYTHING: Final[Mapping[str, Value]] = Frozen(
+    {
+        "jax_enable_compilation_cache": True,
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
+    }
+)
 SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = Frozen(
     {
-        Preset.BALANCED: Frozen(_STORE_EVERYTHING),
-        Preset.MAX_PERFORMANCE: Frozen(_STORE_EVERYTHING | {"jax_optimization_level": "O2"}),
-        Preset.FAST_COMPILE: Frozen(_STORE_EVERYTHING | {"jax_disable_most_optimizations": True}),
+        Preset.BALANCED: STORE_EVERYTHING,
+        Preset.MAX_PERFORMANCE: Frozen({**STORE_EVERYTHING, "jax_optimization_level": "O2"}),
+        Preset.FAST_COMPILE: Frozen({**STORE_EVERYTHING, "jax_disable_most_optimizations": True}),
     }
 )
 

@@ -1,7 +1,8 @@
 """Where damaged and replaced entries go: out of JAX's way, so that it can write them again, and not lost.
 
     ROOT/.jcache/quarantine/<id>.json      the record: which entry, what was wrong, when
-    ROOT/.jcache/quarantine/<id>.entry     the file itself, renamed or linked: no byte of it is read or copied
+    ROOT/.jcache/quarantine/<id>.entry     the file itself, renamed or linked: no byte of it is read or copied, but
+                                           where it comes from another file system
 
     id = 8 hexadecimal digits of the key's hash "-" 8 random ones
 
@@ -27,7 +28,7 @@ from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
 from jcache.removal import remove_tree, take_back
 
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"
 _MAX_RECORD: Final = 1 << 20
 
@@ -44,8 +45,8 @@ class Record:
         damage: what was wrong.
         evidence: of it, as a sentence.
         bytes: of the file.
-        digest: SHA-256 of it, where it was read.
-        expected: SHA-256 on record then, where it was another one.
+        digest: of it, where it was read.
+        expected: the digest on record then, where it was another one.
         recency_ns: when the entry was last used, nanoseconds since 1970; None where nobody knows.
         quarantined_ns: when it was taken here.
     """
@@ -125,10 +126,10 @@ class Quarantine:
         sidecar = path.with_name(key + SIDECAR_SUFFIX)
         self._directory.mkdir(parents=True, exist_ok=True)
         record = Record(
-            id=f"{key[-64:][:8]}-{os.urandom(4).hex()}",
+            id=f"{key.rpartition('-')[2][:8]}-{os.urandom(4).hex()}",
             kind=kind,
             key=key,
-            file_name=path.name,
+            file_name=str(path.relative_to(self._root.directory(kind))),
             damage=finding.damage,
             evidence=finding.evidence,
             bytes=os.lstat(path).st_size,
@@ -145,7 +146,7 @@ class Quarantine:
             self._path(record, _RECORD).unlink(missing_ok=True)
             raise
         take_back(self._root, kind, key)
-        if path != sidecar and not stays:
+        if path != sidecar and not stays and self._root.adapter is None:
             with suppress(OSError):
                 files.remove(sidecar)
         return record
@@ -170,11 +171,11 @@ class Quarantine:
                 f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old one, "
                 f"and `jcache quarantine restore --replace {record.id}` lets them change places."
             )
-        directory.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         sidecar = directory / (record.key + SIDECAR_SUFFIX)
         if record.recency_ns is not None and path != sidecar:
             files.write_recency(sidecar, record.recency_ns)
-        os.replace(self._path(record, _ENTRY), path)
+        _transfer(self._path(record, _ENTRY), path, stays=False)
         self._path(record, _RECORD).unlink(missing_ok=True)
         return path
 
@@ -225,8 +226,13 @@ class Quarantine:
             record = Record(**(fields | typed))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
-        whole = os.path.basename(record.file_name) == record.file_name
-        return record if whole and os.path.lexists(self._path(record, _ENTRY)) else None
+        return record if self._is_whole(record) and os.path.lexists(self._path(record, _ENTRY)) else None
+
+    def _is_whole(self, record: Record) -> bool:
+        """Whether its file's name leads to where its entry lies, and nowhere else."""
+        if self._root.adapter is None:
+            return os.path.basename(record.file_name) == record.file_name
+        return self._root.adapter.file_name(record.kind, record.key) == record.file_name
 
 
 def _transfer(path: Path, place: Path, *, stays: bool) -> None:
@@ -235,6 +241,20 @@ def _transfer(path: Path, place: Path, *, stays: bool) -> None:
         try:
             return os.link(path, place, follow_symlinks=False)
         except OSError as error:
+            if error.errno == errno.EXDEV:
+                return _copy(path, place)
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
-    return os.rename(path, place)
+    try:
+        return os.rename(path, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    _copy(path, place)  # what is not in the root itself may lie on another file system
+    return os.unlink(path)
+
+
+def _copy(path: Path, place: Path) -> None:
+    status = os.lstat(path)
+    files.publish(place, files.read(path))
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))

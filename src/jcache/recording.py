@@ -7,8 +7,9 @@ The grammar of the lines is in ``_recorder/sitecustomize.py``. On each thread th
     request, miss message, one or more messages of why (not) written, written event, write, end of compile
     end of compile                                                     a bypass: nothing was looked up
 
-jcache's own cache says of an entry that it is damaged when JAX looks it up, and why it did not store one at the write.
-A compilation inside another one (a custom partitioner's, say) nests, and so do the durations.
+jcache's own cache says of an entry that it is damaged when JAX looks it up, and why it did not store one at the write;
+`jcache.jit` says of each call that JAX traces, or would have, what became of it. A compilation inside another one (a
+custom partitioner's, say) nests, and so do the durations.
 """
 
 import json
@@ -22,6 +23,11 @@ HIT: Final = "hit"
 STORED: Final = "stored"
 NOT_STORED: Final = "not_stored"
 BYPASSED: Final = "bypassed"
+
+_OF_TRACES: Final = "jcache trace"
+TRACE_CALL: Final = "jcache trace %s: %s %s (%s), %g s, %g s spared"
+TRACE_COMPARED: Final = "jcache trace compared: %s %s is %s"
+SAME: Final = "the same"
 
 _CACHE: Final = "/jax/compilation_cache/"
 _COMPILE: Final = "/jax/core/compile/"
@@ -57,15 +63,44 @@ class Program:
     jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
 
 
+@dataclass(frozen=True, slots=True)
+class TraceCall:
+    """The first call of a `jcache.jit` function for arguments of certain types.
+
+    Attributes:
+        name: of the function.
+        key: of the trace; None where the call has none.
+        outcome: ``hit`` (it was not traced), ``stored`` or ``not_stored`` (looked up and traced), or ``bypassed``: left
+            to `jax.jit`.
+        reason: why it is none of the better ones.
+        seconds: looking it up took, of a hit; else tracing.
+        spared_seconds: of a hit: tracing had taken.
+    """
+
+    name: str
+    key: str | None
+    outcome: str
+    reason: str | None
+    seconds: float
+    spared_seconds: float
+
+
 @dataclass(slots=True)
 class Recording:
-    """What one process did."""
+    """What one process did.
+
+    Attributes:
+        compared, differing: how many traces that were served were traced again, and how many of them differed.
+    """
 
     jax: str = ""
     jaxlib: str = ""
     platform: str = ""
     cache: str = ""  # "used" or "disabled" once JAX has decided
     programs: list[Program] = field(default_factory=list)
+    traces: list[TraceCall] = field(default_factory=list)
+    compared: int = 0
+    differing: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0))
 
 
@@ -116,7 +151,9 @@ class Reader:
         thread = self._threads.get(line["th"])
         if thread is None:
             thread = self._threads[line["th"]] = _Thread()
-        if line["e"] == "event":
+        if line["e"] == "log" and line["m"].startswith(_OF_TRACES):
+            _trace(self.recording, line)
+        elif line["e"] == "event":
             _event(self.recording, thread, line["name"].removeprefix(_CACHE))
         elif line["e"] == "log":
             _message(thread, line)
@@ -143,6 +180,18 @@ def read(path: Path) -> Recording:
             if isinstance(line, dict):
                 reader.feed(line)
     return reader.end()
+
+
+def _trace(recording: Recording, line: dict[str, Any]) -> None:
+    """What `jcache.jit` says of a call, or of comparing a trace."""
+    with suppress(IndexError, TypeError, ValueError):
+        if line["m"] == TRACE_COMPARED:
+            recording.compared += 1
+            recording.differing += line["a"][2] != SAME
+        elif line["m"] == TRACE_CALL:
+            outcome, name, key, reason, seconds, spared = line["a"]
+            call = TraceCall(name, key or None, outcome, reason or None, float(seconds), float(spared))
+            recording.traces.append(call)
 
 
 def _event(recording: Recording, thread: _Thread, name: str) -> None:

@@ -7,15 +7,19 @@ put of jax <= 0.11.1.
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from jcache import files
 from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Verdict
+from jcache.frozen import Frozen
 from jcache.layout import ASIDE_PREFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
+
+NOTHING: Final[Mapping[str, str]] = Frozen({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Removed:
         xla_bytes: how many of them XLA's sub-caches had.
         sidecars_made: how many entries that stayed were given the sidecar they lacked.
         notices: what was gone on without, such as a ledger that cannot be read; sentences.
+        because: by the keys of entries, the trace with which they went, or for which they stayed.
     """
 
     root: Root
@@ -72,6 +77,7 @@ class Removed:
     xla_bytes: int
     sidecars_made: int
     notices: tuple[str, ...]
+    because: Mapping[str, str] = NOTHING
 
 
 def foresee(plan: Plan) -> Removal:
@@ -82,17 +88,35 @@ def foresee(plan: Plan) -> Removal:
 
 
 def removing(
-    root: Root, victims: Iterable[Verdict], removal: Removal, pins: Collection[tuple[Kind, str]] = ()
+    root: Root,
+    victims: Iterable[Verdict],
+    removal: Removal,
+    pins: Collection[tuple[Kind, str]] = (),
+    because: Mapping[str, str] = NOTHING,
 ) -> Iterator[None]:
-    """Removes the victims, a step each, and writes down in ``removal`` what became of them."""
+    """Removes the victims, a step each, and writes down in ``removal`` what became of them.
+
+    Args:
+        root: whose entries.
+        victims: which of them, programs after their traces.
+        removal: what became of them.
+        pins: what is pinned by now.
+        because: by the keys of programs, the traces with which they go, or stay.
+    """
+    stayed: set[str] = set()
     for verdict in victims:
         entry = verdict.entry
-        if not entry.pinned and (entry.kind, entry.key) in pins:
+        before = len(removal.kept) + len(removal.failures)
+        if because.get(entry.key) in stayed:
+            removal.kept.append(Verdict(entry, Reason.NEEDED))
+        elif not entry.pinned and (entry.kind, entry.key) in pins:
             removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
         elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
             removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
         else:
             _remove(root, entry, removal)
+        if len(removal.kept) + len(removal.failures) > before:
+            stayed.add(entry.key)
         yield
 
 
@@ -112,8 +136,8 @@ def unlink(root: Root, entry: Entry) -> int | None:
     Raises:
         OSError: as the file system says, or because the name is no regular file.
     """
-    size = files.remove(root.directory(entry.kind) / entry.file_name)
-    if not entry.legacy:
+    size = files.remove(root.place(entry.kind, entry.key, legacy=entry.legacy))
+    if not entry.legacy and root.adapter is None:
         with suppress(OSError):  # a sidecar that cannot be removed harms nobody
             beside = files.remove(_sidecar(root, entry)) or 0
             size = beside + size if size is not None else None
@@ -144,6 +168,8 @@ def set_aside_xla(directory: Path) -> Iterator[Path]:
 
 def xla_size(root: Root) -> int:
     """Bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
+    if root.adapter is not None:
+        return 0
     directory = root.directory(Kind.EXECUTABLES)
     return sum(files.tree_size(directory / name)[1] for name in XLA_NAMES if not (directory / name).is_symlink())
 
@@ -159,6 +185,10 @@ def remove_tree(path: Path) -> int:
 
 
 def _used_since(root: Root, entry: Entry) -> bool:
+    if root.adapter is not None:
+        with suppress(OSError):
+            return os.lstat(root.place(entry.kind, entry.key)).st_mtime_ns > entry.recency_ns
+        return False
     now = files.read_recency(_sidecar(root, entry))
     return now is not None and now > entry.recency_ns
 

@@ -21,10 +21,12 @@ class InUse:
     Attributes:
         root: the root, None if it is not in effect.
         max_bytes: its bound, None for none.
+        shared: more roots, which are read only.
     """
 
     root: Root | None
     max_bytes: int | None
+    shared: tuple[Root, ...] = ()
 
 
 _in_use: InUse | None = None
@@ -116,6 +118,8 @@ def open_root(path: Path) -> Root:
     try:
         if _is_tagged(path):
             return Root(path, plain=False)
+        if (others := _others(path)) is not None:
+            return others
         names = _sample(path)
     except FileNotFoundError:
         raise NoCacheHere(
@@ -131,6 +135,14 @@ def open_root(path: Path) -> Root:
     if not names:
         raise NoCacheHere(f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another --root.")
     raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another --root.")
+
+
+def _others(path: Path) -> Root | None:
+    """The root that another program's directory is; None if it is none that an adapter recognises."""
+    from jcache.adapters import adapter_of, state_of
+
+    adapter = adapter_of(path)
+    return None if adapter is None else Root(path, plain=True, adapter=adapter, state_path=state_of(path))
 
 
 def _is_tagged(path: Path) -> bool:
@@ -189,15 +201,15 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
         plain: make a plain JAX directory, as ``JAX_COMPILATION_CACHE_DIR`` asks for.
 
     Raises:
-        NoCacheHere: the path holds something else; a cache is not mixed with other people's files.
+        NoCacheHere: the path holds something else; a cache is not mixed with other people's files, or programs' caches.
         CannotWrite: it cannot be made.
     """
     path = Path(os.path.abspath(path))  # Path.resolve would follow links
     try:
-        return _tagged(open_root(path))
+        return _tagged(_ours(open_root(path)))
     except NoCacheHere:
         if not is_vacant(path):
-            return open_root(path)  # which another process may have made meanwhile, else this says what is there
+            return _ours(open_root(path))  # which another process may have made meanwhile, else this says what is there
     root = Root(path, plain=plain)
     with refusal(f"make a root at {path}"):
         path.mkdir(parents=True, exist_ok=True)
@@ -207,12 +219,26 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
     return root
 
 
+def _ours(root: Root) -> Root:
+    """The root itself.
+
+    Raises:
+        NoCacheHere: it is another program's.
+    """
+    if root.adapter is not None:
+        raise NoCacheHere(
+            f"{root.path} is {root.adapter.title}: jcache looks after it, and puts nothing of its own or of JAX's "
+            "there; name another root."
+        )
+    return root
+
+
 def is_bounded(root: Root, kind: Kind) -> bool:
     """Whether entries were put here under a bound, by JAX or by jcache, so that each of them needs its sidecar.
 
     A bounded JAX makes the lock file at once. We make it as well, where an unbounded one never would, and say so.
     """
-    locked = os.path.lexists(root.directory(kind) / LOCK_NAME)
+    locked = root.adapter is None and os.path.lexists(root.directory(kind) / LOCK_NAME)
     return locked and not (kind is Kind.EXECUTABLES and os.path.lexists(root.unbounded_mark))
 
 

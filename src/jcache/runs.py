@@ -9,8 +9,9 @@ that the run asked for, with one of four outcomes:
     not_stored  looked up, compiled, not written
     bypassed    compiled without a look-up
 
-so that requests == hits + stored + not_stored. JAX's own events count neither keys nor reasons, and its
-``compile_requests_use_cache`` also counts requests without a directory, which are bypassed here.
+so that requests == hits + stored + not_stored; calls of `jcache.jit` functions have the same outcomes. JAX's own events
+count neither keys nor reasons, and its ``compile_requests_use_cache`` also counts requests without a directory, which
+are bypassed here.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import files
+from jcache.digests import digest
 from jcache.errors import UnknownKey
-from jcache.frozen import Frozen
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.names import storable
+from jcache.presets import STORE_EVERYTHING
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
 from jcache.roots import is_bounded
-from jcache.serialization import digest
+from jcache.trace_reports import NO_TRACES, TraceReport, reasons_of, trace_lines, traces_of
 from jcache.units import format_seconds, rfc3339
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 RECORDER: Final = Path(__file__).with_name("_recorder")
 
+_DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
+_ENABLE: Final = "JAX_ENABLE_COMPILATION_CACHE"
+_EVERYTHING: Final = {name.upper(): str(value).lower() for name, value in STORE_EVERYTHING.items()}
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
@@ -56,6 +61,8 @@ class RunReport:
 
     Attributes:
         exit_code: as a shell would say it; None while the process still runs, or where it is not known.
+        programs: the executables that were asked for.
+        traces: what became of the calls of `jcache.jit` functions.
         notices: what did not go as it should, as sentences.
     """
 
@@ -80,6 +87,7 @@ class RunReport:
     retrieve_seconds: float
     saved_seconds: float
     programs: tuple[Program, ...]
+    traces: TraceReport = NO_TRACES
     notices: tuple[str, ...] = ()
 
     @property
@@ -101,28 +109,32 @@ class RunReport:
             fields[name] = list(getattr(self, name))
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
         fields["programs"] = [asdict(program) for program in self.programs]
+        fields["traces"] = self.traces.to_json()
         return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
 
 
-def settings(cache_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
+def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
     """What JAX is told by environment variables so that it caches in a directory everything that is worth it.
 
-    Thresholds and XLA caches that the user has set in ``base`` stay as they are, and are not in the result.
+    What the user has set in ``base`` of thresholds and XLA caches stays as it is, and is not in the result.
+
+    Args:
+        cache_dir: the directory.
+        base: the environment.
+        whatever: whether the user's thresholds count for nothing.
     """
     wanted = {
-        "JAX_COMPILATION_CACHE_DIR": str(cache_dir.absolute()),
-        "JAX_ENABLE_COMPILATION_CACHE": "true",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        # -1, not 0: at 0 JAX puts its own minimum for the file system in place.
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        _DIRECTORY: str(cache_dir.absolute()),
+        **_EVERYTHING,
         # For 0.4.36 <= jax <= 0.10.2 the directory's path is in every key otherwise.
         _XLA_CACHES: "none",
     }
-    given = wanted.keys() & base.keys() - {"JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"}
+    ours = set(_EVERYTHING) if whatever else {_ENABLE}
+    given = wanted.keys() & base.keys() - {_DIRECTORY, *ours}
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict[str, str]:
+def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
     """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
 
     ``log_dir`` should be on a local disk: every event of JAX is one small write to it.
@@ -130,7 +142,7 @@ def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str]) -> dict
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
         env.pop(_XLA_CACHES, None)
-    wanted = settings(cache_dir, env)
+    wanted = settings(cache_dir, env, whatever=whatever)
     env |= wanted
     if _XLA_CACHES in wanted:
         env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
@@ -219,13 +231,14 @@ def report_of(
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=_reasons(programs),
+        reasons=reasons_of(programs),
         trace_seconds=_total(recordings, "trace"),
         lower_seconds=_total(recordings, "lower"),
         compile_seconds=max(0.0, _total(recordings, "compile") - _total(recordings, "retrieve")),
         retrieve_seconds=_total(recordings, "retrieve"),
         saved_seconds=sum(_saved(program, build_seconds) for program in programs),
         programs=programs,
+        traces=traces_of(recordings),
         notices=tuple(notices),
     )
 
@@ -237,15 +250,6 @@ def _one(versions: set[str]) -> str | None:
 
 def _total(recordings: Sequence[Recording], what: str) -> float:
     return sum(recording.seconds[what] for recording in recordings)
-
-
-def _reasons(programs: Sequence[Program]) -> Mapping[str, Mapping[str, int]]:
-    counts: dict[str, Counter[str]] = {}
-    for program in programs:
-        if program.reason is not None:
-            counts.setdefault(program.outcome, Counter())[program.reason] += 1
-    frozen = {outcome: Frozen(dict(counter.most_common())) for outcome, counter in counts.items()}
-    return Frozen(frozen)
 
 
 def _saved(program: Program, build_seconds: BuildSeconds) -> float:
@@ -346,7 +350,10 @@ def summary(report: RunReport) -> str:
     spent = {"trace": report.trace_seconds, "lower": report.lower_seconds, "compile": report.compile_seconds}
     spent["retrieve"] = report.retrieve_seconds
     times = ", ".join(f"{name} {format_seconds(value)}" for name, value in spent.items())
-    return "\n".join([*lines, f"  {times}; saved {format_seconds(report.saved_seconds)}"])
+    lines.append(f"  {times}; saved {format_seconds(report.saved_seconds)}")
+    if report.traces:
+        lines += [f"  {line}" for line in trace_lines(report.traces.to_json())]
+    return "\n".join(lines)
 
 
 def _plural(noun: str, count: int) -> str:

@@ -97,7 +97,7 @@ def enable(
         if session is None or not session.answers(request):
             disable()
             session = _Current.session = Session(request)
-            put_in_use(InUse(session.root, session.enabled.max_bytes))
+            put_in_use(InUse(session.root, session.enabled.max_bytes, session.shared))
             if session.enabled.warnings and not strict:
                 _warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from jcache.counts import Refusal, refusal_of
 from jcache.desk import Desk, ProgramStore
 from jcache.economics import Spent
-from jcache.errors import DamagedEntry
+from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.mapping import open_sealed
+from jcache.once import warn_once
 from jcache.roots import create_root
 from jcache.serialization import EnvelopeHeader
 from jcache.store import Outcome
@@ -72,6 +74,22 @@ def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
     return Opened(header, payload, root, path, Stamp.of(status))
 
 
+def open_softly(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
+    """The same; what cannot be read is warned of, and counts as not there."""
+    try:
+        return open_entry(root, kind, key)
+    except OSError as error:
+        reason = f"jcache cannot read {key} in {root.directory(kind)}: {error.strerror or error}."
+        warn_once(("read", root.path), reason)
+        return None
+
+
+def about(finding: Finding) -> str:
+    """What is wrong with an entry, as the beginning of a sentence."""
+    what = "is stale" if finding.damage is Damage.STALE else "was damaged"
+    return f"{finding.key} in {finding.path.parent} {what} ({finding.evidence.rstrip('.')})"
+
+
 class SealedStore:
     """The entries of a root and a kind that a program writes.
 
@@ -84,6 +102,7 @@ class SealedStore:
 
     def __init__(self, root: Root, kind: Kind, *, max_bytes: int | None, lock_timeout: float) -> None:
         self.root = root
+        self.kind = kind
         self.max_bytes = max_bytes
         self._directory = root.directory(kind)
         make = partial(ProgramStore, root, max_bytes=max_bytes, lock_timeout=lock_timeout)
@@ -116,6 +135,37 @@ class SealedStore:
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
         """
         return self._desk.quarantine(finding)
+
+    def put_softly(self, key: str, data: bytes, seconds: float | None) -> Outcome | Refusal:
+        """Stores an entry unless there is one of its key; what goes wrong is warned of, once for each reason."""
+        try:
+            outcome = self.put(key, data, seconds)
+        except (OSError, JcacheError) as error:
+            return self.refused(key, error)
+        if outcome is not Outcome.TOO_LARGE:
+            return outcome
+        text = f"{key} of {len(data)} bytes is not stored in {self.root.path}"
+        if len(data) > (self.max_bytes or 0):
+            warn_once((Refusal.TOO_LARGE, key), f"{text}, whose {self.kind} are bounded by {self.max_bytes}.")
+            return Refusal.TOO_LARGE
+        warn_once((Refusal.PINNED, self.root.path), f"{text}: what is pinned leaves no room; unpin something.")
+        return Refusal.PINNED
+
+    def refused(self, key: str, error: OSError | JcacheError) -> Refusal:
+        """Why an entry was not stored, which is warned of."""
+        refusal = refusal_of(error)
+        warn_once((refusal, self.root.path), f"jcache cannot store {key}: {error}")
+        return refusal
+
+    def set_aside_softly(self, finding: Finding) -> None:
+        """Takes what may not be served out of the way; what is damaged, or cannot be moved, is warned of."""
+        try:
+            moved = self.set_aside(finding)
+        except (OSError, JcacheError) as error:
+            warn_once(("set aside", self.root.path), f"{about(finding)}, and stays there: {error}")
+            return
+        if moved and finding.damage is not Damage.STALE:
+            warn_once(("damaged", self.root.path), f"{about(finding)}: it is in quarantine now, and is made anew.")
 
     def spent(self, spent: Spent) -> None:
         """Keeps what a build or a load has cost, for the ledger."""

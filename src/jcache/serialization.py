@@ -37,7 +37,7 @@ from jcache.compression import Codec, codec_of, compress, decompress_zlib, decom
 from jcache.errors import DamagedEntry, InvalidValue
 
 __all__ = [
-    "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "digest", "executable_seconds",
+    "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "executable_seconds",
     "may_be_executable", "open_envelope", "pack_executable", "read_header", "seal", "sealed_length",
     "unpack_executable", "unseal",
 ]  # fmt: skip
@@ -87,13 +87,6 @@ class Envelope:
 
     header: EnvelopeHeader
     payload: bytes
-
-
-def digest(data: bytes | memoryview) -> str:
-    """SHA-256 of stored bytes, in hex."""
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
 
 
 def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
@@ -231,7 +224,7 @@ def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
         msg = f"An envelope with {len(data) - start} bytes of payload where {stored_length} were written."
         raise DamagedEntry(msg)
     stored = memoryview(data)[start:]
-    if digest(stored) != header.payload_sha256:
+    if _digest([stored]) != header.payload_sha256:
         msg = "An envelope whose payload is not the one it was sealed with."
         raise DamagedEntry(msg)
     return header, stored

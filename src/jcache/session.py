@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -39,11 +39,13 @@ class Session:
     Attributes:
         enabled: what is in effect.
         root: the root that is read and written.
+        shared: more roots, which are only read.
     """
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.root: Root | None = None
+        self.shared: tuple[Root, ...] = ()
         self._warnings: list[str] = []
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
@@ -119,7 +121,7 @@ class Session:
         if self.root is None:
             return Enabled(preset=self.request.preset, warnings=tuple(self._warnings))
         directory = self.root.directory(Kind.EXECUTABLES)
-        shared = self._find_read_only()
+        self.shared = shared = tuple(self._find_read_only())
         self._look_for_lateness(directory)
         self._configure(directory)
         self._make_keys_portable()
@@ -250,7 +252,7 @@ class Session:
             if _XLA_CACHES.upper() not in os.environ:
                 self._undo.callback(_options.configure({_XLA_CACHES: "none"}).restore)
 
-    def _install(self, root: Root, shared: list[Root]) -> str:
+    def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
         if notice := _jax.beyond_proven():
             self._notes.append(notice)

@@ -103,7 +103,7 @@ class Store(Upkeep):
             UnknownKey: none or several do.
         """
         found: list[Entry] = []
-        prefix = prefix.removesuffix(ENTRY_SUFFIX) if is_key(prefix.removesuffix(ENTRY_SUFFIX)) else prefix
+        prefix = self._key_of(prefix)
         for kind in Kind:
             listing = self.listing(kind)
             keys = listing.columns.keys
@@ -118,6 +118,13 @@ class Store(Upkeep):
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
         return self.enrich(found[0].kind, found)[0]
+
+    def _key_of(self, text: str) -> str:
+        """The key, where a file's name is given instead."""
+        if self.root.adapter is None:
+            return text.removesuffix(ENTRY_SUFFIX) if is_key(text.removesuffix(ENTRY_SUFFIX)) else text
+        names = (text, *(f"{directory}/{text}" for directory in self.root.adapter.directories))
+        return next((known[1] for name in names if (known := self.root.adapter.entry(name)) is not None), text)
 
     # -- single entries
 
@@ -170,7 +177,7 @@ class Store(Upkeep):
                 if outcome is not Outcome.STORED:
                     temporary.unlink(missing_ok=True)
         if outcome is Outcome.STORED:
-            from jcache.serialization import digest
+            from jcache.digests import digest
 
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
         return outcome

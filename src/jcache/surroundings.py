@@ -13,7 +13,7 @@ from jcache.checks import not_a_file
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.files import RECENCY_BYTES, read_recency
 from jcache.findings import Damage, Finding, Stamp
-from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, member
+from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
 from jcache.listing import Listing
 from jcache.units import format_age
 
@@ -29,7 +29,8 @@ def check_surroundings(listing: Listing, now_ns: int, grace_ns: int, *, unbounde
         grace_ns: temporary files that were written less than this ago may still be in use.
         unbounded: whether a lock file is only jcache's: then an entry without a sidecar is worth a note and no more.
     """
-    yield from _sidecars(listing, now_ns, unbounded=unbounded)
+    if listing.adapter is None:
+        yield from _sidecars(listing, now_ns, unbounded=unbounded)
     for neighbour in listing.neighbours:
         finding = _neighbour(listing, neighbour, now_ns - grace_ns)
         if finding is not None:
@@ -88,7 +89,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
         status = os.lstat(path)
     except OSError:
         return None
-    what, key = member(neighbour.name)
+    what, key = listing.member(neighbour.name)
     regular = stat.S_ISREG(status.st_mode)
     ours = regular or neighbour.name.startswith(ASIDE_PREFIX)
     if what is Member.ENTRY and not regular:
@@ -97,7 +98,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
         damage, evidence = Damage.ORPHANED_SIDECAR, "There is no entry to it."
     elif neighbour.member is Member.TEMPORARY and ours and status.st_mtime_ns < before_ns:
         damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
-    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY:
+    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY and listing.adapter is None:
         damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
     else:
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from jcache import _stablehlo, _tracing
+from jcache import _stablehlo, _tracing, watching
 from jcache.building import staleness
 from jcache.findings import Damage
 from jcache.trace_keys import Statics, asked
@@ -45,6 +45,8 @@ class Served:
         statics: its static arguments.
         args, kwargs: of the call, with the types of arrays in their place.
         shelf, kept: where from, and what.
+        signature: of the program that was served.
+        text: SHA-256 of the program that was served, as text.
     """
 
     function: Callable[..., Any]
@@ -54,6 +56,7 @@ class Served:
     kwargs: dict[str, Any]
     shelf: Shelf
     kept: Kept
+    text: str
 
 
 def is_due(check: Check) -> bool:
@@ -89,10 +92,12 @@ def compare(served: Served) -> bool | None:
     if wanted.key != header.key or staleness(header, wanted.parts) or _tracing.forbidden():
         return None
     lowered = served.lower(*served.args, **served.kwargs).compiler_ir("stablehlo")
-    if _stablehlo.text_digest(lowered) == served.kept.trace.text:
+    same = _stablehlo.text_digest(lowered) == served.text
+    watching.say_compared(wanted.fingerprint.name, header.key, same=same)
+    if same:
         return True
     evidence = "Tracing it again gives another program."
-    served.shelf.set_aside(served.kept.opened.finding(Damage.STALE, evidence))
+    served.shelf.store.set_aside_softly(served.kept.opened.finding(Damage.STALE, evidence))
     warnings.warn(
         f"The trace {header.key} was served, and tracing `{wanted.fingerprint.name}` again gives another program: "
         "something that it depends on is not seen by jcache. It is in quarantine now; results since the start of this "

@@ -6,12 +6,13 @@ Payload, as canonical JSON::
     {"kept":[int],                  which flat arguments its executables take
      "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result
      "structure":[…],               of the result, see `jcache.structures`
-     "targets":[str],               of the custom calls in its programs
-     "text":hex}                    SHA-256 of its StableHLO as text, to compare a later trace with
+     "targets":[str]}               of the custom calls in its programs
 
 A **program** of a trace is its StableHLO, for one way to place and donate its arguments; its parent is the trace.
-Payload: a portable artifact. Key parts: ``signature``, ``device`` (all that an executable depends on besides the trace)
-and ``executable``, the key in JAX's cache. For each further device there is an entry with these key parts alone.
+Payload: a portable artifact. Key parts: ``trace``, which of the traces that have had its key, by when that was made;
+``text``, the SHA-256 of the StableHLO as text, to compare a later trace with; ``signature``; ``device`` (all that an
+executable depends on besides the trace); ``executable``, the key in JAX's cache; and ``recipe``, how it was compiled
+(see `jcache._recipes`). For each further device there is an entry without a payload.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind, name_of
+from jcache.lineage import version_of
 from jcache.names import storable
-from jcache.serialization import Codec, seal
+from jcache.serialization import Codec, EnvelopeHeader, seal
 
 TRACES: Final = Kind.TRACES
 _PROGRAM: Final = ".stablehlo"
@@ -40,7 +42,6 @@ class Trace:
     results: tuple[tuple[tuple[int, ...], str, bool], ...]
     structure: list[Any]
     targets: tuple[str, ...]
-    text: str
 
     def payload(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -59,23 +60,25 @@ class Trace:
                 results=tuple((tuple(shape), dtype, weak) for shape, dtype, weak in read["results"]),
                 structure=read["structure"],
                 targets=tuple(read["targets"]),
-                text=read["text"],
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
             raise DamagedEntry(msg) from error
         sizes = [*trace.kept, *(size for shape, _, _ in trace.results for size in shape)]
-        texts = [*trace.targets, trace.text, *(dtype for _, dtype, _ in trace.results)]
+        texts = [*trace.targets, *(dtype for _, dtype, _ in trace.results)]
         if not all(type(size) is int and size >= 0 for size in sizes) or not all(type(text) is str for text in texts):
             msg = "A trace whose payload has values of wrong types."
             raise DamagedEntry(msg)
         return trace
 
 
-def program_key(trace: str, of: str) -> str:
-    """The key of a trace's program of a signature, or of what says which executable there is for a device."""
-    digest = hashlib.sha256(f"{trace}\n{of}".encode()).hexdigest()
-    return storable(f"{name_of(trace)}{_PROGRAM}-{digest}")
+def program_key(trace: EnvelopeHeader, of: str) -> str:
+    """The key of a trace's program of a signature, or of what says which executable there is for a device.
+
+    A trace that takes the place of another one of its key has none of that one's programs.
+    """
+    digest = hashlib.sha256(f"{trace.key}\n{version_of(trace)}\n{of}".encode()).hexdigest()
+    return storable(f"{name_of(trace.key)}{_PROGRAM}-{digest}")
 
 
 def seal_trace(
@@ -103,20 +106,25 @@ def seal_trace(
 
 
 def seal_program(
-    artifact: bytes, *, trace: str, signature: str, device: str, executable: str | None, producers: Mapping[str, str]
+    artifact: bytes, *, trace: EnvelopeHeader, parts: Mapping[str, str], producers: Mapping[str, str]
 ) -> bytes:
     """The entry of a program; without an artifact, of its executable for one more device."""
-    key = program_key(trace, signature if artifact else device)
-    parts = {"signature": signature, "device": device} | ({} if executable is None else {"executable": executable})
+    key = program_key(trace, parts["signature" if artifact else "device"])
     return seal(
         artifact,
         kind=TRACES,
         name=name_of(key),
         key=key,
-        key_parts=parts,
+        key_parts={"trace": version_of(trace), **parts},
         producers=dict(producers),
         build_seconds=0.0,
         created_ns=time.time_ns(),
-        parents=(trace,),
+        parents=(trace.key,),
         codec=Codec.ZSTD,
     )
+
+
+def parts_of_program(*, signature: str, device: str, executable: str | None, **more: str) -> dict[str, str]:
+    """What an entry of a program says of it."""
+    found = {} if executable is None else {"executable": executable}
+    return {"signature": signature, "device": device, **found, **more}

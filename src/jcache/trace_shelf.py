@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from jcache._replay import Compilation, Replay
 from jcache.building import Build, producers, staleness
-from jcache.counts import Refusal, refusal_of
+from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
-from jcache.errors import DamagedEntry, JcacheError
-from jcache.explanation import Explanation, nearest
+from jcache.errors import DamagedEntry
+from jcache.explanation import Explanation, explain, nearest
 from jcache.findings import Damage, Finding
-from jcache.once import warn_once
-from jcache.sealed_store import Opened, SealedStore, open_entry
-from jcache.store import Outcome
-from jcache.trace_entries import TRACES, Trace, program_key, seal_program, seal_trace
+from jcache.lineage import belongs_to
+from jcache.sealed_store import Opened, SealedStore, open_softly
+from jcache.serialization import EnvelopeHeader, read_header
+from jcache.trace_entries import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked
-from jcache.units import format_seconds
 
 T = TypeVar("T")
+_MOST_READ: Final = 20
+_FEW: Final = 3
 
 
 class Kept:
@@ -49,30 +50,51 @@ class Kept:
         program = self._program(signature)
         return None if program is None else bytes(program.payload)
 
+    def text(self, signature: str) -> str | None:
+        """SHA-256 of the StableHLO of a signature, as text."""
+        program = self._program(signature)
+        return None if program is None else program.header.key_parts.get("text")
+
     def _program(self, of: str) -> Opened | None:
         """A program of this trace; what is damaged goes to quarantine."""
         if of not in self._programs:
-            found = open_entry(self._store.root, TRACES, program_key(self.opened.header.key, of))
+            found = open_softly(self._store.root, TRACES, program_key(self.opened.header, of))
             if isinstance(found, Finding):
-                self._store.set_aside(found)
-            elif found is not None and found.header.parents == (self.opened.header.key,):
+                self._store.set_aside_softly(found)
+            elif found is not None and belongs_to(found.header, self.opened.header):
                 self._programs[of] = found
         return self._programs.get(of)
+
+    @property
+    def used(self) -> list[str]:
+        """The keys of the entries that served."""
+        return [self.opened.header.key, *(program.header.key for program in self._programs.values())]
 
 
 class Traced:
     """A function that is traced now.
 
+    Args:
+        store: where its trace is to be.
+        wanted: what is asked for.
+        kept: the trace that is there, where it has no program that serves.
+        why: it is no hit, where that is known.
+
     Attributes:
+        header: of its trace, once there is one.
+        why: it is no hit.
         reason: why its trace must not be stored, None if it may.
     """
 
-    def __init__(self, store: SealedStore, wanted: Asked) -> None:
+    def __init__(self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None) -> None:
         self.asked = wanted
+        self.why = why
         self.build = Build(store.root.path, wanted.key, strict=True)
+        self.header = None if kept is None else kept.opened.header
         self.reason: str | None = None
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
+        self._kept = kept
 
     def run(self, call: Callable[[], T]) -> T:
         """Calls the function, whose exceptions pass."""
@@ -85,6 +107,21 @@ class Traced:
         """What the trace was made from; what is in the key counts as the key has it."""
         return {**self.build.found, **self.asked.parts}
 
+    def trace(self, told: Compilation) -> Trace:
+        """What is to be stored."""
+        return Trace(
+            kept=told.kept,
+            results=tuple(self.results),
+            structure=self.structure,
+            targets=tuple(sorted(told.targets)),
+        )
+
+    def differs(self, trace: Trace) -> bool:
+        """Whether the trace that is there is another one."""
+        before = trace if self._kept is None else self._kept.trace
+        alike = (trace.kept, trace.results, trace.structure) == (before.kept, before.results, before.structure)
+        return not alike or not set(trace.targets) <= set(before.targets)
+
 
 class Shelf:
     """The traces of a root.
@@ -96,9 +133,9 @@ class Shelf:
     def __init__(self, store: SealedStore) -> None:
         self.store = store
 
-    def look(self, wanted: Asked) -> Kept | None:
-        """The trace of a call, if one may be served."""
-        found = open_entry(self.store.root, TRACES, wanted.key)
+    def look(self, wanted: Asked) -> Kept | str | None:
+        """The trace of a call if one may be served, else why not; None where there is none."""
+        found = open_softly(self.store.root, TRACES, wanted.key)
         if isinstance(found, Opened):
             stale = staleness(found.header, wanted.parts)
             if stale:
@@ -109,29 +146,30 @@ class Shelf:
                 except DamagedEntry as error:
                     found = found.finding(Damage.GRAMMAR, str(error))
         if isinstance(found, Finding):
-            self.set_aside(found)
+            self.store.set_aside_softly(found)
+            return f"{'it is stale' if found.damage is Damage.STALE else 'it is damaged'}: {found.evidence.rstrip('.')}"
         return None
+
+    def why_missed(self, wanted: Asked) -> str:
+        """What tells a call from the nearest trace that is there."""
+        name, root = wanted.fingerprint.name, self.store.root
+        changes = nearest(root, TRACES, name, wanted.key, wanted.parts, most=_MOST_READ).changes
+        if not changes:
+            return "nothing of this name was there"
+        more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
+        return f"{'; '.join(changes[:_FEW])}{more}"
 
     def explain(self, wanted: Asked, refused: str | None) -> Explanation:
         """Whether a call is served, and if not, why; nothing is changed.
 
         Args:
             wanted: what the call asks for.
-            refused: why it could not be stored, as this process has seen.
+            refused: why it could not be stored or served, as this process has seen.
         """
-        name, key, root = wanted.fingerprint.name, wanted.key, self.store.root
-        found = open_entry(root, TRACES, key)
-        if isinstance(found, Finding):
-            return Explanation(name=name, key=key, hit=False, reason=f"it is damaged: {found.evidence}")
-        if found is None:
-            if refused is not None:
-                return Explanation(name=name, key=key, hit=False, reason=refused)
-            return nearest(root, TRACES, name, key, wanted.parts)
-        if stale := staleness(found.header, wanted.parts):
-            reason = "what it was traced from has changed:"
-            return Explanation(name=name, key=key, hit=False, reason=reason, nearest=key, changes=tuple(stale))
-        reason = f"from {root.path}, traced in {format_seconds(found.header.build_seconds)}"
-        return Explanation(name=name, key=key, hit=refused is None, reason=refused or reason)
+        name, key = wanted.fingerprint.name, wanted.key
+        if refused is not None:
+            return Explanation(name=name, key=key, hit=False, reason=refused)
+        return explain(self.store.root, TRACES, name, key, wanted.parts, lambda found: Trace.of(found.payload))
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""
@@ -140,62 +178,62 @@ class Shelf:
             reason = "it was not compiled"
         if reason is not None:
             return reason
-        build, key = traced.build, traced.asked.key
-        made_by = producers()
-        trace = Trace(
-            kept=told.kept,
-            results=tuple(traced.results),
-            structure=traced.structure,
-            targets=tuple(sorted(told.targets)),
-            text=told.text,
-        )
-        program = seal_program(
-            told.artifact,
-            trace=key,
-            signature=told.signature,
-            device=told.device_key,
-            executable=told.executable_key,
-            producers=made_by,
-        )
-        sealed = seal_trace(
-            trace, key=key, parts=traced.parts, seconds=build.seconds, parents=tuple(build.parents), producers=made_by
-        )
-        reason = self._put(program_key(key, told.signature), program, None) or self._put(key, sealed, build.seconds)
-        self.store.spent(Spent(TRACES, key, build.economics))
-        return reason
-
-    def served(self, kept: Kept, replay: Replay, seconds: float) -> None:
-        """Counts a trace that stood in for tracing, and stores what had to be compiled for it."""
-        key = kept.opened.header.key
-        self.store.used(key)
-        self.store.used(program_key(key, replay.signature))
-        spared = kept.opened.header.build_seconds
-        self.store.spent(Spent(TRACES, key, Economics(loads=1, load_seconds=seconds, spared_seconds=spared)))
-        if replay.compiled is not None:
-            entry = seal_program(
-                b"",
-                trace=key,
-                signature=replay.signature,
-                device=replay.device_key,
-                executable=replay.compiled,
+        traced.why = traced.why or self.why_missed(traced.asked)
+        trace = traced.trace(told)
+        if traced.differs(trace):
+            return "tracing it again gives another program"
+        sealed = b""
+        if traced.header is None:
+            sealed = seal_trace(
+                trace,
+                key=traced.asked.key,
+                parts=traced.parts,
+                seconds=traced.build.seconds,
+                parents=tuple(traced.build.parents),
                 producers=producers(),
             )
-            self._put(program_key(key, replay.device_key), entry, None)
+            traced.header = read_header(sealed)
+        reason = self._put_program(
+            traced.header,
+            told.artifact,
+            parts_of_program(
+                signature=told.signature,
+                device=told.device_key,
+                executable=told.executable_key,
+                text=told.text,
+            ),
+        )
+        if sealed:
+            reason = traced.reason = reason or self._put(traced.asked.key, sealed, traced.build.seconds)
+            self.store.spent(Spent(TRACES, traced.asked.key, traced.build.economics))
+            self.store.used(program_key(traced.header, told.signature))  # so that it does not look older than its trace
+        return reason
+
+    def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:
+        """Counts a trace that stood in for tracing, and stores what had to be compiled for it; returns why not.
+
+        Args:
+            kept: the trace.
+            replay: of its program.
+            seconds: that looking it up took; None where it was counted before.
+        """
+        header = kept.opened.header
+        for key in kept.used:
+            self.store.used(key)
+        if seconds is not None:
+            spent = Economics(loads=1, load_seconds=seconds, spared_seconds=header.build_seconds)
+            self.store.spent(Spent(TRACES, header.key, spent))
+        if replay.compiled is None:
+            return None
+        parts = parts_of_program(signature=replay.signature, device=replay.device_key, executable=replay.compiled)
+        return self._put_program(header, b"", parts)
+
+    def _put_program(self, trace: EnvelopeHeader, artifact: bytes, parts: dict[str, str]) -> str | None:
+        """Stores a program, or without an artifact what it has for one more device; returns why not."""
+        key = program_key(trace, parts["signature" if artifact else "device"])
+        return self._put(key, seal_program(artifact, trace=trace, parts=parts, producers=producers()), None)
 
     def _put(self, key: str, data: bytes, seconds: float | None) -> str | None:
         """Stores an entry; returns why not, None if it is there."""
-        try:
-            outcome = self.store.put(key, data, seconds)
-        except (OSError, JcacheError) as error:
-            refusal = refusal_of(error)
-            warn_once((refusal, self.store.root.path), f"jcache cannot store {key}: {error}")
-            return refusal
-        return f"it is {Refusal.TOO_LARGE}" if outcome is Outcome.TOO_LARGE else None
-
-    def set_aside(self, finding: Finding) -> None:
-        """Takes what may not be served out of the way, softly."""
-        try:
-            self.store.set_aside(finding)
-        except (OSError, JcacheError) as error:
-            about = f"{finding.key} in {finding.path.parent} may not be served ({finding.evidence.rstrip('.')})"
-            warn_once(("set aside", self.store.root.path), f"{about}, and stays there: {error}")
+        outcome = self.store.put_softly(key, data, seconds)
+        return f"{outcome}" if isinstance(outcome, Refusal) else None

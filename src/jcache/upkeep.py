@@ -18,8 +18,9 @@ from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
 from jcache.layout import LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.listing import Listing, read_listing
+from jcache.listing import Listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
+from jcache.scanning import list_root
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
     from jcache.eviction import Plan, Verdict
@@ -52,7 +53,7 @@ class Upkeep:
     ) -> None:
         self.root = root
         self.max_bytes: int | None = None
-        self.ledger = Ledger(root.ledger)
+        self.ledger = Ledger(root.ledger, outside=root.adapter is not None)
         self.notices: list[str] = []
         self._lock_timeout = lock_timeout
         self._waiting = waiting
@@ -86,10 +87,10 @@ class Upkeep:
         if directory != self.root.path and directory.is_symlink():
             self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
         with files.refusal(f"read {directory}"):
-            return read_listing(kind, directory, self.ledger if remember else None, follow=directory == self.root.path)
+            return list_root(self.root, kind, self.ledger if remember else None)
 
     def path(self, entry: Entry) -> Path:
-        return self.root.directory(entry.kind) / entry.file_name
+        return self.root.place(entry.kind, entry.key, legacy=entry.legacy)
 
     def execute(self, plan: Plan, *, progress: Progress[Verdict] = iter) -> Removal:
         """Removes the victims of a plan, in short batches under the lock, but not those used or pinned meanwhile.
@@ -109,10 +110,10 @@ class Upkeep:
 
         removal = Removal()
         pins = self._pins() if plan.victims else set()
-        for kind in Kind:
+        for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
-                self.in_batches(kind, removing(self.root, progress(victims), removal, pins))
+                self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
                 removal.adopted += self.adopt(kind)
         for entry in (*removal.removed, *removal.gone):
@@ -149,6 +150,8 @@ class Upkeep:
             kind: in whose directory.
             record: whether to read those entries, and record their digests, so that a later change of them is found.
         """
+        if self.root.adapter is not None:
+            return 0
         missing = [entry for entry in self.listing(kind).entries() if not entry.sidecar]
         made: list[Entry] = []
 
@@ -169,7 +172,7 @@ class Upkeep:
 
     def _record_digests(self, kind: Kind, entries: Sequence[Entry]) -> None:
         """Records the digests of entries that have none yet, but not of one that may still be being written."""
-        from jcache.serialization import digest
+        from jcache.digests import digest
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
         settled_ns = time.time_ns() - GRACE_NS
@@ -202,7 +205,7 @@ class Upkeep:
         from jcache.removal import remove_tree, set_aside_xla
 
         directory = self.root.directory(Kind.EXECUTABLES)
-        if not any(os.path.lexists(directory / name) for name in XLA_NAMES):
+        if self.root.adapter is not None or not any(os.path.lexists(directory / name) for name in XLA_NAMES):
             return 0
         with files.refusal(f"remove XLA's sub-caches of {directory}"):
             with self._locked(Kind.EXECUTABLES):
@@ -227,11 +230,14 @@ class Upkeep:
     def _locked(self, kind: Kind, *, at_most: float | None = None) -> AbstractContextManager[None]:
         self._mark(kind)
         timeout = self._lock_timeout if at_most is None else min(self._lock_timeout, at_most)
-        return locked(self.root.directory(kind), timeout=timeout, waiting=self._waiting)
+        return locked(self.root.locks(kind), timeout=timeout, waiting=self._waiting)
 
     def _mark(self, kind: Kind) -> None:
         """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""
-        if self.max_bytes is not None:
+        if self.root.adapter is not None:
+            with files.refusal(f"make {self.root.state}"):
+                self.root.state.mkdir(parents=True, exist_ok=True)
+        elif self.max_bytes is not None:
             self.bounded()
         elif kind is Kind.EXECUTABLES and not os.path.lexists(self.root.directory(kind) / LOCK_NAME):
             with suppress(OSError):
@@ -246,7 +252,7 @@ class Upkeep:
     def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
         """Runs steps under the lock of a kind's directory, letting it go for others every so often."""
         self._mark(kind)
-        in_batches(self.root.directory(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
+        in_batches(self.root.locks(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
 
     def _learn(self, known: Known) -> None:
         self._news.append(known)

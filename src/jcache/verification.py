@@ -18,7 +18,7 @@ from jcache.entry import GRACE_NS, is_young
 from jcache.errors import LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
-from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.layout import Kind
 from jcache.ledger import Known, holds_from
 from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
@@ -167,7 +167,8 @@ class _Verifier:
                 about = known.get(recorded) or Known(kind, recorded)
                 passed = about.checks == CHECKS_VERSION
                 taken_ns = about.digest_ns or 0
-                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed)
+                adapter = self._store.root.adapter
+                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed, adapter)
                 found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
         self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
         found.sort()
@@ -246,9 +247,10 @@ class _Verifier:
                 self._listings[kind] = self._list(kind)
             still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
             around = [finding for finding in around if (finding.damage, finding.path) in still]
-        around += check_directories(self._store.root)
+        root = self._store.root
+        around += check_directories(root)
         for kind, exposures in self._exposures.items():
-            around += check_entries(self._store.root.directory(kind), kind, exposures)
+            around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
         for finding in around:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
@@ -309,8 +311,8 @@ class _Verifier:
             self._meet(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
-        name = key.removeprefix(_LEGACY_RECORD) if key.startswith(_LEGACY_RECORD) else key + ENTRY_SUFFIX
-        return os.path.lexists(self._store.root.directory(kind) / name)
+        legacy = key.startswith(_LEGACY_RECORD)
+        return os.path.lexists(self._store.root.place(kind, key.removeprefix(_LEGACY_RECORD), legacy=legacy))
 
 
 def _recorded_as(key: str, *, legacy: bool) -> str:

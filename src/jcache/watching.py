@@ -22,7 +22,7 @@ from jcache import _jax
 from jcache._recorder import sitecustomize as recorder
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.recording import HIT, Program, Reader
+from jcache.recording import HIT, SAME, TRACE_CALL, TRACE_COMPARED, Program, Reader
 from jcache.runs import RunReport, new_id, news_of, present, recorded, report_of
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
@@ -170,7 +170,7 @@ def _command() -> tuple[str, ...]:
     return tuple(argv) if argv[0] else ("python", *argv[1:])
 
 
-# -- what only a cache of jcache's knows
+# -- what only jcache knows, and not JAX
 
 
 def say_not_stored(key: str, reason: str) -> None:
@@ -183,7 +183,28 @@ def say_damaged(key: str, what: str) -> None:
     _say("jcache found %r damaged: %s", key, what)
 
 
-def _say(message: str, *arguments: str) -> None:
+def say_trace(
+    outcome: str, name: str, *, key: str = "", reason: str | None = None, seconds: float = 0.0, spared: float = 0.0
+) -> None:
+    """Tells whoever records this process what became of a call of a `jcache.jit` function that JAX traces.
+
+    Args:
+        outcome: as a `jcache.recording.TraceCall` has it.
+        name: of the function.
+        key: of the trace.
+        reason: why it is no better outcome.
+        seconds: looking it up or tracing took.
+        spared: tracing had taken, of a hit.
+    """
+    _say(TRACE_CALL, outcome, name, key, reason or "", seconds, spared)
+
+
+def say_compared(name: str, key: str, *, same: bool) -> None:
+    """Tells whoever records this process that a trace that was served has been traced again, and with what result."""
+    _say(TRACE_COMPARED, name, key, SAME if same else "another program")
+
+
+def _say(message: str, *arguments: str | float) -> None:
     with suppress(Exception):
         sys.modules[_CACHES].logger.debug(message, *arguments)
 
@@ -235,8 +256,9 @@ def seconds_until_due(watch: Watch) -> float:
 
 
 def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:
-    programs = watch.report().programs
-    if not programs:
+    done = watch.report()
+    programs = done.programs
+    if not programs and not done.traces:
         return False
     _ask_build_seconds(ledger, watch, present(directory, programs[watch.flushed.programs :]))
     report = watch.report(notices=notices)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jcache.serialization import Codec, digest, pack_executable
+from jcache.digests import digest
+from jcache.serialization import Codec, pack_executable
 from tests.cli.conftest import Jcache, call, powerless
 from tests.entries import HOLD_LOCK, add, key, process, tree
 

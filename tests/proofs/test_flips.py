@@ -17,11 +17,12 @@ import zstandard
 
 from jcache import riegeli
 from jcache.checks import Claim, check, fault_of
+from jcache.digests import digest
 from jcache.errors import DamagedEntry
 from jcache.inspection import inspect
 from jcache.layout import Kind, Root, name_of
 from jcache.roots import open_root
-from jcache.serialization import Codec, digest, pack_executable, seal, unpack_executable
+from jcache.serialization import Codec, pack_executable, seal, unpack_executable
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.cli.conftest import Jcache

@@ -58,6 +58,7 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
     "Cache value for key",
     "jcache did not store",  # these two are jcache's own cache's
     "jcache found",
+    "jcache trace",  # jcache.jit's
 )
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole

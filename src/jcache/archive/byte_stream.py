@@ -9,7 +9,7 @@ from jcache.archive.zstd_frames import widen
 from jcache.errors import BadArchive, Truncated
 
 PIECE: Final = 1 << 20
-_AHEAD: Final = 64 << 10  # read for what is small
+_HELD: Final = 512 << 10  # bytes; more would not stay in the cache of a core
 _IDLE_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
 _SKIPPED: Final = 1 << 20  # bytes to be skipped that nothing need be said for
 
@@ -19,64 +19,68 @@ class Source:
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         widen(stream)
-        self._read: Callable[[int], bytes | None] = getattr(stream, "read1", stream.read)
-        self._readinto: Callable[[memoryview], int | None] | None = getattr(stream, "readinto", None)
-        self._held = b""
+        self._pull = _puller(stream)
+        self._memory = memoryview(bytearray(_HELD))
+        self._start = self._end = 0  # of what is held
         self.name = name
         self.received = 0
 
+    def lend(self, size: int) -> memoryview:
+        """At least one byte and at most so many, until more is asked for; none at the end only."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            self._hold_more()
+        start = self._start
+        self._start = min(self._end, start + size)
+        return self._memory[start : self._start]
+
     def some(self, size: int) -> bytes:
-        """At least one byte and at most so many; none at the end only."""
-        if self._held:
-            data, self._held = self._held[:size], self._held[size:]
-            return data
-        return self._pull(size)
+        """The same, for good."""
+        return bytes(self.lend(size))
 
     def read(self, size: int) -> bytes:
         """Just so many bytes, fewer at the end only."""
-        while len(self._held) < size and (more := self._pull(max(_AHEAD, size - len(self._held)))):
-            self._held += more
-        data, self._held = self._held[:size], self._held[size:]
-        return data
+        start = self._start
+        if size <= self._end - start:
+            self._start += size
+            return bytes(self._memory[start : self._start])
+        data = bytearray()
+        while len(data) < size and (more := self.lend(size - len(data))):
+            data += more
+        return bytes(data)
 
     def peek(self, size: int) -> bytes:
-        """The same, and they stay."""
-        data = self.read(size)
-        self._held = data + self._held
-        return data
+        """Just so many bytes that stay, fewer at the end only."""
+        held = self._end - self._start
+        self._memory[:held] = bytes(self._memory[self._start : self._end])
+        self._start, self._end = 0, held
+        while self._end < size and self._hold_more():
+            pass
+        return bytes(self._memory[: min(size, self._end)])
 
-    def fill(self, view: memoryview) -> int:
-        """Fills the memory and returns how much of it, less than all at the end only."""
-        held = self._held[: len(view)]
-        self._held = self._held[len(held) :]
-        view[: len(held)] = held
-        filled = len(held)
-        while filled < len(view) and (more := self._pull_into(view[filled:])):
-            filled += more
-        return filled
-
-    def _pull(self, size: int) -> bytes:
+    def _hold_more(self) -> int:
         try:
-            data = self._read(size) or b""
+            count = self._pull(self._memory[self._end :]) or 0
         except OSError as error:
-            raise self._unreadable(error) from error
-        self.received += len(data)
-        return data
-
-    def _pull_into(self, view: memoryview) -> int:
-        if self._readinto is None:
-            data = self._pull(len(view))
-            view[: len(data)] = data
-            return len(data)
-        try:
-            count = self._readinto(view) or 0
-        except OSError as error:
-            raise self._unreadable(error) from error
+            raise BadArchive(f"Cannot read {self.name}: {error.strerror or error}.") from error
+        self._end += count
         self.received += count
         return count
 
-    def _unreadable(self, error: OSError) -> BadArchive:
-        return BadArchive(f"Cannot read {self.name}: {error.strerror or error}.")
+
+def _puller(stream: BinaryIO) -> Callable[[memoryview], int | None]:
+    """Reads what is there into memory, without waiting for all that would fit."""
+    readinto: Callable[[memoryview], int | None] | None
+    readinto = getattr(stream, "readinto1", None) or getattr(stream, "readinto", None)
+    if readinto is not None:
+        return readinto
+
+    def pull(memory: memoryview) -> int:
+        data = stream.read(len(memory)) or b""
+        memory[: len(data)] = data
+        return len(data)
+
+    return pull
 
 
 class Budget:

@@ -4,7 +4,7 @@ Its bytes are canonical JSON (UTF-8, sorted keys, no blanks) with a line for eac
 reader needs no more memory than what it keeps and `zstd -d | tar xO manifest.json` is fit to be searched by lines::
 
     manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"makers":[ LF lines
-                 ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":1,"solid":…} LF
+                 ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":2,"solid":…} LF
     lines      = [object {"," LF object} LF]
 
 What has its default value is left out of the lines' objects. There is one way to write a manifest, and no other is
@@ -24,7 +24,7 @@ from jcache.archive import manifest_fields as fields
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import Kind
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_ENTRIES: Final = 1_000_000  # items and neighbours: fifty times the largest cache seen; takes 1 GiB to keep
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
 MAX_MANIFEST: Final = 512 << 20  # a million lines of 530 bytes; real ones have 330
@@ -62,7 +62,7 @@ class Item(NamedTuple):
     Attributes:
         kind, key: which entry.
         bytes: how many stored bytes it has.
-        digest: SHA-256 of the stored bytes, in hexadecimal.
+        digest: of the stored bytes (`jcache.digests`).
         created_ns: modification time of its file, nanoseconds since 1970.
         recency_ns: when it was last used.
         sidecar: whether it had a sidecar.

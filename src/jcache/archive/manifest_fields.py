@@ -10,6 +10,7 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
+from jcache.digests import is_digest
 from jcache.files import LATEST_NS
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
 
@@ -20,7 +21,6 @@ _MAX_LINE: Final = 1 << 20
 _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
 _SHOWN: Final = 80  # characters of what somebody else chose
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BIT_SET = re.compile(r"[1-9a-f][0-9a-f]{0,1023}")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -83,7 +83,7 @@ def _natural(limit: int) -> Field:
 
 
 def _digest(value: Any) -> str:  # noqa: ANN401
-    _is(type(value) is str and _DIGEST.fullmatch(value))
+    _is(type(value) is str and is_digest(value))
     return str(value)
 
 
@@ -158,7 +158,7 @@ FLAG: Final = Field(_same, _flag, "true or false")
 PAIRS: Final = _many(Field(lambda pair: [_writable(text) for text in pair], _pair, "a pair of printable texts"))
 _TIME: Final = _natural(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
 _BYTES: Final = _natural(MAX_ENTRY)
-_DIGEST_FIELD: Final = Field(_same, _digest, "64 hexadecimal digits")
+_DIGEST_FIELD: Final = Field(_same, _digest, "blake3: and 64 hexadecimal digits")
 _BITS: Final = Field(_same, _bits, "a bit set of at most 1,024 hexadecimal digits")
 _KEY: Final = Field(_same, _key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from jcache.archive.manifest import Item, Manifest, Neighbour
+from jcache.digests import Hasher
 from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX
 
 MANIFEST_NAME: Final = "manifest.json"
@@ -43,7 +43,7 @@ class _Content:
     def __init__(self, size: int, read: Callable[[int], bytes | memoryview]) -> None:
         self.size = size
         self._read = read
-        self._hash = hashlib.sha256()
+        self._hash = Hasher()
 
     def read(self, size: int = PIECE) -> bytes | memoryview:
         """The next bytes, at most so many; ``b""`` at the end.
@@ -56,8 +56,8 @@ class _Content:
         return data
 
     def digest(self) -> str:
-        """SHA-256 of what has been read so far, in hexadecimal."""
-        return self._hash.hexdigest()
+        """The digest of what has been read so far."""
+        return self._hash.digest()
 
 
 class Member(_Content):

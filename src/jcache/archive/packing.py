@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from jcache.archive.zstd_frames import (
-    BLOCK,
-    STORED,
-    STORED_FRAME,
-    WINDOW,
-    skippable,
-    stored_block,
-    stored_head,
-    stored_place,
-    stored_views,
-    widen,
-)
+from jcache.archive.zstd_frames import BLOCK, STORED, WINDOW, skippable, stored, widen
 
 if TYPE_CHECKING:
     import zstandard
 
 _RATIO: Final = 500  # half of what a reader takes, in the archive module
 _SLACK: Final = 16 << 20
-_SAMPLE: Final = 2 << 10  # of each block
+_SAMPLE: Final = 1 << 10  # of each block
+_WORTH_IT: Final = 64 << 10  # bytes; a frame of less is stored without a sample
+_FASTEST: Final = -5
 _GAIN: Final = 0.9  # what a sample must shrink to, to be worth the work
 _USUAL: Final = 3
 _FEW: Final = 256 << 20  # bytes of entries for which the smallest archive is worth the time
@@ -38,80 +30,86 @@ class Packer:
     """
 
     def __init__(self, stream: BinaryIO) -> None:
+        """The stream takes all that it is given."""
         self.content = self.written = 0
         self._stream = stream
+        self._pending = bytearray()
         widen(stream)
 
     def write(self, data: bytes | memoryview) -> None:
         """Takes more bytes."""
-        raise NotImplementedError
+        view = memoryview(data)
+        self.content += len(view)
+        while len(self._pending) + len(view) >= STORED:
+            length = STORED - len(self._pending)
+            self._pending += view[:length]
+            view = view[length:]
+            self._flush()
+        self._pending += view
+
+    def pass_on(self, data: bytes | memoryview) -> None:
+        """Takes a large piece, which others do not share a frame with if that spares copying it."""
+        self.write(data)
 
     def close(self) -> None:
         """Writes all that was taken; the stream is flushed and stays open."""
         raise NotImplementedError
 
-    def _emit(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
-        self.written += len(view)
-        while view:
-            view = view[self._stream.write(view) or 0 :]
+    def _flush(self) -> None:
+        """Writes what is pending, if anything is."""
+        raise NotImplementedError
 
-    @property
-    def _is_too_light(self) -> bool:
-        """Whether a reader might take this for a bomb."""
-        return self.content > _SLACK + _RATIO * self.written
+    def _emit(self, pieces: Iterable[bytes | memoryview]) -> None:
+        listed = list(pieces)
+        self._stream.writelines(listed)
+        self.written += sum(map(len, listed))
 
     def _weigh_down(self) -> None:
-        """Fills up between two frames, for no reader believes that so much comes out of so little."""
-        self._emit(skippable(max(0, self.content // _RATIO - self.written)))
+        """Fills up between two frames if a reader might take this for a bomb: it believes no such gain."""
+        if self.content > _SLACK + _RATIO * self.written:
+            self._emit([skippable(self.content // _RATIO - self.written)])
 
 
 class Storing(Packer):
-    """For what is mostly compressed already: frames of 1 MiB, stored unless a sample shrinks."""
+    """For what is mostly compressed already: frames of 1 MiB at most, stored unless a sample shrinks."""
 
     def __init__(self, stream: BinaryIO) -> None:
         import zstandard
 
         super().__init__(stream)
-        self._frame = memoryview(bytearray(STORED_FRAME))
-        self._filled = 0
-        self._sampler = zstandard.ZstdCompressor(level=1)
+        self._sampler = zstandard.ZstdCompressor(level=_FASTEST)
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
-    def write(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
+        pieces = [*self._taken(), *self._frame(view[:STORED])]
+        for start in range(STORED, len(view), STORED):
+            pieces += self._frame(view[start : start + STORED])
         self.content += len(view)
-        while view:
-            length = min(len(view), BLOCK - self._filled % BLOCK)
-            start = stored_place(self._filled)
-            self._frame[start : start + length] = view[:length]
-            self._filled += length
-            view = view[length:]
-            if self._filled == STORED:
-                self._flush()
+        self._emit(pieces)
+        self._weigh_down()
 
     def close(self) -> None:
-        self._flush()
+        self._weigh_down()
+        self._emit(self._taken())
         self._stream.flush()
 
     def _flush(self) -> None:
-        size, self._filled = self._filled, 0
-        views = list(stored_views(self._frame, 0, size))
-        sample = b"".join(view[len(view) // 2 :][:_SAMPLE] for view in views)
-        if len(self._sampler.compress(sample)) < _GAIN * len(sample):
-            self._emit(self._compressor.compress(b"".join(views)))
-        elif size:
-            self._emit(self._stored(size))
-        if self._is_too_light:
-            self._weigh_down()
+        self._emit(self._taken())
+        self._weigh_down()
 
-    def _stored(self, size: int) -> memoryview:
-        head = stored_head(size)
-        self._frame[: len(head)] = head
-        for at in range(0, size, BLOCK):
-            start = stored_place(at)
-            self._frame[start - 3 : start] = stored_block(size, at)
-        return self._frame[: stored_place(size - 1) + 1]
+    def _taken(self) -> Iterable[bytes | memoryview]:
+        """The frame of what is pending, which is pending no more."""
+        content, self._pending = self._pending, bytearray()
+        return self._frame(memoryview(content)) if content else ()
+
+    def _frame(self, content: memoryview) -> Iterable[bytes | memoryview]:
+        if len(content) >= _WORTH_IT:
+            middles = range(min(len(content), BLOCK) // 2, len(content), BLOCK)
+            sample = b"".join(content[at : at + _SAMPLE] for at in middles)
+            if len(self._sampler.compress(sample)) < _GAIN * len(sample):
+                return [self._compressor.compress(content)]
+        return stored(content)
 
 
 class Squeezing(Packer):
@@ -121,31 +119,20 @@ class Squeezing(Packer):
         super().__init__(stream)
         self._compressor = compressor
         self._open = compressor.compressobj()
-        self._pending = bytearray()
-
-    def write(self, data: bytes | memoryview) -> None:
-        self.content += len(data)
-        if len(self._pending) + len(data) < STORED:
-            self._pending += data
-            return
-        view = memoryview(data)
-        while view:
-            length = STORED - len(self._pending)
-            self._pending += view[:length]
-            view = view[length:]
-            if len(self._pending) == STORED:
-                self._compress()
 
     def close(self) -> None:
-        self._compress()
-        self._emit(self._open.flush())
+        if self.content > _SLACK + _RATIO * self.written and self.written:
+            self._emit([self._open.flush()])
+            self._weigh_down()
+            self._open = self._compressor.compressobj()
+        self._emit([self._open.compress(self._pending), self._open.flush()])
         self._stream.flush()
 
-    def _compress(self) -> None:
-        self._emit(self._open.compress(self._pending))
+    def _flush(self) -> None:
+        self._emit([self._open.compress(self._pending)])
         self._pending = bytearray()
-        if self._is_too_light:
-            self._emit(self._open.flush())
+        if self.content > _SLACK + _RATIO * self.written:
+            self._emit([self._open.flush()])
             self._weigh_down()
             self._open = self._compressor.compressobj()
 

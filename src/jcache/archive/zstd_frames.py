@@ -8,14 +8,13 @@ Numbers are little-endian::
     block      = 3 bytes: last (1 bit), type (2: raw, RLE, compressed), size (21); its bytes, of at most 128 KiB content
     skippable  = 5? 2A 4D 18, a size of 4 bytes, and so many bytes
 
-A stored frame is one of at most 1 MiB that declares its content's size in 4 bytes and has nothing but raw blocks, all
-of 128 KiB but the last. Entries are compressed already: this way they pass at the speed of memory, and `zstd -d` reads
-them like any other.
+A stored frame is one of at most 1 MiB that declares its content's size in 8 bytes, as nobody else does for so little,
+and has nothing but raw blocks, all of 128 KiB but the last. Entries are compressed already: this way they pass at the
+speed of memory, and `zstd -d` reads them like any other.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import BinaryIO, Final
@@ -25,10 +24,9 @@ SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
 WINDOW: Final = 128 << 20  # zstd's own default bound, which `zstd -d` takes without being asked
 BLOCK: Final = 128 << 10
 STORED: Final = 1 << 20  # content of a stored frame at most
-STORED_DESCRIPTOR: Final = b"\xa0"
-STORED_HEAD: Final = 9
+STORED_DESCRIPTOR: Final = b"\xe0"
+SIZE: Final = 8  # bytes in which a stored frame declares its own
 BLOCK_HEADER: Final = 3
-STORED_FRAME: Final = STORED_HEAD + STORED + 3 * (STORED // BLOCK)
 CHECKSUM: Final = 4
 
 
@@ -53,36 +51,20 @@ def has_checksum(descriptor: int) -> bool:
     return bool(descriptor >> 2 & 1)
 
 
-def stored_head(size: int) -> bytes:
-    """The beginning of a stored frame, up to its first block."""
-    return MAGIC + STORED_DESCRIPTOR + struct.pack("<I", size)
+def stored(content: memoryview) -> Iterator[bytes | memoryview]:
+    """A stored frame in pieces, which point to its content."""
+    size = len(content)
+    yield MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little") + stored_block(size, 0)
+    yield content[:BLOCK]
+    for at in range(BLOCK, size, BLOCK):
+        yield stored_block(size, at)
+        yield content[at : at + BLOCK]
 
 
 def stored_block(size: int, at: int) -> bytes:
     """The header of the block of a stored frame that begins at this place of its content."""
     length = min(BLOCK, size - at)
-    return (length << 3 | (at + length == size)).to_bytes(3, "little")
-
-
-def stored_views(frame: memoryview, at: int, end: int) -> Iterator[memoryview]:
-    """The content of a stored frame between two places."""
-    while at < end:
-        length = min(BLOCK - at % BLOCK, end - at)
-        start = stored_place(at)
-        yield frame[start : start + length]
-        at += length
-
-
-def stored_blocks(content: memoryview, size: int, end: int) -> bytes:
-    """The blocks of a stored frame of some size up to a place of its content, but for the header of the first."""
-    blocks = [bytes(content[:BLOCK])]
-    blocks += (stored_block(size, at) + bytes(content[at : at + BLOCK]) for at in range(BLOCK, end, BLOCK))
-    return b"".join(blocks)
-
-
-def stored_place(at: int) -> int:
-    """Where in a stored frame a place of its content is."""
-    return STORED_HEAD + 3 * (at // BLOCK + 1) + at
+    return (length << 3 | (at + length == size)).to_bytes(BLOCK_HEADER, "little")
 
 
 def widen(stream: BinaryIO) -> None:

@@ -1,7 +1,7 @@
 """The table of commands, and how a failure becomes one sentence and an exit code.
 
     0 done · 1 failed, or findings · 2 usage · 3 partly done · 10 no cache there · 11 locked · 12 untrusted ·
-    130 interrupted; `jcache run` passes on the exit code of its program, 126 and 127 if that cannot be started
+    130 interrupted; `jcache run` and `warm` pass on their program's exit code, 126 and 127 if that cannot be started
 
 A command's module is imported when the command is called: start-up is most of what `jcache info` takes.
 """
@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "import": "jcache.cli.import_",
     "merge": "jcache.cli.merge",
     "run": "jcache.cli.run",
+    "warm": "jcache.cli.warm",
     "env": "jcache.cli.env",
     "dir": "jcache.cli.env",
     "completion": "jcache.cli.completion",
@@ -45,6 +46,7 @@ _FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # names that would hid
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     # what follows the program's name is the program's, even if it looks like an option of ours
     "run": {"allow_interspersed_args": False},
+    "warm": {"allow_interspersed_args": False},
 }
 
 

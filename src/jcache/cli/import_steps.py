@@ -21,7 +21,7 @@ from jcache.compression import Codec
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
-from jcache.loading import NoJax
+from jcache.jax_child import NoJax
 from jcache.loads import load_sound
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name

@@ -2,13 +2,20 @@
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from jcache.census import Census, Group, KindCensus, take_census
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.errors import NoCacheHere
 from jcache.layout import Kind
+from jcache.roots import choose_path
 from jcache.units import format_age, format_size, rfc3339
+
+if TYPE_CHECKING:
+    from jcache.machine import Cache
 
 _LABELS = {
     "autotune": "XLA autotune cache",
@@ -20,17 +27,34 @@ _LABELS = {
     "unknown": "unknown files",
 }
 _SAMPLE = 256
+_NAMED = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 _XLA = ("autotune", "kernels")  # whose label says it all
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
 
 def info(
-    root: RootOption = None, json: JsonOption = False, quiet: QuietOption = False, verbose: VerboseOption = False
+    root: RootOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Every cache on this machine, a line each; so it is if none is named.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Show how many entries of each kind a root holds, their bytes and last use, and what lies beside them.
 
     Example: jcache info --root ~/.cache/jax
     """
+    if every or (root is None and not any(map(os.environ.get, _NAMED))):
+        from jcache import machine
+
+        caches = machine.find(os.environ, root=root) if every or machine.has_others(os.environ) else []
+        if every or any(cache.path != choose_path(None, {}) for cache in caches):
+            return _overview(caches, json=json, quiet=quiet)
+    return _one(root, json=json, quiet=quiet, verbose=verbose)
+
+
+def _one(root: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     with open_store(root) as store:
         census = take_census(store, os.environ, sample=_SAMPLE if verbose else 1)
         if json:
@@ -44,7 +68,7 @@ def info(
 def _as_json(census: Census) -> dict[str, Any]:
     return {
         "root": str(census.root.path),
-        "layout": "jax" if census.root.plain else "jcache",
+        "layout": census.root.layout,
         "kinds": {kind: _kind_json(counted) for kind, counted in census.kinds.items()},
         "neighbours": {
             name: {"files": group.files, "bytes": group.bytes, "names": list(group.names)}
@@ -72,8 +96,7 @@ def _kind_json(kind: KindCensus) -> dict[str, Any]:
 
 
 def _render(census: Census, verbose: bool) -> None:
-    layout = "a JAX cache directory" if census.root.plain else "a jcache root"
-    output.rich(output.plain(f"{census.root.path}  ({layout})"), "")
+    output.rich(output.plain(f"{census.root.path}  ({census.root.title})"), "")
     columns = [
         ("kind", "left"),
         ("entries", "right"),
@@ -82,7 +105,8 @@ def _render(census: Census, verbose: bool) -> None:
         ("oldest use", "right"),
     ]
     now = time.time_ns()
-    rows = [_row(kind, counted, now) for kind, counted in census.kinds.items()]
+    kinds = {kind: counted for kind, counted in census.kinds.items() if counted.entries or not census.root.adapter}
+    rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
     output.rich(output.table(columns, rows))
     beside = [
         (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
@@ -104,14 +128,56 @@ def _render(census: Census, verbose: bool) -> None:
             output.data(f"        {sentence}")
 
 
-def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:
-    def ago(time_ns: int | None) -> str:
-        if time_ns is None:
-            return "–"
-        age = format_age(now - time_ns)
-        return f"{age} ago" if not age.startswith("in ") else age
+def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
+    """Every cache, a line each.
 
-    return kind, f"{counted.entries:,}", format_size(counted.bytes), ago(counted.newest_ns), ago(counted.oldest_ns)
+    Raises:
+        NoCacheHere: there is none.
+    """
+    if not caches:
+        raise NoCacheHere("There is no cache on this machine: run a program with `jcache run -- CMD` to make one.")
+    total = sum(cache.bytes for cache in caches)
+    if json:
+        output.as_json({"caches": [_cache_json(cache) for cache in caches], "total_bytes": total})
+        return
+    if not quiet:
+        now = time.time_ns()
+        columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right")]
+        rows = [_cache_row(cache, now) for cache in caches]
+        output.rich(output.table([*columns, ("looked into by", "fold")], rows), "")
+    if quiet:
+        output.data(format_size(total))
+        return
+    output.data(f"total   {format_size(total)} in {output.count(len(caches), 'cache', 'caches')}")
+    told = [(cache.path, cache.problem or (cache.census and cache.census.health)) for cache in caches]
+    for path, health in told:
+        if health not in (None, "ok"):
+            output.data(f"health  {path}: {health}")
+
+
+def _cache_row(cache: "Cache", now: int) -> tuple[Any, ...]:
+    kinds = list(cache.census.kinds.values()) if cache.census else []
+    entries = f"{sum(kind.entries for kind in kinds):,}" if cache.census else "–"
+    used = max((kind.newest_ns for kind in kinds if kind.newest_ns is not None), default=None)
+    return cache.layout, entries, format_size(cache.bytes), _ago(used, now), output.plain(cache.command)
+
+
+def _cache_json(cache: "Cache") -> dict[str, Any]:
+    known = {"root": str(cache.path), "layout": cache.layout, "total_bytes": cache.bytes}
+    counted = {} if cache.census is None else _as_json(cache.census)
+    return {**known, **counted, "problem": cache.problem, "command": cache.command}
+
+
+def _ago(time_ns: int | None, now: int) -> str:
+    if time_ns is None:
+        return "–"
+    age = format_age(now - time_ns)
+    return f"{age} ago" if not age.startswith("in ") else age
+
+
+def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:
+    used = _ago(counted.newest_ns, now), _ago(counted.oldest_ns, now)
+    return kind, f"{counted.entries:,}", format_size(counted.bytes), *used
 
 
 def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401

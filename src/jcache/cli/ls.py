@@ -127,7 +127,8 @@ def seconds_text(seconds: float | None) -> str:
 
 def short_key(key: str) -> str:
     """A key short enough for a table, and mostly long enough to be an unambiguous prefix."""
-    return key[: len(key) - 56] if len(key) > 64 else key
+    name, dash, digits = key.rpartition("-")
+    return f"{name}-{digits[:8]}" if dash else key
 
 
 def _render(entries: Sequence[Entry], verbose: bool) -> None:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.roots import choose_path, open_root
+from jcache.scanning import list_root
 from jcache.store import Store
 
 
@@ -27,15 +27,18 @@ def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         root = ctx.params.get("root")
         chosen = open_root(choose_path(root and os.path.expandvars(root), os.environ))
-        keys = sorted({key for kind in Kind for key in _keys(chosen.directory(kind), incomplete) if key not in given})
+        keys = sorted({key for kind in Kind for key in _keys(chosen, kind, incomplete) if key not in given})
     except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
         return []
     return keys if len(keys) <= 200 else keys[:199] + keys[-1:]
 
 
-def _keys(directory: Path, beginning: str) -> Iterator[str]:
+def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
     """Keys by the names alone: no entry is opened or looked at, and nothing is written."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as items:
+    if root.adapter is not None:
+        yield from (key for key in list_root(root, kind).columns.keys if key.startswith(beginning))
+        return
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.directory(kind)) as items:
         for item in items:
             if item.name.startswith(beginning):
                 what, key = member(item.name)

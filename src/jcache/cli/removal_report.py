@@ -40,13 +40,17 @@ def _as_json(done: Removed) -> dict[str, Any]:
         "root": str(done.root.path),
         "dry_run": done.dry_run,
         "removed": [
-            {"key": e.key, "kind": e.kind, "bytes": e.bytes, "reason": _slug(reason)} for e, reason in done.removed
+            {"key": e.key, "kind": e.kind, "bytes": e.bytes, "reason": _slug(reason), "trace": done.because.get(e.key)}
+            for e, reason in done.removed
         ],
         "removed_entries": len(done.removed),
         "freed_bytes": done.freed_bytes,
         "xla_bytes": done.xla_bytes,
         "kept": {_slug(reason): {"entries": n, "bytes": size} for reason, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_for_traces": [
+            {"key": e.key, "kind": e.kind, "trace": done.because[e.key]} for e, _ in done.kept if e.key in done.because
+        ],
         "failed": [{"key": f.entry.key, "kind": f.entry.kind, "reason": f.reason} for f in done.failed],
         "sidecars_made": done.sidecars_made,
     }
@@ -62,7 +66,10 @@ def _render(done: Removed, verbose: bool) -> None:
         output.rich(
             output.table(
                 [("key", "fold"), ("kind", "left"), ("bytes", "right"), ("why", "left")],
-                [(output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), reason) for e, reason in shown],
+                [
+                    (output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
+                    for e, reason in shown
+                ],
             )
         )
         if len(done.removed) > len(shown):
@@ -74,14 +81,29 @@ def _render(done: Removed, verbose: bool) -> None:
     if done.xla_bytes:
         output.data(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
     output.data(f"{staying} {_count(len(done.kept), sum(e.bytes for e, _ in done.kept))}{_why(done.kept)}")
+    if done.dry_run or verbose:
+        needed = [entry for entry, reason in done.kept if reason is Reason.NEEDED and entry.key in done.because]
+        for entry in needed if verbose else needed[:_ROWS]:
+            trace = done.because[entry.key]
+            output.data(f"  {_key(entry, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
     if done.sidecars_made:
         output.message(f"Made {done.sidecars_made:,} missing -atime files, which a bounded jax <= 0.11.1 needs.")
 
 
+def _reason(done: Removed, entry: Entry, reason: Reason, verbose: bool) -> Any:  # noqa: ANN401 - a text of rich's
+    if reason is Reason.WITH_TRACE and entry.key in done.because:
+        return output.plain(f"goes with {_key_text(done.because[entry.key], verbose)}")
+    return reason
+
+
 def _key(entry: Entry, verbose: bool) -> str:
+    return _key_text(entry.key, verbose)
+
+
+def _key_text(key: str, verbose: bool) -> str:
     from jcache.cli.ls import short_key
 
-    return entry.key if verbose else short_key(entry.key)
+    return key if verbose else short_key(key)
 
 
 def _count(entries: int, size: int) -> str:

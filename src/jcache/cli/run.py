@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
-from jcache.recording import Program
+from jcache.recording import Program, TraceCall
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.runs import RunReport, collect, environment, learn, new_id, settings, summary
 from jcache.store import Store
@@ -42,26 +43,41 @@ def run(
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
-    directory = chosen.directory(Kind.EXECUTABLES)
+    with store_of(chosen) as store:
+        return recorded(
+            store, command, lambda result: _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
+        ).exit_code
+
+
+def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None], *, whatever: bool = False) -> Outcome:
+    """Runs a program with a root's cache on, and records what JAX did with it, softly.
+
+    Args:
+        store: of the root.
+        command: the program.
+        tell: is given the report, unless there is none.
+        whatever: whether JAX stores programs whatever thresholds the user has set.
+    """
+    directory = store.root.directory(Kind.EXECUTABLES)
+    base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # for programs that use jcache themselves
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
         output.warning(f"There is nowhere to record the run ({error.strerror}): the program runs without a report.")
-        return launch(command, os.environ | settings(directory, os.environ)).exit_code
+        return launch(command, base | settings(directory, base, whatever=whatever))
     try:
-        with store_of(chosen) as store:
-            _prepare(store)
-            started_ns = time.time_ns()
-            outcome = launch(command, environment(directory, log_dir, os.environ))
-            try:
-                result = _collect(store, log_dir, command, started_ns, outcome)
-                learn(store, result)
-                _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
-            except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
-                output.warning(f"The run could not be recorded: {error}")
+        _prepare(store)
+        started_ns = time.time_ns()
+        outcome = launch(command, environment(directory, log_dir, base, whatever=whatever))
+        try:
+            result = _collect(store, log_dir, command, started_ns, outcome)
+            learn(store, result)
+            tell(result)
+        except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
+            output.warning(f"The run could not be recorded: {error}")
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
-    return outcome.exit_code
+    return outcome
 
 
 def _root(explicit: str | None) -> Root | None:
@@ -112,13 +128,20 @@ def _line(program: Program) -> str:
     return f"  {program.outcome.replace('_', ' '):<10}  {program.key or program.name or 'unknown'}{seconds}{reason}"
 
 
+def _trace_line(call: TraceCall) -> str:
+    reason = "" if call.reason is None else f"  ({call.reason})"
+    outcome = f"trace {call.outcome.replace('_', ' ')}"
+    return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{reason}"
+
+
 def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
         output.message(jsonlib.dumps(report.to_json(), indent=2))
     elif not quiet:
         output.message(summary(report))
-        for program in report.programs if verbose else ():
-            output.message(_line(program))
+        if verbose:
+            for line in (*map(_line, report.programs), *map(_trace_line, report.traces.calls)):
+                output.message(line)
     if file is not None:
         try:
             with files.refusal(f"write the report {file}"):

@@ -1,21 +1,22 @@
 """`jcache show`: everything that is known of one entry."""
 
 import time
-from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
 
 from jcache import files
-from jcache.cli import output
+from jcache.cli import lineage_tree, output
 from jcache.cli.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
+from jcache.digests import digest
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
-from jcache.inspection import inspect
+from jcache.inspection import told_by
 from jcache.layout import Kind
 from jcache.ledger import Known
-from jcache.serialization import HEAD_BYTES, check_seal, codec_of, digest
+from jcache.lineage import Lineage, read_lineage
+from jcache.serialization import HEAD_BYTES, codec_of
 from jcache.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
@@ -34,7 +35,7 @@ def show(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the full key only.")] = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Show one entry: function, source line, shapes, device, compiler, seconds, codec, digest, origin, pins.
+    """Show one entry: function, source line, shapes, device, compiler, seconds, digest, origin, pins, links.
 
     Example: jcache show jit_train_step-6002
     """
@@ -45,10 +46,12 @@ def show(
             return 0
         known = (store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}).get(entry.key)
         details = _read(store, entry)
+        lineage = read_lineage(store)
         if json:
-            output.as_json(_as_json(store, entry, known, details))
+            links = lineage_tree.as_json(lineage, (entry.kind, entry.key))
+            output.as_json(_as_json(store, entry, known, details) | {"links": links})
         else:
-            _render(store, entry, known, details, verbose)
+            _render(store, entry, known, details, lineage, verbose=verbose)
         if "damage" in details:
             output.error(f"{entry.key}: {details['damage']}")
         return 1 if "damage" in details else 0
@@ -64,7 +67,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
         data = files.read(path)
     found: dict[str, Any] = {"digest": digest(data)}
     try:
-        found |= asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else check_seal(data))
+        found |= told_by(store.root, entry, data)
     except DamagedEntry as error:
         found["damage"] = str(error)
     return found
@@ -85,7 +88,9 @@ def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str,
     }
 
 
-def _render(store: Store, entry: Entry, known: Known | None, details: dict[str, Any], verbose: bool) -> None:
+def _render(
+    store: Store, entry: Entry, known: Known | None, details: dict[str, Any], lineage: Lineage, *, verbose: bool
+) -> None:
     now = time.time_ns()
     rows: list[tuple[str, str | None]] = [
         ("key", entry.key),
@@ -102,6 +107,10 @@ def _render(store: Store, entry: Entry, known: Known | None, details: dict[str, 
         ("hits", _hits(entry, known)),
         ("pinned", "yes" if entry.pinned else "no"),
         ("path", str(store.path(entry))),
+        *(
+            ("" if number else "links", line)
+            for number, line in enumerate(lineage_tree.lines(lineage, (entry.kind, entry.key), verbose=verbose))
+        ),
     ]
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
@@ -122,8 +131,8 @@ def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | No
         ("cpu", details.get("cpu_name") and f"{details['cpu_name']} ({shown})"),
         ("cache path", details.get("cache_path")),
         *_built_from(details.get("key_parts", {}), verbose),
+        *((name, f"{fact:,}" if isinstance(fact, int) else fact) for name, fact in details.get("facts", {}).items()),
         ("made by", ", ".join(f"{k} {v}" for k, v in details.get("producers", {}).items()) or None),
-        ("parents", " ".join(details.get("parents", ())) or None),
         ("problems", "; ".join(details.get("problems", ())) or None),
     ]
 

@@ -13,6 +13,7 @@ from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs import report_named
+from jcache.trace_reports import trace_lines, traces_in_all
 from jcache.units import format_seconds, whole_number
 
 _COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
@@ -35,6 +36,17 @@ _GRAPHS_HELP: Final = {
     "build_seconds": "Seconds spent building graphs.",
     "load_seconds": "Seconds spent loading graphs.",
     "spared_seconds": "Seconds that building the graphs loaded had taken.",
+}
+
+_TRACES_HELP: Final = {
+    "hits": "Calls of jcache.jit functions that were not traced.",
+    "stored": "Calls that were looked up, traced, and their traces stored.",
+    "not_stored": "Calls that were looked up and traced only.",
+    "bypassed": "Calls that were left to jax.jit.",
+    "compared": "Traces that were served, and traced again to compare.",
+    "differing": "Of these, traces that gave another program.",
+    "seconds": "Seconds spent looking traces up.",
+    "saved_seconds": "Seconds of tracing that hits saved, less looking them up.",
 }
 
 Report = dict[str, Any]
@@ -94,6 +106,7 @@ def _totals(reports: Sequence[Report]) -> dict[str, Any]:
         "runs": len(reports),
         **{name: sum(report[name] for report in reports) for name in (*_COUNTS, *_SECONDS)},
         "reasons": {outcome: dict(counts.most_common()) for outcome, counts in reasons.items()},
+        "traces": traces_in_all(reports),
     }
 
 
@@ -108,8 +121,9 @@ def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
 
 
 def _prometheus(totals: dict[str, Any], graphs: Mapping[str, Economics]) -> None:
-    of_graphs = _as_json(graphs)["totals"]
+    of_graphs, of_traces = _as_json(graphs)["totals"], totals["traces"]
     metrics = [(name, text, totals[name]) for name, text in _HELP.items()]
+    metrics += [(f"traces_{name}", text, of_traces[name]) for name, text in _TRACES_HELP.items()]
     metrics += [(f"graph_{name}", text, of_graphs[name]) for name, text in _GRAPHS_HELP.items()]
     for name, text, value in metrics:
         metric = f"jcache_{name}_total"
@@ -143,6 +157,8 @@ def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verb
             output.data(f"  {number} {outcome.replace('_', ' ')}: {reason}")
     spent = ", ".join(f"{name[:-8]} {format_seconds(totals[name])}" for name in _SECONDS[:-1])
     output.data(f"  {spent}; saved {format_seconds(totals['saved_seconds'])}")
+    for line in trace_lines(totals["traces"]):
+        output.data(f"  {line}")
 
 
 def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool) -> None:

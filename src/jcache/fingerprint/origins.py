@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
 from functools import lru_cache
 from importlib import util
 from types import FunctionType, ModuleType
@@ -29,6 +28,9 @@ _STANDARD: Final = tuple(
 )
 _OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(.*)")
+_FIELDS: Final = ("Version:", "Requires-Dist:")
+_BEFORE: Final = (b"\n", b'\n"', b"\n../")  # in a distribution's record, the name of a file, and behind it
+_AFTER: Final = (b",", b'",', b"/", b"\n")
 _modules: dict[str, tuple[ModuleType, Origin]] = {}
 
 
@@ -122,7 +124,9 @@ def _owners(directory: str, inner: str) -> list[str]:
 
 
 def _having(directory: str, names: list[str], inner: str) -> list[str]:
-    return sorted(name for name in names if inner in _record(os.path.join(directory, _distributions(directory)[name])))
+    known = _distributions(directory)
+    wanted = os.fsencode(inner)
+    return sorted(name for name in names if _has(_record(os.path.join(directory, known[name])), wanted))
 
 
 def normalised(name: str) -> str:
@@ -141,25 +145,26 @@ def _distributions(directory: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=512)
-def _record(metadata: str) -> frozenset[str]:
-    """The files that a distribution has installed, and the directories that they are in."""
-    files: set[str] = set()
+def _record(metadata: str) -> bytes:
+    """A line for each file that a distribution has installed."""
     for name in ("RECORD", "installed-files.txt", "top_level.txt"):
         try:
-            with open(os.path.join(metadata, name), encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    inner = line.strip().rsplit(",", 2)[0].strip('"') if name == "RECORD" else line.strip()
-                    files.update(_and_above(inner.removeprefix("../")))
+            with open(os.path.join(metadata, name), "rb") as file:
+                return b"\n" + file.read().replace(b"\r\n", b"\n") + b"\n"
         except OSError:
             continue
-        break
-    return frozenset(files)
+    return b""
 
 
-def _and_above(inner: str) -> Iterator[str]:
-    while inner:
-        yield inner
-        inner = inner.rpartition("/")[0]
+def _has(record: bytes, inner: bytes) -> bool:
+    """Whether a file, or something in a directory, is in a record."""
+    at = record.find(inner)
+    while at >= 0:
+        end = at + len(inner)
+        if record[max(at - 4, 0) : at].endswith(_BEFORE) and record.startswith(_AFTER, end):
+            return True
+        at = record.find(inner, end)
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -177,6 +182,7 @@ def versions(origin: Origin) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+@lru_cache(maxsize=4096)
 def _metadata(name: str) -> tuple[str, list[str]] | None:
     """The version of a distribution and the names of those that it requires without being asked for an extra."""
     for directory in sys.path:
@@ -185,22 +191,20 @@ def _metadata(name: str) -> tuple[str, list[str]] | None:
             continue
         for file in ("METADATA", "PKG-INFO"):
             try:
-                with open(os.path.join(directory, folder, file), encoding="utf-8", errors="replace") as lines:
-                    return _headers(lines)
+                with open(os.path.join(directory, folder, file), "rb") as lines:
+                    return _headers(lines.read().replace(b"\r\n", b"\n"))
             except OSError:
                 continue
     return None
 
 
-def _headers(lines: Iterator[str]) -> tuple[str, list[str]]:
+def _headers(data: bytes) -> tuple[str, list[str]]:
     version, required = "unknown", []
-    for line in lines:
-        field, _, value = line.partition(":")
-        if not line.strip("\r\n"):  # a line of blanks belongs to a licence
-            break
+    head = data.partition(b"\n\n")[0].decode(errors="replace")  # a line of blanks belongs to a licence
+    for field, _, value in (line.partition(":") for line in head.split("\n") if line.startswith(_FIELDS)):
         if field == "Version":
             version = value.strip()
-        elif field == "Requires-Dist":
+        else:
             match = _REQUIREMENT.match(value.strip())
             if match and "extra" not in match[2].partition(";")[2]:
                 required.append(normalised(match[1]))

@@ -13,10 +13,10 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import lookups, origins
-from jcache.fingerprint.bytecode import Chain
+from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members, shallow
-from jcache.fingerprint.code import Lookup, as_it_stands, meaning
+from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
 from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.parts import Part, is_extension
 from jcache.fingerprint.references import References, named_by
@@ -84,7 +84,7 @@ class Walk(References):
         code = function.__code__
         origin = lookups.of_function(function)
         self.require(origin)
-        items = [self._of_library_code(function)]
+        items = [self._of_library_code(function, origin)]
         if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
             items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
         else:
@@ -107,11 +107,13 @@ class Walk(References):
     def _short(self, label: str) -> str:
         return label.partition(" ")[2] or self._name
 
-    def _of_library_code(self, function: FunctionType) -> bytes:
-        """A library may have several functions of one name, one within another."""
+    def _of_library_code(self, function: FunctionType, origin: origins.Origin) -> bytes:
+        """A library may have several functions of one name, one within another; its version says what they are."""
         code = function.__code__
         name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
-        return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
+        if origin == origins.STDLIB:
+            return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
+        return text(name) + text(version()) + tagged(b"bytecode", signature(code))
 
     def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
         name = self._short(label)

@@ -26,7 +26,7 @@ from jcache.compression import Codec
 from jcache.errors import InvalidValue
 from jcache.inspection import xla_options
 from jcache.keying import Version, numbers
-from jcache.loading import INTERPRETER, interpreter
+from jcache.jax_child import INTERPRETER, interpreter
 from jcache.shipping import _installed, provenance
 
 _OLD_X86: Final = (

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, Self
 from jcache import files
 from jcache.archive.manifest import Item, Neighbour
 from jcache.compression import Codec
+from jcache.digests import digest
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.ledger import Known
 from jcache.receiving import Arrival, opened
-from jcache.serialization import digest
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
 from jcache.shipping.staging import PIECE, Held, Incoming, Mismatch, Staged, Staging, check
 from jcache.shipping.transcoding import transcode

@@ -19,11 +19,11 @@ from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.archive.plain import kind_of, shown
 from jcache.checks import CHECKS_VERSION, fault_of
 from jcache.compression import Codec
+from jcache.digests import digest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
 from jcache.layout import ENTRY_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
-from jcache.serialization import digest
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_of
 from jcache.shipping.guards import Forecast

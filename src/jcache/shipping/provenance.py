@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from jcache import keying
 from jcache.archive.manifest import Host, Maker, Manifest
+from jcache.digests import digest
 from jcache.errors import LedgerUnavailable
 from jcache.inspection import inspect
 from jcache.ledger import Content, Known
-from jcache.serialization import digest
 from jcache.store import Store
 
 _FEW: Final = 64  # makers that are remembered at once; a cache has a handful

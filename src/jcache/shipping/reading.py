@@ -5,7 +5,6 @@ What is on record as sound, and remembered inside, is only hashed, in pieces. No
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 
 from jcache import files
 from jcache.checks import Checked, Claim, check
+from jcache.digests import digest_of_file
 from jcache.errors import JcacheError
 from jcache.findings import Stamp
 from jcache.layout import Kind, is_key
@@ -106,14 +106,14 @@ def read_marked(path: str, mark: Mark, memory: memoryview) -> bool:
 
 
 def hash_file(path: str | Path) -> tuple[Mark, str] | None:
-    """A file and the SHA-256 of its bytes, in constant memory; None if it changed meanwhile.
+    """A file and the digest of its bytes, in constant memory; None if it changed meanwhile.
 
     Raises:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
         before = Mark.of(file)
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = digest_of_file(file)
         return (before, found) if Mark.of(file) == before else None
 
 

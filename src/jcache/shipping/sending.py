@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
@@ -11,6 +10,7 @@ from typing import Final
 
 from jcache.archive import Writer
 from jcache.checks import check
+from jcache.digests import Hasher, digest, digest_of_file
 from jcache.findings import Damage, Finding
 from jcache.shipping.reading import Mark, open_regular, read_marked
 from jcache.shipping.surveying import Source
@@ -36,12 +36,12 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
         if Mark.of(file) != source.mark:
             return False
         if source.unread is not None:
-            if hashlib.file_digest(file, "sha256").hexdigest() != source.digest:
+            if digest_of_file(file) != source.digest:
                 return False
             file.seek(0)
-        hasher = None if source.settled else hashlib.sha256()
+        hasher = None if source.settled else Hasher()
         is_whole = writer.member(name, size, _pieces(file, hasher))
-        same = hasher is None or hasher.hexdigest() == source.digest
+        same = hasher is None or hasher.digest() == source.digest
         return is_whole and same and Mark.of(file) == source.mark
 
 
@@ -58,11 +58,11 @@ def damage_of(source: Source) -> Finding | None:
 def _filled(memory: memoryview, source: Source) -> bool:
     """Fills the memory with a file; whether it is the one on record."""
     with suppress(OSError):
-        return read_marked(source.path, source.mark, memory) and hashlib.sha256(memory).hexdigest() == source.digest
+        return read_marked(source.path, source.mark, memory) and digest(memory) == source.digest
     return False
 
 
-def _pieces(file: FileIO, hasher: hashlib._Hash | None) -> Iterator[bytes]:
+def _pieces(file: FileIO, hasher: Hasher | None) -> Iterator[bytes]:
     """The bytes of a file as far as it can be read."""
     with suppress(OSError):
         while piece := file.read(_CHUNK):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from jcache.archive.manifest import Item, Neighbour
+from jcache.digests import shown
 from jcache.files import Unpublished
 
 PIECE: Final = 1 << 20
@@ -118,7 +119,7 @@ def check(what: Item | Neighbour, size: int, digest: str) -> None:
     if size != what.bytes:
         raise Mismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
     if digest != what.digest:
-        raise Mismatch(f"SHA-256 {digest[:16]}… is not {what.digest[:16]}… as in the manifest.")
+        raise Mismatch(f"Its digest {shown(digest)} is not {shown(what.digest)} as in the manifest.")
 
 
 def _write(directory: int, pieces: Sequence[bytes | memoryview], written_ns: int) -> Staged:

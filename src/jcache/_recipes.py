@@ -1,0 +1,124 @@
+"""How a program was compiled, so that another machine compiles it as JAX would there.
+
+JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+import inspect
+import json
+from typing import Any, Final
+
+from jcache._options import Configured, configure
+
+_BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as this machine's flags have it
+    "use_spmd_partitioning",
+    "use_auto_spmd_partitioning",
+    "use_shardy_partitioner",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "exec_time_optimization_effort",
+    "memory_fitting_effort",
+    "optimization_level",
+    "memory_fitting_level",
+)
+
+
+class CannotCook(Exception):
+    """A program cannot be compiled here as it was compiled there."""
+
+
+def recipe_of(devices: Any, compile_options: Any) -> str:
+    """How a program is compiled, as JSON; empty where that cannot be told."""
+    build = compile_options.executable_build_options
+    if getattr(build, "fdo_profile", None):
+        return ""
+    told = {
+        "devices": [device.id for device in devices.flat],
+        "replicas": compile_options.num_replicas,
+        "tupled": compile_options.parameter_is_tupled_arguments,
+        "overrides": [list(pair) for pair in compile_options.env_option_overrides],
+        "build": {name: getattr(build, name) for name in _BUILD if hasattr(build, name)},
+    }
+    return json.dumps(told, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if hasattr(value, "__int__") else list(value)
+
+
+def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
+    """Sets JAX's options, told by their texts, as they were where a program was traced.
+
+    Raises:
+        CannotCook: one cannot be set here.
+    """
+    import ast
+
+    differing = {name: text for name, text in settings.items() if now.get(name) != text}
+    try:
+        values = {name: ast.literal_eval(text) for name, text in differing.items()}
+    except (SyntaxError, ValueError) as error:
+        raise CannotCook(f"it was traced under {', '.join(differing)}, which cannot be set here") from error
+    ours = configure(values)
+    if ours.unknown:
+        ours.restore()
+        raise CannotCook(f"it was traced under {', '.join(ours.unknown)}, which cannot be set here")
+    return ours
+
+
+def devices_of(recipe: str) -> Any:
+    """The devices that a program is compiled for, as JAX hands them to XLA.
+
+    Raises:
+        CannotCook: some of them are not here.
+    """
+    import jax
+    import numpy as np
+
+    if not recipe:
+        raise CannotCook("how it was compiled is not on record")
+    here = {device.id: device for device in jax.devices()}
+    wanted = json.loads(recipe)["devices"]
+    lacking = [str(number) for number in wanted if number not in here]
+    if lacking:
+        names = f"device {lacking[0]}" if len(lacking) == 1 else f"devices {', '.join(lacking[:8])}"
+        raise CannotCook(f"it is for {len(wanted)} devices, and here is no {jax.default_backend()} {names}")
+    devices = np.empty(len(wanted), dtype=object)
+    devices[:] = [here[number] for number in wanted]
+    return devices
+
+
+def options_of(recipe: str, module: Any, devices: Any, backend: Any) -> Any:
+    """XLA's options for a program, as JAX has them on this machine."""
+    from jax._src import compiler
+
+    told = json.loads(recipe)
+    partitions = len(told["devices"]) // told["replicas"]
+    known = {
+        "num_replicas": told["replicas"],
+        "num_partitions": partitions,
+        "device_assignment": devices.reshape(told["replicas"], partitions),
+        "env_options_overrides": dict(told["overrides"]),
+        "detailed_logging": compiler.use_detailed_logging(module),
+        "backend": backend,
+    }
+    make = compiler.get_compile_options
+    options = make(**{name: value for name, value in known.items() if name in inspect.signature(make).parameters})
+    options.parameter_is_tupled_arguments = told["tupled"]
+    for name, value in told["build"].items():
+        setattr(options.executable_build_options, name, value)
+    return options
+
+
+def compile_stored(module: Any, devices: Any, options: Any, backend: Any) -> None:
+    """Compiles a program by way of JAX's cache, which stores it."""
+    from jax._src import compiler
+    from jax._src.lib import xla_client
+
+    function: Any = compiler.compile_or_get_cached
+    more = {}
+    if "executable_devices" in inspect.signature(function).parameters:
+        make: Any = vars(xla_client)["DeviceList"]
+        more["executable_devices"] = make(tuple(devices.flat))
+    function(backend, module, devices, options, host_callbacks=[], **more)

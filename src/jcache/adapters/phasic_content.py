@@ -1,0 +1,308 @@
+"""What the files in phasic's cache say, read without executing any of it.
+
+Graphs are JSON, arrays in them ``{"__type__": "ndarray", "__data__": …}``; phasic imports the module of any other
+``__type__`` in ``graph_data`` and calls it. Traces are pickles of protocol 5, before 0.22 JSON. An elimination is a
+tape of commands over a memory of doubles, which phasic maps and runs; numbers are little-endian, sizes in bytes:
+
+    PTDPRMC3    magic[8] commands:u64 doubles:u64 inputs:u64 0:u64
+                then 80 for each command, 8 for each double, 24 for each input                      (phasic 0.22 on)
+    command     type:u64 from:u64 to:u64 factor:f64 and three operands
+    operand     offset:u64 input:u32 place:u32      place 1: the double at the offset; 2: the input of that number
+    PTDPRMC1    magic[8] version:u32 revision:u32 graph:u64 commands:u64 doubles:u64 vertices:u64 0:u64
+                then 128 for each command, 8 for each double, 8 for each vertex                 (and what is pushed)
+
+Neither has a checksum, and the version that phasic stamps into graphs is the same in every release.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from jcache.adapters import pickles
+from jcache.errors import DamagedEntry
+from jcache.findings import Damage, Fault
+
+MAX_JSON: Final = 128 << 20  # bytes that are parsed, eight times the largest graph seen; memory is up to 25 times that
+_TRACE: Final = "phasic.trace_elimination"
+_NAMES: Final = frozenset(
+    [f"{_TRACE}.{name}" for name in ("EliminationTrace", "Operation", "OpType")]
+    + ["numpy.dtype", "numpy.ndarray"]
+    + [  # which numpy 2 has renamed
+        f"numpy.{core}.{name}"
+        for core in ("_core", "core")
+        for name in ("multiarray._reconstruct", "multiarray.scalar", "numeric._frombuffer")
+    ]
+)
+_TAPE, _OLD_TAPE = b"PTDPRMC3", b"PTDPRMC1"
+_COMMAND: Final = struct.Struct("<32x" + "QII" * 3)
+_MEMORY, _INPUT = 1, 2
+
+
+def fault_of(key: str, data: bytes, *, quick: bool) -> Fault | None:
+    """What is wrong with an entry's bytes by themselves."""
+    word, _, digits = key.rpartition("-")
+    if not data:
+        return Fault(Damage.TORN, "The file is empty.")
+    if word in ("elimination", "scc"):
+        return _tape_fault(data, quick=quick)
+    if word == "trace":
+        return _pickle_fault(data)
+    if quick or len(data) > MAX_JSON:
+        return _frame_fault(data, b"\n}" if word == "graph" else b"}")
+    return _json_fault(data, digits if word == "graph" else None)
+
+
+def facts_of(key: str, data: bytes) -> dict[str, object]:
+    """What an entry says about itself.
+
+    Raises:
+        DamagedEntry: it cannot be read.
+    """
+    word = key.rpartition("-")[0]
+    try:
+        if word in ("elimination", "scc"):
+            return _tape_facts(data)
+        if word == "trace":
+            return _pickle_facts(data)
+        return _json_facts(data)
+    except pickles.TornPickle:
+        raise DamagedEntry("A pickle that ends before its end.") from None
+
+
+# -- JSON
+
+
+def _frame_fault(data: bytes, end: bytes) -> Fault | None:
+    """What the first and the last bytes tell."""
+    if data[:1] != b"{":
+        return Fault(Damage.GRAMMAR, f"It begins with {data[:4].hex(' ')}, which is no JSON object.")
+    return None if data.rstrip().endswith(end) else Fault(Damage.TORN, "The JSON ends before its end.")
+
+
+def _json_fault(data: bytes, stem: str | None) -> Fault | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        return Fault(Damage.TORN if _ends_early(data, error) else Damage.GRAMMAR, f"It is no JSON: {_short(error)}.")
+    if not isinstance(value, dict):
+        return Fault(Damage.GRAMMAR, "It is no JSON object.")
+    if (named := _first_type(value, graph=stem is not None)) is not None:
+        return Fault(Damage.CODE, f"It names {named!r}, which phasic would import and call.")
+    return None if stem is None else _graph_fault(value, stem)
+
+
+def _ends_early(data: bytes, error: Exception) -> bool:
+    """Whether the bytes are no JSON because the rest is missing."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.end == len(data) and error.reason == "unexpected end of data"
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    end = len(error.doc.rstrip())
+    return error.pos >= end or error.msg.startswith("Unterminated string") or _is_cut(error.doc[error.pos : end][:20])
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a text begins a word or ends a number."""
+    words = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+    return not text.strip("+-.eE0123456789") or any(word.startswith(text) for word in words)
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)[:120]
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401  of JSON, as in what follows
+    """All JSON objects in a value; lists of plain numbers, which are most of it, are passed over at once."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            yield one
+            pending += [inner for inner in one.values() if isinstance(inner, (dict, list))]
+        elif not all(map(_NOTHING_INSIDE.__contains__, map(type, one))):
+            pending += [inner for inner in one if isinstance(inner, (dict, list))]
+
+
+_NOTHING_INSIDE: Final = frozenset({int, float, str, bool, type(None)})
+
+
+def _first_type(value: dict[str, Any], *, graph: bool) -> str | None:
+    """The first name of a class that is none of phasic's arrays.
+
+    What a graph was called with is on record by its class, too, and never read again: there only modules of Python's
+    own are strange.
+    """
+    asked = value.get("construction_params") if graph else None
+    asked = asked if isinstance(asked, (dict, list)) else {}
+    rest = {name: inner for name, inner in value.items() if inner is not asked}
+    for one in _objects(rest):
+        if "__type__" in one and one["__type__"] != "ndarray":
+            return pickles.plain(one["__type__"])[:120]
+    for one in _objects(asked):
+        named = one.get("__type__", "ndarray")
+        module = str(named).partition(".")[0]
+        if not isinstance(named, str) or (module != "__main__" and module in sys.stdlib_module_names):
+            return pickles.plain(named)[:120]
+    return None
+
+
+def _graph_fault(value: dict[str, Any], stem: str) -> Fault | None:
+    graph = value.get("graph_data")
+    if not isinstance(value.get("version"), str) or not isinstance(graph, dict):
+        return Fault(Damage.GRAMMAR, "It has no version, or no graph in it.")
+    if value.get("callback_hash") != stem:
+        return Fault(Damage.NAME, f"It holds the graph {pickles.plain(value.get('callback_hash'))[:40]!r}.")
+    vertices = graph.get("n_vertices")
+    for name in ("states", "vertex_indices"):
+        if (count := _length(graph.get(name))) is not None and vertices is not None and count != vertices:
+            return Fault(Damage.GRAMMAR, f"It has {count:,} {name.replace('_', ' ')} of {vertices} vertices.")
+    return None
+
+
+def _length(array: Any) -> int | None:  # noqa: ANN401
+    data = array.get("__data__") if isinstance(array, dict) else None
+    return len(data) if isinstance(data, list) else None
+
+
+def _json_facts(data: bytes) -> dict[str, object]:
+    if len(data) > MAX_JSON:
+        return {"format": "JSON"}
+    try:
+        value = json.loads(data)
+        graph = value.get("graph_data") or value
+        edges = [_length(graph.get(name)) for name in ("edges", "param_edges", "start_edges", "start_param_edges")]
+        found = {
+            "format": "JSON",
+            "vertices": graph.get("n_vertices"),
+            "edges": sum(filter(None, edges)) if any(count is not None for count in edges) else None,
+            "state length": graph.get("state_length"),
+            "parameters": graph.get("param_length"),
+            "weights": graph.get("weight_mode"),
+            "called with": _called_with(value.get("construction_params")),
+            "python": value.get("python_version"),
+            "written": value.get("created_at"),
+        }
+    except (ValueError, RecursionError, AttributeError, TypeError) as error:
+        raise DamagedEntry(f"JSON that cannot be read: {_short(error)}.") from error
+    return {name: _fact(fact) for name, fact in found.items() if fact is not None}
+
+
+def _fact(value: object) -> object:
+    """A number as it is, all else as a text that is fit to print."""
+    return value if type(value) is int and abs(value) < 1 << 63 else pickles.plain(value)[:200]
+
+
+def _called_with(params: Any) -> str | None:  # noqa: ANN401
+    if not isinstance(params, dict) or not params:
+        return None
+    return ", ".join(f"{name}={json.dumps(value)[:40]}" for name, value in params.items())
+
+
+def written_ns(data: bytes) -> int | None:
+    """When phasic wrote a graph, as the graph says."""
+    head = data[:512].decode(errors="replace")
+    _, found, rest = head.partition('"created_at": "')
+    try:
+        return int(datetime.fromisoformat(rest.partition('"')[0]).timestamp() * 1e9) if found else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+# -- pickles
+
+
+def _pickle_fault(data: bytes) -> Fault | None:
+    if data[:1] != b"\x80":
+        return Fault(Damage.CODE, f"It begins with {data[:4].hex(' ')}, as no pickle of phasic's does.")
+    try:
+        program = pickles.read(data)
+    except pickles.TornPickle:
+        return Fault(Damage.TORN, "The pickle ends before its end.")
+    if (strange := _reach(program)) is not None:
+        return Fault(Damage.CODE, f"It reaches beyond phasic and numpy: {strange}.")
+    if program.behind:
+        return Fault(Damage.GRAMMAR, f"{program.behind:,} bytes lie behind the pickle.")
+    if f"{_TRACE}.EliminationTrace" not in program.names:
+        return Fault(Damage.GRAMMAR, "It holds no EliminationTrace.")
+    return None
+
+
+def _reach(program: pickles.Program) -> str | None:
+    """What a pickle names that phasic's traces do not; None where there is nothing."""
+    foreign = [name for name in program.names if name not in _NAMES]
+    return ", ".join(map(pickles.plain, foreign[:3]))[:200] if foreign else program.strange
+
+
+def _pickle_facts(data: bytes) -> dict[str, object]:
+    program = pickles.read(data)
+    found: dict[str, object] = {
+        "format": f"pickle {program.protocol}, not executed",
+        "vertices": program.numbers.get("n_vertices"),
+        "state length": program.numbers.get("state_length"),
+        "parameters": program.numbers.get("param_length"),
+        "opcodes": program.opcodes,
+        "names": ", ".join(map(pickles.plain, program.names)),
+        "reaches": _reach(program),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+# -- tapes
+
+
+def _tape_fault(data: bytes, *, quick: bool) -> Fault | None:
+    magic = data[:8]
+    if magic not in (_TAPE, _OLD_TAPE):
+        if (_TAPE.startswith(data) or _OLD_TAPE.startswith(data)) and data:
+            return Fault(Damage.TORN, f"It has {len(data)} bytes, not even its magic.")
+        return Fault(Damage.CODEC, f"It begins with {magic.hex(' ')}, which is neither PTDPRMC3 nor PTDPRMC1.")
+    sizes = _sizes(data)
+    if sizes is None:
+        return Fault(Damage.TORN, f"It has {len(data)} bytes, less than its head.")
+    length = sizes["length"]
+    if length != len(data):
+        damage = Damage.TORN if length > len(data) else Damage.GRAMMAR
+        return Fault(damage, f"It has {len(data):,} bytes, not the {length:,} that its head adds up to.")
+    if sizes["zero"]:
+        return Fault(Damage.GRAMMAR, f"Its head has {sizes['zero']:,} where 0 should be.")
+    return None if quick or magic == _OLD_TAPE else _operand_fault(data, sizes)
+
+
+def _sizes(data: bytes) -> dict[str, int] | None:
+    """What the head of a tape says; None if it is not whole."""
+    try:
+        if data[:8] == _TAPE:
+            commands, doubles, inputs, zero = struct.unpack_from("<4Q", data, 8)
+            length = 40 + 80 * commands + 8 * doubles + 24 * inputs
+            return {"commands": commands, "doubles": doubles, "inputs": inputs, "zero": zero, "length": length}
+        version, revision, _, commands, doubles, vertices, zero = struct.unpack_from("<2I5Q", data, 8)
+    except struct.error:
+        return None
+    found = {"version": version, "revision": revision, "commands": commands, "doubles": doubles, "vertices": vertices}
+    return found | {"zero": zero, "length": 56 + 128 * commands + 8 * doubles + 8 * vertices}
+
+
+def _operand_fault(data: bytes, sizes: dict[str, int]) -> Fault | None:
+    """The first operand that lies outside of the tape's memory or inputs, where phasic would read or write."""
+    doubles, inputs = sizes["doubles"], sizes["inputs"]
+    tape = memoryview(data)[40 : 40 + 80 * sizes["commands"]]
+    for number, (a, i, x, b, j, y, c, k, z) in enumerate(_COMMAND.iter_unpack(tape)):
+        for offset, entry, place in ((a, i, x), (b, j, y), (c, k, z)):
+            if (place == _MEMORY and offset >= doubles) or (place == _INPUT and entry >= inputs):
+                return Fault(Damage.GRAMMAR, f"Command {number:,} refers to what lies outside of the tape.")
+    return None
+
+
+def _tape_facts(data: bytes) -> dict[str, object]:
+    sizes = _sizes(data) if data[:8] in (_TAPE, _OLD_TAPE) else None
+    if sizes is None:
+        raise DamagedEntry(f"A tape that begins with {data[:8].hex(' ') or 'nothing'}, or is torn.")
+    told = ("revision", "vertices", "commands", "doubles", "inputs")
+    return {"format": data[:8].decode()} | {name: sizes[name] for name in told if name in sizes}

@@ -1,0 +1,118 @@
+"""Drawing what an entry was made from and what was made from it: graph → trace → program → executable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from jcache.cli import output
+from jcache.cli.ls import short_key
+from jcache.lineage import Lineage, Role
+from jcache.ties import Member
+from jcache.units import format_seconds
+
+_MOST_CHILDREN: Final = 20
+_LINES: Final = ("├─ ", "└─ ", "│  ", "   ", "←")
+_ASCII: Final = ("+- ", "`- ", "|  ", "   ", "<-")
+_GONE: Final = {
+    Role.GRAPH: "is not here any more",
+    Role.TRACE: "is not here any more, so that its programs are of no use",
+    Role.PROGRAM: "is not here any more",
+    Role.EXECUTABLE: "is not here any more: it will be compiled from the stored program",
+}
+
+_Next = Callable[[Member], list[Member]]
+
+
+def as_json(lineage: Lineage, entry: Member) -> dict[str, Any]:
+    """The parents of an entry with theirs, and its children with theirs."""
+    return {
+        "parents": _nested(lineage, entry, "parents", lineage.parents, {entry}),
+        "children": _nested(lineage, entry, "children", lineage.children, {entry}),
+    }
+
+
+def _nested(lineage: Lineage, of: Member, name: str, following: _Next, above: set[Member]) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": member[0],
+            "role": lineage.role(member),
+            "key": member[1],
+            "here": lineage.is_here(member),
+            name: _nested(lineage, member, name, following, above | {member}),
+        }
+        for member in following(of)
+        if member not in above
+    ]
+
+
+def lines(lineage: Lineage, entry: Member, *, verbose: bool) -> list[str]:
+    """The tree of an entry, from what it was made from in the first place; no lines for an entry without relations."""
+    ancestors = _reached(entry, lineage.parents)
+    if not ancestors and not lineage.children(entry):
+        return []
+    tree = _Tree(lineage, entry, ancestors | {entry} | _reached(entry, lineage.children), verbose=verbose)
+    tops = [member for member in sorted(ancestors) if not lineage.parents(member)] or [entry]
+    return [line for top in tops for line in tree.drawn(top)]
+
+
+def _reached(start: Member, following: _Next) -> set[Member]:
+    found: set[Member] = set()
+    waiting = [start]
+    while waiting:
+        for member in following(waiting.pop()):
+            if member not in found and member != start:
+                found.add(member)
+                waiting.append(member)
+    return found
+
+
+class _Tree:
+    """A tree that is drawn.
+
+    Args:
+        lineage: whose.
+        entry: that is shown.
+        related: what is drawn.
+        verbose: whether with whole keys, and all of them.
+    """
+
+    def __init__(self, lineage: Lineage, entry: Member, related: set[Member], *, verbose: bool) -> None:
+        self._lineage = lineage
+        self._entry = entry
+        self._related = related
+        self._verbose = verbose
+        self._drawn: set[Member] = set()
+        self._fork, self._last, self._down, self._blank, self._here = (
+            _LINES if output.takes("".join(_LINES)) else _ASCII
+        )
+
+    def drawn(self, top: Member) -> Iterator[str]:
+        """A member and what was made from it, a line each."""
+        again = top in self._drawn
+        self._drawn.add(top)
+        children = [child for child in self._lineage.children(top) if child in self._related]
+        yield self._text(top) + (" (see above)" if again and children else "")
+        if again:
+            return
+        shown = children if self._verbose else children[:_MOST_CHILDREN]
+        left = len(children) - len(shown)
+        for i, child in enumerate(shown):
+            last = i == len(shown) - 1 and not left
+            for number, line in enumerate(self.drawn(child)):
+                yield f"{(self._blank if last else self._down) if number else self._last if last else self._fork}{line}"
+        if left:
+            yield f"{self._last}and {left:,} more (-v lists them)"
+
+    def _text(self, member: Member) -> str:
+        lineage = self._lineage
+        role, key = lineage.role(member), member[1] if self._verbose else short_key(member[1])
+        if not lineage.is_here(member):
+            return f"{role} {key} {_GONE[role]}"
+        header = lineage.headers.get(member)
+        text = f"{role} {key}"
+        if header is not None and header.build_seconds:
+            text += f", {'traced' if role is Role.TRACE else 'built'} in {format_seconds(header.build_seconds)}"
+        if lineage.is_stray(member):
+            text += ", of a trace that is not here any more"
+        return f"{text} {self._here}" if member == self._entry else text

@@ -1,0 +1,186 @@
+"""A process that has JAX and answers, in lines of JSON, what this one asks: what it does may crash it, or hang."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final, cast
+
+from jcache.errors import JcacheError
+
+INTERPRETER: Final = "JCACHE_PYTHON"
+_START_LIMIT_S: Final = 300.0  # importing JAX from a busy network file system, and finding eight GPUs
+_NONSENSE: Final = "what it answers makes no sense"
+_TAIL: Final = 4096  # bytes of stderr that are kept
+
+
+class NoJax(JcacheError):
+    """There is no JAX that could do what is asked."""
+
+
+class Died(Exception):
+    """The process is no more.
+
+    Attributes:
+        evidence: how it ended.
+        late: whether it was ended, since it took too long.
+    """
+
+    def __init__(self, evidence: str, *, late: bool = False) -> None:
+        super().__init__(evidence)
+        self.evidence = evidence
+        self.late = late
+
+
+def interpreter(environment: Mapping[str, str]) -> str:
+    """The interpreter that JAX lives in: the one that the environment names, else jcache's own."""
+    return environment.get(INTERPRETER) or sys.executable
+
+
+@contextlib.contextmanager
+def child_of(
+    python: str, program: Path, limit_s: float, environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> Iterator["Child"]:
+    """A process that is ready to answer, and does not outlive the ``with`` block.
+
+    Args:
+        python: an interpreter that has JAX.
+        program: what it runs; its first argument is the seconds after which it is to end itself.
+        limit_s: how long one answer may take.
+        environment: of the process.
+        arguments: more of the program's.
+
+    Raises:
+        NoJax: JAX cannot be started.
+    """
+    # -P: beside the program lie modules of ours with names of the standard library's. The watchdog in the child is for
+    # when this process is killed itself; until then the limit here comes first.
+    command = [python, "-P", str(program), str(int(2 * limit_s) + 10), *arguments]
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+    except (OSError, ValueError) as error:
+        raise _no_jax(python, getattr(error, "strerror", None) or str(error)) from error
+    with process:
+        try:
+            child = Child(process, limit_s)
+            try:
+                child.greet()
+            except Died as death:
+                raise _no_jax(python, death.evidence) from death
+            yield child
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _no_jax(python: str, reason: str) -> NoJax:
+    return NoJax(
+        f"{python} cannot do this with JAX ({reason}): "
+        f"install it with '{python} -m pip install jax', or name an interpreter that has it by {INTERPRETER}."
+    )
+
+
+class Child:
+    """The process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", limit_s: float) -> None:
+        self._process = process
+        streams = (process.stdin, process.stdout, process.stderr)
+        self._stdin, self._stdout, self._stderr = (cast("IO[bytes]", stream) for stream in streams)
+        self._limit_s = limit_s
+        self._poll = select.poll()
+        for stream in (self._stdout, self._stderr):
+            self._poll.register(stream, select.POLLIN)
+        self._line = self._complaint = b""
+        self.jaxlib = ""
+
+    def greet(self) -> None:
+        """Wait until JAX is there.
+
+        Raises:
+            Died: it did not come; the evidence is the last thing that it said.
+        """
+        try:
+            (self.jaxlib,) = self._answer(_START_LIMIT_S, "jaxlib")
+        except Died as error:
+            self._process.kill()
+            self._process.wait()
+            os.set_blocking(self._stderr.fileno(), False)
+            said = (self._complaint + (self._stderr.read() or b"")).decode(errors="replace").strip()
+            raise Died(said.rpartition("\n")[2].strip()[:300] or error.evidence) from error
+
+    def ask(self, question: object, *names: str) -> list[str]:
+        """The values of these names in its answer to a question.
+
+        Raises:
+            Died: the process crashed over it, or hung.
+        """
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self._stdin.write(json.dumps(question).encode() + b"\n")
+        return self._answer(self._limit_s, *names)
+
+    def end(self) -> None:
+        """Let the process come to its end.
+
+        Raises:
+            Died: it came to another one.
+        """
+        self._stdin.close()
+        if self._read(self._limit_s):
+            raise Died(_NONSENSE)
+        death = self._ended()
+        if self._process.returncode != 0:
+            raise death
+
+    def _answer(self, limit_s: float, *names: str) -> list[str]:
+        """The next answer's values of these names."""
+        line = self._read(limit_s)
+        if not line:
+            raise self._ended()
+        try:
+            answer = json.loads(line)
+            return [str(answer[name]) for name in names]
+        except (ValueError, TypeError, LookupError):
+            raise Died(_NONSENSE) from None
+
+    def _read(self, limit_s: float) -> bytes:
+        """The next line, empty at the end of the stream."""
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._line:
+            left = deadline - time.monotonic()
+            ready = [number for number, _ in self._poll.poll(max(0.0, left) * 1000)]
+            if not ready or (left <= 0 and self._stdout.fileno() not in ready):
+                raise self._late(limit_s)
+            for number in ready:
+                data = os.read(number, 1 << 16)
+                if number == self._stdout.fileno():
+                    if not data:
+                        return b""
+                    self._line += data
+                elif data:
+                    self._complaint = (self._complaint + data)[-_TAIL:]
+                else:
+                    self._poll.unregister(number)
+        line, _, self._line = self._line.partition(b"\n")
+        return line
+
+    def _ended(self) -> Died:
+        """How the process ended."""
+        try:
+            code = self._process.wait(self._limit_s)
+        except subprocess.TimeoutExpired:
+            return self._late(self._limit_s)
+        with contextlib.suppress(ValueError):  # a signal without a name
+            if code < 0:
+                return Died(signal.Signals(-code).name)
+        return Died(f"exit code {code}")
+
+    def _late(self, limit_s: float) -> Died:
+        return Died(f"no answer within {limit_s:g} s", late=True)

@@ -1,0 +1,117 @@
+"""Every cache on the machine: the places where one may be, and what is there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jcache.adapters import adapters
+from jcache.census import Census, take_census
+from jcache.errors import JcacheError, NoCacheHere
+from jcache.files import tree_size
+from jcache.locking import timeout_in
+from jcache.roots import choose_path, open_root
+from jcache.store import Store
+
+_VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
+_USUAL: Final = ("~/.jax_cache",)
+_TRITON: Final = "Triton's cache"
+
+
+class Cache(NamedTuple):
+    """A cache that was found.
+
+    Attributes:
+        path: where.
+        layout: by which name programs know how it is laid out.
+        title: what it is, for people.
+        bytes: of all files in it.
+        census: what it holds; None of one whose size alone is known.
+        problem: why it could not be counted, as a sentence.
+    """
+
+    path: Path
+    layout: str
+    title: str
+    bytes: int = 0
+    census: Census | None = None
+    problem: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that looks into it."""
+        return f"{'du -sh' if self.census is None else 'jcache info --root'} {_spelled(self.path)}"
+
+
+def find(environment: Mapping[str, str], *, root: str | None = None) -> list[Cache]:
+    """The caches that there are: a named root, jcache's, those that JAX and other programs use.
+
+    Args:
+        environment: of the process.
+        root: one that was asked for, wherever it is.
+
+    Raises:
+        InvalidValue: ``$JCACHE_LOCK_TIMEOUT`` cannot be read.
+        NoCacheHere: the one that was asked for is no cache.
+    """
+    timeout = timeout_in(environment)
+    found = {}
+    if root is not None:
+        path = choose_path(root, environment)
+        open_root(path)
+        found[os.path.realpath(path)] = _count(path, environment, timeout)
+    for path in _places(environment):
+        if (real := os.path.realpath(path)) not in found and path.is_dir():
+            try:
+                found[real] = _count(path, environment, timeout)
+            except NoCacheHere:
+                continue
+    triton = _triton(environment)
+    if triton.is_dir():
+        found[os.path.realpath(triton)] = Cache(triton, "triton", _TRITON, tree_size(triton)[1])
+    return list(found.values())
+
+
+def has_others(environment: Mapping[str, str]) -> bool:
+    """Whether there may be a cache beside the one in the user's cache directory: a look at a few names."""
+    return any(map(os.path.isdir, [*_others(environment), str(_triton(environment))]))
+
+
+def _places(environment: Mapping[str, str]) -> Iterator[Path]:
+    yield choose_path(None, {})
+    for text in (*(environment.get(name) for name in _VARIABLES), *_others(environment)):
+        if text:
+            try:
+                yield choose_path(text, environment)
+            except JcacheError:
+                continue
+
+
+def _others(environment: Mapping[str, str]) -> list[str]:
+    places = [place for adapter in adapters() for place in adapter.places(environment)]
+    return [os.path.expanduser(place) for place in (*_USUAL, *places)]
+
+
+def _triton(environment: Mapping[str, str]) -> Path:
+    home = environment.get("TRITON_HOME") or "~"
+    return Path(os.path.expanduser(environment.get("TRITON_CACHE_DIR") or f"{home}/.triton/cache"))
+
+
+def _count(path: Path, environment: Mapping[str, str], timeout: float) -> Cache:
+    root = open_root(path)
+    try:
+        with Store(root, lock_timeout=timeout) as store:
+            census = take_census(store, environment)
+    except JcacheError as error:
+        return Cache(path, root.layout, root.title, problem=str(error))
+    return Cache(path, root.layout, root.title, census.total_bytes, census)
+
+
+def _spelled(path: Path) -> str:
+    """A path for a shell, by ``~`` where it is at home."""
+    home = os.path.expanduser("~")
+    inside = str(path).startswith(home + "/") and len(home) > 1
+    return f"~/{shlex.quote(str(path)[len(home) + 1 :])}" if inside else shlex.quote(str(path))

@@ -1,0 +1,311 @@
+"""What JAX traces in the place of a function: the function itself, or one operation that stands for all that is known.
+
+`Resolver.resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
+up, and either the function is traced as ever, to be stored once it is compiled, or its stored trace stands in
+(`jcache._replay`). JAX may lower and compile what it has traced again, for other devices and shardings: then what is
+known of these is looked up again as well.
+"""
+
+# ruff: noqa: ANN401 - what functions take and return is anything
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from jcache import _replay, _stablehlo, _tracing, roots, structures, watching
+from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.explanation import Explanation
+from jcache.locking import timeout_in
+from jcache.once import warn_once
+from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.roots import InUse
+from jcache.runtime import enable
+from jcache.sealed_store import store_of
+from jcache.trace_entries import TRACES
+from jcache.trace_keys import Asked, Statics, asked
+from jcache.trace_shelf import Kept, Shelf, Traced
+
+_MOST_REFUSED: Final = 1000
+_STATIC: Final = ("static_argnums", "static_argnames")
+
+
+class Call:
+    """A call that JAX is tracing, or compiling what came of it.
+
+    Args:
+        key: of what is asked for.
+        shelf: where it is looked up.
+        seconds: that looking it up took; None where JAX compiles once more what it has traced.
+
+    Attributes:
+        traced, compilation: of a miss, what was traced and what compiling it tells.
+        kept, replay: of a hit, what was found and what stands in for compiling.
+    """
+
+    def __init__(self, key: str, shelf: Shelf, seconds: float | None) -> None:
+        self.key = key
+        self.shelf = shelf
+        self.seconds = seconds
+        self.traced: Traced | None = None
+        self.compilation: _replay.Compilation | None = None
+        self.kept: Kept | None = None
+        self.replay: _replay.Replay | None = None
+
+
+class _Mine(threading.local):
+    call: Call | None = None
+
+
+_mine = _Mine()
+
+
+class Resolver:
+    """Resolves the calls of a function.
+
+    Args:
+        function: which.
+        options: of `jax.jit`.
+
+    Attributes:
+        function: as given.
+        options: as given.
+        name: of the function.
+        statics: its static arguments.
+        jitted: what is called in its place; made anew by `forget`.
+        refused: why calls were traced, or will be in the next process, by key.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.function = function
+        self.options = options
+        self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+        self.statics = Statics(function, *(options.get(name) for name in _STATIC))
+        self.refused: dict[str | None, str] = {}
+        self._unserved: set[str] = set()
+        self.forget()
+
+    def forget(self) -> None:
+        """Has JAX trace anew what it has traced in this process."""
+        import jax
+
+        @functools.wraps(self.function)
+        def resolve(*args: Any, **kwargs: Any) -> Any:
+            return self._resolve(args, kwargs)
+
+        self.jitted: Any = jax.jit(resolve, **self.options)
+
+    def is_settled(self) -> bool:
+        """Whether this thread has compiled nothing that is to be settled."""
+        return _mine.call is None
+
+    def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
+        """Whether a first call would start warm, and if not, why; nothing is run or written."""
+        try:
+            reason = _tracing.forbidden()
+            if reason is None:
+                wanted = asked(self.function, self.statics, args, kwargs)
+                return shelf_in_use().explain(wanted, self.refused.get(wanted.key))
+        except (GraphKeyError, NotStorable) as error:
+            reason = str(error)
+        return Explanation(name=self.name, key=None, hit=False, reason=reason)
+
+    # -- while JAX traces
+
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        started = time.perf_counter()
+        _begin(None)
+        looked_up = self._look_up(args, kwargs)
+        if looked_up is None:
+            return self.function(*args, **kwargs)
+        wanted, shelf, found = looked_up
+        kept, why = (found, None) if isinstance(found, Kept) else (None, found)
+        if kept is not None:
+            if wanted.key in self._unserved:
+                why = "it has no program that can be replayed here"
+            elif isinstance(made := self._stand_in(wanted, shelf, kept, started), tuple):
+                return made[0]
+            else:
+                why = made
+        return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Asked, Shelf, Kept | str | None] | None:
+        """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
+        try:
+            reason = _tracing.forbidden()
+            if reason is None:
+                shelf = shelf_in_use()
+                wanted = asked(self.function, self.statics, args, kwargs)
+                if not _tracing.are_tracers(wanted.leaves):
+                    return None  # where jit is disabled
+                return wanted, shelf, shelf.look(wanted)
+        except (GraphKeyError, NotStorable) as error:
+            reason = str(error)
+        except Warning:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            reason = f"its key cannot be made: {error!r}"
+        self.refuse(reason)
+        watching.say_trace(BYPASSED, self.name, reason=reason)
+        return None
+
+    def _stand_in(self, wanted: Asked, shelf: Shelf, kept: Kept, started: float) -> tuple[Any] | str:
+        """The results of the marker, in the structure that the function returns; why they cannot be made."""
+        from jax.tree_util import tree_unflatten
+
+        trace = kept.trace
+        try:
+            structure = structures.decode(trace.structure, wanted.likes)
+            results = [_tracing.abstract(result) for result in trace.results]
+            operands = [wanted.leaves[i] for i in trace.kept]
+            made = tree_unflatten(structure, _stablehlo.bind_marker(wanted.key, operands, results))
+        except (DamagedEntry, IndexError, Unresolved) as error:
+            reason = f"its result cannot be made: {error}"
+            self.refuse(reason, wanted.key)
+            return reason
+
+        def replay(seconds: float | None = None) -> _replay.Replay:
+            call = Call(wanted.key, shelf, seconds)
+            call.kept = kept
+            call.replay = _replay.Replay(wanted.key, kept.executable, kept.artifact, frozenset(trace.targets))
+            _begin(call, call.replay)
+            return call.replay
+
+        _replay.remember(wanted.key, replay)
+        replay(time.perf_counter() - started)
+        return (made,)
+
+    def _trace(self, wanted: Asked, traced: Traced, shelf: Shelf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from jax.tree_util import tree_flatten, tree_unflatten
+
+        with _without_collections():
+            result = traced.run(lambda: self.function(*args, **kwargs))
+        values, treedef = tree_flatten(result)
+        try:
+            traced.results = _tracing.results_of(values)
+            traced.structure = structures.encode(treedef, wanted.likes)
+        except NotStorable as error:
+            traced.reason = traced.reason or str(error)
+        traced.asked = dataclasses.replace(wanted, leaves=[], likes=[])  # JAX keeps what follows as long as the trace
+
+        def tell(seconds: float | None) -> None:
+            call = Call(wanted.key, shelf, seconds)
+            call.traced, call.compilation = traced, _replay.Compilation()
+            _begin(call, call.compilation)
+
+        def lowered() -> None:
+            if _mine.call is None or _mine.call.traced is not traced:
+                tell(None)
+
+        tell(traced.build.seconds)
+        place = None if traced.reason is not None else _tracing.first_computed(values, wanted.leaves)
+        if place is None:
+            return result
+        values[place] = _stablehlo.bind_witness(values[place], lowered)
+        return tree_unflatten(treedef, values)
+
+    # -- afterwards
+
+    def settle(self) -> tuple[Call | None, str | None]:
+        """Stores what was traced, or tells that it was served; returns the call, and why it is not stored."""
+        call = _mine.call
+        _begin(None)
+        if call is None:
+            return None, None
+        reason = None
+        try:
+            if call.traced is not None and call.compilation is not None:
+                reason = call.shelf.keep(call.traced, call.compilation)
+            elif call.kept is not None and call.replay is not None:
+                reason = call.shelf.served(call.kept, call.replay, call.seconds)
+        except Warning:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
+            reason = f"it cannot be kept: {error!r}"
+            warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")
+        if reason is not None and call.traced is not None:
+            self.refuse(reason, call.key)
+        if call.seconds is not None:
+            self._say(call, call.seconds, reason)
+        return call, reason
+
+    def _say(self, call: Call, seconds: float, reason: str | None) -> None:
+        """Tells whoever records this process what became of a call."""
+        if call.kept is not None:
+            spared = call.kept.opened.header.build_seconds
+            watching.say_trace(HIT, self.name, key=call.key, seconds=seconds, spared=spared)
+        elif call.traced is not None:
+            outcome = STORED if reason is None else NOT_STORED
+            watching.say_trace(outcome, self.name, key=call.key, reason=reason or call.traced.why, seconds=seconds)
+
+    def may_trace_instead(self, error: Exception, arguments: Any) -> bool:
+        """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
+        from jax.tree_util import tree_leaves
+
+        call = _mine.call
+        _begin(None)
+        if call is None or call.replay is None:
+            return False
+        if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
+            return False
+        self._unserved.add(call.key)
+        if not isinstance(error, _replay.CannotReplay):
+            self.refuse(f"its program cannot be replayed here: {error!r}", call.key)
+        self.forget()
+        return True
+
+    def refuse(self, reason: str, key: str | None = None) -> None:
+        """Remembers why a call was traced, or will be in the next process."""
+        if len(self.refused) < _MOST_REFUSED:
+            self.refused[key] = reason
+
+
+def _begin(call: Call | None, expected: _replay.Compilation | _replay.Replay | None = None) -> None:
+    """What this thread is about to compile."""
+    _mine.call = call
+    _replay.expect(expected)
+
+
+class _Shelf:
+    """The shelf of the root in use, which keeps what it has learnt as long as that root is."""
+
+    of: tuple[InUse, Shelf] | None = None
+
+
+def shelf_in_use() -> Shelf:
+    """The traces of the root in use; without one, `jcache.enable` puts the default one in use.
+
+    Raises:
+        NotStorable: there is none, or this JAX is not known.
+    """
+    ours = roots.in_use()
+    if ours is None:
+        enable()
+        ours = roots.in_use()
+    if ours is None or ours.root is None:
+        raise NotStorable("There is no root in use.")
+    if reason := _replay.install():
+        raise NotStorable(f"{reason}.")
+    if _Shelf.of is None or _Shelf.of[0] is not ours:
+        store = store_of(ours.root, TRACES, max_bytes=ours.max_bytes, lock_timeout=timeout_in(os.environ))
+        _Shelf.of = ours, Shelf(store)
+    return _Shelf.of[1]
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Collecting garbage while tracing finds next to none, and takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

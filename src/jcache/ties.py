@@ -1,0 +1,122 @@
+"""What links between entries mean for those who remove some: which are one, and which are needed by others. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jcache.entry import Entry
+from jcache.frozen import Frozen
+from jcache.layout import Kind
+
+Member = tuple[Kind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """How the entries of a root hang together.
+
+    Attributes:
+        trace_of: by the keys of programs, their traces.
+        executables: by the keys of traces, the executables that their programs name, be they there or not.
+        strays: keys of programs whose trace has gone, or has given way to another.
+    """
+
+    trace_of: Mapping[str, str] = Frozen({})
+    executables: Mapping[str, frozenset[str]] = Frozen({})
+    strays: frozenset[str] = frozenset()
+
+
+NO_LINKS: Final = Links()
+
+
+class Ties:
+    """What links make of entries.
+
+    Args:
+        entries: which.
+        links: between them.
+
+    Attributes:
+        units: by the keys of traces, the trace and its programs.
+    """
+
+    def __init__(self, entries: Sequence[Entry], links: Links) -> None:
+        self._links = links
+        self.units: dict[str, list[Entry]] = {}
+        self._as_one: dict[str, Entry] = {}
+        self._needing: dict[str, list[str]] = {}
+        if links == NO_LINKS:
+            return
+        traces = {entry.key: entry for entry in entries if entry.kind is Kind.TRACES}
+        for program, trace in links.trace_of.items():
+            if program in traces and trace in traces:
+                self.units.setdefault(trace, [traces[trace]]).append(traces[program])
+        self._as_one = {trace: _as_one(unit) for trace, unit in self.units.items()}
+        for trace in self.units:
+            for executable in links.executables.get(trace, ()):
+                self._needing.setdefault(executable, []).append(trace)
+
+    def unit_of(self, entry: Entry) -> str | None:
+        """The trace that an entry is one with, itself perhaps; None for an entry on its own."""
+        if not self.units or entry.kind is not Kind.TRACES:
+            return None
+        trace = self._links.trace_of.get(entry.key, entry.key)
+        return trace if trace in self.units else None
+
+    def is_program(self, entry: Entry) -> bool:
+        """Whether an entry is one with a trace, and not that trace."""
+        return self.unit_of(entry) not in (None, entry.key)
+
+    def is_stray(self, entry: Entry) -> bool:
+        """Whether an entry is of no use any more."""
+        return entry.kind is Kind.TRACES and entry.key in self._links.strays
+
+    def needing(self, entry: Entry) -> Sequence[str]:
+        """The traces that need an executable."""
+        return self._needing.get(entry.key, ()) if entry.kind is Kind.EXECUTABLES else ()
+
+    def used_ns(self, entry: Entry, gone: Collection[str] = ()) -> int:
+        """When an entry, or what needs it and has not gone, was last used."""
+        unit = self.unit_of(entry)
+        if unit is not None:
+            return self.as_one(unit).recency_ns
+        needing = (self.as_one(trace).recency_ns for trace in self.needing(entry) if trace not in gone)
+        return max([entry.recency_ns, *needing])
+
+    def as_one(self, trace: str) -> Entry:
+        """A trace with its programs, as if they were one entry."""
+        return self._as_one[trace]
+
+    def protected_by(self, entries: Iterable[Entry], recent: Iterable[Entry] = ()) -> dict[Member, str]:
+        """What is to stay for the sake of entries that do, each with the trace that needs it.
+
+        Args:
+            entries: that stay.
+            recent: those that do for their recency, and so with them that by which it is theirs.
+        """
+        protected: dict[Member, str] = {}
+        units = {unit for entry in entries if (unit := self.unit_of(entry)) is not None}
+        for entry in recent:
+            latest = max(self.needing(entry), key=lambda trace: (self.as_one(trace).recency_ns, trace), default=None)
+            if latest is not None and self.as_one(latest).recency_ns >= entry.recency_ns:
+                units.add(latest)
+        for trace in sorted(units):
+            protected |= {(entry.kind, entry.key): trace for entry in self.units[trace]}
+            protected |= {(Kind.EXECUTABLES, key): trace for key in self._links.executables.get(trace, ())}
+        return protected
+
+    def whole(self, ordered: Sequence[Entry], count: int) -> int:
+        """How many of ordered entries go where so many must, for none that are one to be parted."""
+        if count:
+            last = self.unit_of(ordered[count - 1])
+            while last is not None and count < len(ordered) and self.unit_of(ordered[count]) == last:
+                count += 1
+        return count
+
+
+def _as_one(unit: Sequence[Entry]) -> Entry:
+    return unit[0]._replace(
+        bytes=sum(entry.bytes for entry in unit),
+        recency_ns=max(entry.recency_ns for entry in unit),
+        seconds=sum(entry.seconds or 0.0 for entry in unit),
+    )

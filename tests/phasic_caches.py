@@ -1,0 +1,46 @@
+"""A cache of phasic's, as it writes them, and the names in it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+
+DATA = Path(__file__).parent / "data" / "phasic"
+OLD_TAPE = DATA / "pushed_rev1.bin"
+TRACE = "trace-6cc7ad021db079c0c19e052689bc018ec733744ae7cecfd17734257bfd3cca12"
+TAPE = "elimination-6cc7ad021db079c0c19e052689bc018ec733744ae7cecfd17734257bfd3cca12"
+SCC = "scc-e250fd2143cae3ebc1a455a27553aa13945935e7265f7f5159c20377e692579e"
+GRAPH = "graph-46f61fbd197200ee2cb241b5bbb86380"
+OTHER_GRAPH = "graph-6167bf071d6bf63f0b3e0af11c256166"
+KEYS = {TRACE, TAPE, SCC, GRAPH, OTHER_GRAPH}
+KINDS = {TRACE: Kind.TRACES, TAPE: Kind.TRACES, SCC: Kind.TRACES, GRAPH: Kind.GRAPHS, OTHER_GRAPH: Kind.GRAPHS}
+
+
+def make_cache(home: Path) -> Path:
+    """A home's ``.phasic_cache``."""
+    tree = home / ".phasic_cache"
+    for directory in ("graphs", "traces", "parameterized_reward_compute"):
+        shutil.copytree(DATA / directory, tree / directory)
+    return tree
+
+
+def open_cache(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store of the cache, with a state directory of its own beside it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tree.parent / "state"))
+    return Store(open_root(tree))
+
+
+def place(tree: Path, key: str) -> Path:
+    """Where an entry's file is."""
+    return open_root(tree).place(KINDS[key], key)
+
+
+def findings(store: Store) -> dict[str | None, str]:
+    """What verifying finds: keys, or names of files, and damages."""
+    result = verify(store, Request(grace_ns=0))
+    return {finding.key or finding.path.name: finding.damage.value for finding in result.findings}
