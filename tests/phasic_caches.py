@@ -1,14 +1,22 @@
 """A cache of phasic's, as it writes them, and the names in it."""
 
 import shutil
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jcache.adapters.phasic import ADAPTER
+from jcache.archive import Writer, item_name
+from jcache.archive.manifest import Item, Manifest, encode
+from jcache.digests import digest
 from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
+from tests.entries import NOW
 
 DATA = Path(__file__).parent / "data" / "phasic"
 OLD_TAPE = DATA / "pushed_rev1.bin"
@@ -38,6 +46,24 @@ def open_cache(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def place(tree: Path, key: str) -> Path:
     """Where an entry's file is."""
     return open_root(tree).place(KINDS[key], key)
+
+
+def manifest_of(contents: Mapping[str, bytes], **more: Any) -> Manifest:
+    """The manifest of an archive of phasic's, as somebody wrote it who may be anybody."""
+    items = [Item(KINDS[key], key, len(data), digest(data), NOW, NOW) for key, data in contents.items()]
+    whole: dict[str, Any] = {"jcache": "0.1.0", "root": "/x", "directory": "/x", "layout": "phasic"}
+    return Manifest(**(whole | {"items": tuple(sorted(items))} | more))
+
+
+def stream_of(contents: Mapping[str, bytes]) -> bytes:
+    """An archive of phasic's with these bytes under these keys."""
+    stream, manifest = BytesIO(), manifest_of(contents)
+    writer = Writer(stream)
+    writer.manifest(encode(manifest))
+    for item in manifest.items:
+        writer.member(item_name(item, ADAPTER), item.bytes, [contents[item.key]])
+    writer.close()
+    return stream.getvalue()
 
 
 def findings(store: Store) -> dict[str | None, str]:

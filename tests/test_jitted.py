@@ -191,7 +191,8 @@ def test_an_edit_is_a_miss_that_is_explained(first: tuple[Place, Any], place: Pl
     assert why in said["why"] and len(said["changes"]) <= 2, said["why"]
     assert (said["digest"] == first[1]["digest"]) == (what in WITHOUT_EFFECT)
     if what != "a distribution's version":
-        assert place.run()["traced"] == 0
+        again = place.run()
+        assert (again["traced"], again["digest"]) == (0, said["digest"])
 
 
 CALLS = {  # statements before the imports, and before the call; what `explain` says has changed
@@ -320,3 +321,130 @@ def test_a_node_with_a_cached_property_and_a_cache_field(tmp_path: Path) -> None
         [2.0] * 3, [[2.0] * 3, [4.0] * 3, [4.0] * 3], "Node", [3.0] * 3, [2.0] * 3, [4.0] * 3
     ]  # fmt: skip
     assert run(NODES, tmp_path / "root").value == [1, *values]
+
+
+PLACES = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+@jcache.jit(check="never")
+def step(x, y):
+    sys.stderr.write("traced\\n")
+    return {"x": x, "y": jnp.sin(y) * x.sum()}
+
+mesh = Mesh(np.array(jax.devices()), ("x",))
+whole = NamedSharding(mesh, P())
+first, second = jax.devices()
+places = {"first": lambda x: x, "second": lambda x: jax.device_put(x, second)}
+places["both"] = lambda x: jax.device_put(x, whole)
+said = []
+for place in sys.argv[2:]:
+    out = step(places[place](jnp.arange(8.0)), places[place](jnp.ones(3)))
+    said.append([out["y"].tolist(), sorted(device.id for device in out["y"].sharding.device_set)])
+compiled = [one for one in jcache.stats().programs if one.name == "jit_step" and one.outcome != "hit"]
+print(json.dumps([said, len(compiled)]))
+"""
+DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+
+
+def test_calls_of_the_same_types_in_other_places(tmp_path: Path) -> None:
+    """JAX compiles what it has traced once more for other devices; later processes neither trace nor compile these.
+
+    A place that no process has seen is compiled from the trace, or traced in its turn, and then is as good.
+    """
+    places = ["first", "second", "both", "first"]
+    cold = run(PLACES, tmp_path / "root", *places, env=DEVICES)
+    warm = run(PLACES, tmp_path / "root", *places, env=DEVICES)
+    assert "traced" in cold.err and "traced" not in warm.err
+    assert warm.value == [cold.value[0], 0] and cold.value[0][1][1] == [1]
+    root = tmp_path / "other"
+    run(PLACES, root, "first", env=DEVICES)
+    there = run(PLACES, root, "both", "second", "first", env=DEVICES)
+    assert [values for values, _ in there.value[0]] == [cold.value[0][0][0]] * 3
+    again = run(PLACES, root, "both", "second", "first", env=DEVICES)
+    assert again.value == [there.value[0], 0] and "traced" not in again.err
+
+
+def test_a_damaged_program_is_traced_anew(tmp_path: Path) -> None:
+    """It goes to quarantine with one warning, the result is the right one, and the next process starts warm."""
+    root = tmp_path / "root"
+    cold = run(PLACES, root, "first", env=DEVICES)
+    (program,) = (root / "traces-v1").glob("*.stablehlo-*-cache")
+    data = bytearray(program.read_bytes())
+    data[-1] ^= 1
+    program.write_bytes(data)
+    said = run(PLACES, root, "first", env=DEVICES)
+    assert said.value[0] == cold.value[0] and "in quarantine now" in said.err and said.err.count("traced\n") == 1
+    assert "traced" not in run(PLACES, root, "first", env=DEVICES).err
+
+
+def test_an_executable_that_has_gone_is_compiled_once(tmp_path: Path) -> None:
+    """It is compiled from the trace's own program, without tracing, and the process after that loads it."""
+    root = tmp_path / "root"
+    run(PLACES, root, "first", env=DEVICES)
+    for executable in (root / "executables").glob("jit_step-*"):
+        executable.unlink()
+    said = run(PLACES, root, "first", env=DEVICES)
+    assert said.value[1] == 1 and "traced" not in said.err
+    assert run(PLACES, root, "first", env=DEVICES).value[1] == 0
+
+
+KEPT = """
+import json, sys, jax.numpy as jnp, jcache
+from jcache.resolving import shelf_in_use
+jcache.enable(sys.argv[1], strict=True)
+shelves = []
+for scale in (2.0, 3.0):
+    jcache.jit(lambda x: x * scale)(jnp.ones(3))
+    shelves.append(shelf_in_use().store)
+print(json.dumps(shelves[0] is shelves[1]))
+"""
+
+
+def test_the_store_is_kept(tmp_path: Path) -> None:
+    """First calls of several functions share one open store."""
+    assert run(KEPT, tmp_path / "root").value is True
+
+
+INTERRUPTED = """
+import json, sys, jax, jax.numpy as jnp, jcache
+jcache.enable(sys.argv[1], strict=True)
+x = jnp.ones(3)
+interrupting = []
+
+@jax.monitoring.register_event_listener
+def interrupt(event, **_):
+    if interrupting and event.endswith("compile_requests_use_cache"):
+        raise interrupting.pop()
+
+@jcache.jit(check="never")
+def doubled(x):
+    return x * 2
+
+@jcache.jit(check="never")
+def other(x):
+    return x + 1
+
+other(x)
+if len(sys.argv) > 2:
+    interrupting.append(KeyboardInterrupt())
+    try:
+        doubled(x)
+    except KeyboardInterrupt:
+        pass
+    jax.jit(lambda x: x * 5)(x)
+    other(x)
+    sys.argv.pop()
+else:
+    other(x)
+print(json.dumps([doubled.explain(x).hit, doubled(x).tolist()]))
+"""
+
+
+def test_an_interrupted_call_stores_nothing_of_another(tmp_path: Path) -> None:
+    """After Ctrl-C in the middle of compiling a function, the next program that is compiled is not taken for it."""
+    assert run(INTERRUPTED, tmp_path / "root", "interrupt").value == [False, [2.0] * 3]
+    assert run(INTERRUPTED, tmp_path / "root").value == [True, [2.0] * 3]

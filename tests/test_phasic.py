@@ -6,6 +6,7 @@ import pickle
 import pickletools
 import struct
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from jcache.adapters import pickles
 from jcache.adapters.phasic import ADAPTER
 from jcache.adapters.phasic_content import MAX_JSON, fault_of
-from jcache.errors import DamagedEntry
+from jcache.archive import Reader, open_archive
+from jcache.archive.manifest import decode, encode
+from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.store import Store
@@ -30,8 +33,10 @@ from tests.phasic_caches import (
     TRACE,
     findings,
     make_cache,
+    manifest_of,
     open_cache,
     place,
+    stream_of,
 )
 
 
@@ -430,3 +435,36 @@ def test_leftovers_of_phasics_own_are_temporary_files(cache: Path, store: Store)
     for name in (f"traces/{'1' * 64}.tmp", f"parameterized_reward_compute/{'2' * 64}.bin.tmp.77", "traces/x.tmp"):
         (cache / name).write_bytes(b"half")
     assert findings(store) == {f"{'1' * 64}.tmp": "temporary", f"{'2' * 64}.bin.tmp.77": "temporary"}
+
+
+# -- archives
+
+
+@pytest.mark.parametrize(
+    ("key", "layout"),
+    [
+        ("graph-../../../x", "phasic"),
+        ("graph-46f61fbd", "phasic"),
+        ("jit_step-" + "0" * 64, "phasic"),
+        (GRAPH, None),
+        (GRAPH, "nobody's"),
+    ],
+)
+def test_a_manifest_names_the_files_of_one_program(key: str, layout: str | None) -> None:
+    """Names that its program would not write, of no program or of another one, are refused before anything is read."""
+    item = manifest_of({GRAPH: b"{}"}).items[0]._replace(key=key)
+    text = encode(manifest_of({GRAPH: b"{}"})).replace(f'"key":"{GRAPH}"'.encode(), f'"key":"{key}"'.encode())
+    name = "null" if layout is None else f'"{layout}"'
+    with pytest.raises(BadArchive):
+        decode(text.replace(b'"layout":"phasic"', f'"layout":{name}'.encode()))
+    with pytest.raises(InvalidValue):
+        encode(manifest_of({}, items=(item,), layout=layout))
+
+
+def test_members_have_phasics_own_names() -> None:
+    """So that an archive can be looked at, and unpacked, by any tar."""
+    data = {key: data_of(key) for key in KEYS}
+    reader = open_archive(BytesIO(stream_of(data)))
+    assert isinstance(reader, Reader)
+    names = {member.name for member in reader.members()}
+    assert names == {ADAPTER.file_name(KINDS[key], key) for key in KEYS}

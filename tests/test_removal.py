@@ -94,6 +94,21 @@ def test_a_pin_since_the_plan_saves_an_entry(plain: Root) -> None:
     assert [(v.entry.key, v.entry.pinned, v.reason) for v in removal.kept] == [(key(1), True, Reason.PINNED)]
 
 
+@pytest.mark.parametrize("spared_by", ["use", "pin", "failure", "nothing"])
+def test_what_goes_with_a_trace_stays_with_it(plain: Root, monkeypatch: pytest.MonkeyPatch, spared_by: str) -> None:
+    """Where the trace is used or pinned since the plan, or cannot be removed, its program stays as well."""
+    for i in (1, 2):
+        add(plain.path, key(i), used_ns=NOW + (spared_by == "use" and i == 1))
+    if spared_by == "failure":
+        monkeypatch.setattr("jcache.removal.unlink", lambda root, entry: Path("/proc/1/no such").stat())
+    removal = Removal()
+    victims = [Verdict(listed(1), Reason.SPACE), Verdict(listed(2), Reason.WITH_TRACE)]
+    pins = {(Kind.EXECUTABLES, key(1))} if spared_by == "pin" else set()
+    assert len(list(removing(plain, victims, removal, pins, {key(2): key(1)}))) == 2
+    assert (plain.path / f"{key(2)}-cache").exists() is (spared_by != "nothing")
+    assert [v.reason for v in removal.kept if v.entry.key == key(2)] == [Reason.NEEDED] * (spared_by != "nothing")
+
+
 def test_what_cannot_be_removed_is_told(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reason, and the others go on."""
     for i in (1, 2):

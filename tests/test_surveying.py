@@ -92,7 +92,7 @@ def test_no_lock_is_taken(plain: Root) -> None:
 
 def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that somebody else is writing is read; that nothing can be kept in it is no failure."""
-    monkeypatch.setattr("jcache.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1})
+    monkeypatch.setattr("jcache.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=0.5)])

@@ -47,17 +47,39 @@ def contents(size: int) -> dict[str, bytes]:
     }
 
 
-def test_what_is_still_held_is_not_written_over() -> None:
-    """A piece keeps its bytes for as long as somebody has it, however many frames come after it."""
+def test_what_is_read_is_not_written_over() -> None:
+    """A piece that was read keeps its bytes, however much comes after it; one that is lent has them until then."""
     content = random.Random(8).randbytes(6 * STORED)
     stream = Unpacked(io.BytesIO(packed(Storing, content, STORED)), name="a.zst", ratio=1000)
-    held = []
-    for start in range(0, len(content), STORED):
-        piece = stream.some(STORED)
-        assert piece == content[start : start + STORED]
-        if start % (2 * STORED) == 0:
-            held.append((start, piece))
-    assert all(piece == content[start : start + STORED] for start, piece in held)
+    held, at = [], 0
+    while piece := stream.read(70_000):
+        held.append(piece)
+        lent = stream.lend(70_000)
+        at += len(piece)
+        assert lent == content[at : at + len(lent)]
+        held.append(bytes(lent))
+        at += len(lent)
+    assert b"".join(held) == content
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> None:
+    """Between small ones, at the edges of blocks and frames too, however they are cut into mebibytes."""
+    for what, content in contents(size).items():
+        whole = []
+        for cut in (STORED, 4 * STORED):
+            stream = io.BytesIO()
+            packer = Storing(stream)
+            packer.write(b"small")
+            for start in range(0, size, cut):
+                packer.pass_on(content[start : start + cut])
+            packer.write(b"end")
+            packer.close()
+            assert (packer.content, packer.written) == (size + 8, len(stream.getvalue())), what
+            whole.append(stream.getvalue())
+            done = subprocess.run(["zstd", "-dc"], input=whole[-1], capture_output=True, check=True)
+            assert unpacked(whole[-1]) == done.stdout == b"small" + content + b"end", what
+        assert whole[0] == whole[1], what
 
 
 @pytest.mark.parametrize("kind", [Storing, Squeezing, None])

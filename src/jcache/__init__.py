@@ -7,6 +7,11 @@
     jcache.prune(max_size="20GiB", older_than="30d")
     jcache.clear("executables")
 
+    @jcache.jit                 # jax.jit whose programs start without tracing, lowering and compiling
+    def step(state, batch): ...
+
+    jcache.precompile(step, (state_spec, batch_spec))     # and are stored ahead of time
+
     @jcache.graph               # what a slow function builds is kept, under a key of all that it depends on
     def mesh(resolution): ...
 

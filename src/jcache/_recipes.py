@@ -7,6 +7,8 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 import inspect
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from jcache._options import Configured, configure
@@ -38,13 +40,16 @@ def recipe_of(devices: Any, compile_options: Any) -> str:
         "replicas": compile_options.num_replicas,
         "tupled": compile_options.parameter_is_tupled_arguments,
         "overrides": [list(pair) for pair in compile_options.env_option_overrides],
-        "build": {name: getattr(build, name) for name in _BUILD if hasattr(build, name)},
+        "build": dict(_told(build)),
     }
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), default=_plain)
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
-    return int(value) if hasattr(value, "__int__") else list(value)
+def _told(build: Any) -> Iterator[tuple[str, Any]]:
+    for name in _BUILD:
+        with suppress(AttributeError, TypeError):  # jax 0.6 sets levels that it cannot read
+            value = getattr(build, name)
+            yield name, value if isinstance(value, bool | int | float) else list(value)
 
 
 def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
@@ -83,7 +88,9 @@ def devices_of(recipe: str) -> Any:
     lacking = [str(number) for number in wanted if number not in here]
     if lacking:
         names = f"device {lacking[0]}" if len(lacking) == 1 else f"devices {', '.join(lacking[:8])}"
-        raise CannotCook(f"it is for {len(wanted)} devices, and here is no {jax.default_backend()} {names}")
+        raise CannotCook(
+            f"it runs on {jax.default_backend()} {names}, which {'is' if len(lacking) == 1 else 'are'} not here"
+        )
     devices = np.empty(len(wanted), dtype=object)
     devices[:] = [here[number] for number in wanted]
     return devices
@@ -113,12 +120,11 @@ def options_of(recipe: str, module: Any, devices: Any, backend: Any) -> Any:
 
 def compile_stored(module: Any, devices: Any, options: Any, backend: Any) -> None:
     """Compiles a program by way of JAX's cache, which stores it."""
-    from jax._src import compiler
-    from jax._src.lib import xla_client
+    from jax._src import compiler, lib
 
     function: Any = compiler.compile_or_get_cached
     more = {}
     if "executable_devices" in inspect.signature(function).parameters:
-        make: Any = vars(xla_client)["DeviceList"]
+        make: Any = vars(lib)["xla_client"].DeviceList
         more["executable_devices"] = make(tuple(devices.flat))
     function(backend, module, devices, options, host_callbacks=[], **more)

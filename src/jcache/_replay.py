@@ -14,12 +14,12 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jcache import _stablehlo
+from jcache import _recipes, _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
 from jcache.layout import name_of
@@ -51,6 +51,7 @@ class Compilation:
         executable_key: under which JAX's cache has the executable, None where it was not used.
         artifact: the program as a portable artifact of StableHLO.
         text: SHA-256 of the program as text.
+        recipe: how it was compiled.
         targets: of the custom calls in it.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled.
@@ -62,6 +63,7 @@ class Compilation:
     executable_key: str | None = None
     artifact: bytes = b""
     text: str = ""
+    recipe: str = ""
     targets: frozenset[str] = frozenset()
     reason: str | None = None
     done: bool = False
@@ -73,22 +75,22 @@ class Replay:
 
     Attributes:
         trace: of the marker.
-        executable: gives the key in JAX's cache for a signature and a device key, None if there is none.
+        executables: gives the keys in JAX's cache for a signature and a device key.
         artifact: gives the StableHLO that was compiled for a signature, None if there is none.
         targets: of the custom calls in the program.
         signature, device_key: what was asked for, once it has been.
         compiled: the key in JAX's cache of what had to be compiled, once it has been.
-        loaded: whether the executable was read from JAX's cache.
+        loaded: the key in JAX's cache of the executable that was read from there, once one has been.
     """
 
     trace: str
-    executable: Callable[[str, str], str | None]
+    executables: Callable[[str, str], Iterable[str]]
     artifact: Callable[[str], bytes | None]
     targets: frozenset[str]
     signature: str = ""
     device_key: str = ""
     compiled: str | None = None
-    loaded: bool = False
+    loaded: str | None = None
 
 
 class _Here(threading.local):
@@ -256,6 +258,17 @@ def _replay_of(computation: Any) -> Replay | None:
     return _replays[trace]()
 
 
+def keys_of(call: Callable[[], None]) -> list[str]:
+    """The keys that JAX computes in this thread during a call."""
+    _here.keys.clear()
+    before, _here.expected = _here.expected, Compilation(done=True)
+    try:
+        call()
+        return list(_here.keys)
+    finally:
+        _here.expected = before
+
+
 def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
     try:
         told.targets = _stablehlo.targets_of(computation)
@@ -267,6 +280,8 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         told.device_key = _stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = _stablehlo.to_artifact(computation)
         told.text = _stablehlo.text_digest(computation)
+        with suppress(Exception):  # it serves without one
+            told.recipe = _recipes.recipe_of(devices, compile_options)
     except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
         told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
 
@@ -275,20 +290,17 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
     """The executable from JAX's cache, None if it is not there or cannot be loaded here."""
     from jax._src import compilation_cache
 
-    key = replay.executable(replay.signature, replay.device_key)
-    if key is None:
-        return None
     get = compilation_cache.get_executable_and_time
     devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
-    started = time.monotonic()
-    try:
-        executable, build_seconds = get(key, compile_options, backend, *devices)
-    except Exception:  # noqa: BLE001 - as JAX, which compiles then
-        return None
-    replay.loaded = executable is not None
-    if replay.loaded:
-        _tell_of_hit(key, build_seconds or 0, time.monotonic() - started)
-    return executable
+    for key in replay.executables(replay.signature, replay.device_key):
+        started = time.monotonic()
+        with suppress(Exception):  # as JAX, which compiles then
+            executable, build_seconds = get(key, compile_options, backend, *devices)
+            if executable is not None:
+                replay.loaded = key
+                _tell_of_hit(key, build_seconds or 0, time.monotonic() - started)
+                return executable
+    return None
 
 
 def _tell_of_hit(key: str, build_seconds: float, seconds: float) -> None:

@@ -60,7 +60,9 @@ def _witness() -> Any:
 
     primitive: Any = Primitive(f"{_MARK}_witness")
     primitive.def_abstract_eval(lambda value, **_: value)
-    always: dict[str, Any] = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
+    always: dict[str, Any] = (
+        {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
+    )
     mlir.register_lowering(primitive, lower, **always)
     return primitive
 
@@ -177,6 +179,13 @@ def from_artifact(artifact: bytes, context: Any) -> Any:
     with context:
         module = deserialize(artifact, *((context,) if wants_context else ()))
         return _ir().Module.parse(module) if isinstance(module, str | bytes) else module
+
+
+def module_of(artifact: bytes) -> Any:
+    """The module of a portable artifact, in a context of its own."""
+    from jax._src.interpreters import mlir
+
+    return from_artifact(artifact, mlir.make_ir_context())
 
 
 def _ir() -> Any:

@@ -66,7 +66,9 @@ def settings() -> dict[str, str]:
     import jax
 
     values = jax.config.values  # which is made anew whenever it is asked for
-    return {name: _text(getattr(jax.config, name, values[name])) for name in sorted(values) if not name.startswith(_IDLE)}
+    return {
+        name: _text(getattr(jax.config, name, values[name])) for name in sorted(values) if not name.startswith(_IDLE)
+    }
 
 
 def made_with() -> dict[str, str]:
@@ -112,6 +114,16 @@ def _text(value: Any) -> str:
 
 
 Result = tuple[tuple[int, ...], str, bool]  # shape, dtype, whether its type is weak
+
+
+def types_of(values: Iterable[Any]) -> list[str]:
+    """The types of what is or may be traced, roughly."""
+    import jax
+    from jax._src import core
+
+    type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
+    avals = (type_of(value) for value in values)
+    return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]
 
 
 def results_of(values: Iterable[Any]) -> list[Result]:

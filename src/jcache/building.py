@@ -37,6 +37,7 @@ class Build:
         found: what ran and was read meanwhile that the fingerprint does not cover, and in the builds of graphs that
             were loaded.
         reason: why the graph must not be stored, None if it may.
+        is_passing: whether that reason says nothing about the same build in another process.
     """
 
     def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:
@@ -47,6 +48,7 @@ class Build:
         self.parents: dict[str, None] = {}
         self.found: dict[str, str] = {}
         self.reason: str | None = None
+        self.is_passing = False
 
     def run(self, call: Callable[[], T], of: Fingerprint) -> T:
         """Calls a function, whose exceptions pass."""
@@ -54,6 +56,7 @@ class Build:
         _everyones.append(self)
         try:
             with Discovery(of) as ran, Reads(strict=self.strict) as read:
+                self.is_passing = ran.reason is not None
                 started = time.perf_counter()
                 value = call()
                 self.seconds = time.perf_counter() - started
@@ -61,6 +64,7 @@ class Build:
             _mine.builds.pop()
             _everyones.remove(self)
         self.found.update({**read.parts, **ran.parts})
+        self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
         return value
 

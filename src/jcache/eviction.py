@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
@@ -44,8 +45,8 @@ class Reason(StrEnum):
     WITHIN = "within the bounds"
     OLD_FORMAT = "legacy: --legacy removes it"
     USED_MEANWHILE = "used meanwhile"
-    WITH_TRACE = "with its trace"
-    STRAY = "its trace has gone"
+    WITH_TRACE = "whose trace goes"
+    STRAY = "whose trace has gone"
     NEEDED = "needed by a trace that stays"
 
 
@@ -167,8 +168,8 @@ def plan(
     everyone = list(entries)
     ties = Ties(everyone, links)
     ordered = sorted((entry for entry in everyone if entry.kind in kinds), key=_order(ties, Order.LRU))
-    strays = {_id(entry) for entry in ordered if ties.is_stray(entry) and not is_young(entry.created_ns, now_ns)}
-    last = _last([_id(entry) for entry in ordered if not entry.legacy and _id(entry) not in strays], policy)
+    strays = {_id(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
+    last = _last(ordered, strays, policy.keep_last or 0)
     staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
     protected = ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
     victims: list[Verdict] = []
@@ -176,11 +177,12 @@ def plan(
     candidates: list[Entry] = []
     oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
     for entry in ordered:
-        if entry.pinned or _id(entry) in last:
+        member = _id(entry)
+        if entry.pinned or member in last:
             kept.append(Verdict(entry, Reason.PINNED if entry.pinned else Reason.LAST))
-        elif _id(entry) in strays:
+        elif member in strays:
             victims.append(Verdict(entry, Reason.STRAY))
-        elif _id(entry) in protected:
+        elif member in protected:
             kept.append(Verdict(entry, Reason.NEEDED))
         elif entry.legacy:
             (victims if policy.legacy else kept).append(
@@ -197,7 +199,7 @@ def plan(
     freed = sum(v.entry.bytes for v in victims)
     chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))
     victims += (Verdict(entry, Reason.SPACE) for entry in candidates[:chosen])
-    gone = {verdict.entry.key for verdict in victims}
+    gone = {verdict.entry.key for verdict in victims} if ties.units else ()
     for entry in candidates[chosen:]:
         old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
         (victims if old else kept).append(Verdict(entry, Reason.AGE if old else Reason.WITHIN))
@@ -239,9 +241,11 @@ def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
     return lambda entry: ((entry.seconds or 0.0) / max(entry.bytes, 1), entry.recency_ns, entry.key)
 
 
-def _order(ties: Ties, order: Order) -> Callable[[Entry], tuple[tuple[float, int, str], int, tuple[float, int, str]]]:
+def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
     """The same, where a trace and its programs go together, and what they need no earlier than they."""
     own = sort_key(order)
+    if not ties.units:
+        return own
     units = {trace: own(ties.as_one(trace)) for trace in ties.units}
 
     def key(entry: Entry) -> tuple[tuple[float, int, str], int, tuple[float, int, str]]:
@@ -259,14 +263,17 @@ def _id(entry: Entry) -> Member:
     return entry.kind, entry.key
 
 
-def _last(ordered: Sequence[Member], policy: Policy) -> set[Member]:
-    """The last ones to keep, of those that count, from the least to the most recently used one."""
-    return set(ordered[max(0, len(ordered) - (policy.keep_last or 0)) :])
+def _last(ordered: Sequence[Entry], strays: Collection[Member], count: int) -> set[Member]:
+    """The last ones to keep of entries from the least to the most recently used one."""
+    counted = (_id(entry) for entry in reversed(ordered) if not entry.legacy and _id(entry) not in strays)
+    return set(islice(counted, count))
 
 
 def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Member, str]) -> Plan:
     """The plan, with what goes and stays for a trace's sake."""
     because: dict[str, str] = {}
+    if not ties.units:
+        return Plan(tuple(victims), tuple(kept))
     gone = {verdict.entry.key for verdict in victims if ties.unit_of(verdict.entry) == verdict.entry.key}
     for i, (entry, reason) in enumerate(victims):
         unit = ties.unit_of(entry)

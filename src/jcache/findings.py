@@ -36,6 +36,7 @@ class Damage(StrEnum):
     LEDGER = "ledger"  # damaged itself
     REPLACED = "replaced"  # no damage: other bytes of the same key have taken its place, on request
     STALE = "stale"  # no damage: a graph that was built from something else than there is now
+    DANGLING = "dangling"  # no damage: what it is linked to is not here
     LEGACY = "legacy"  # only jax <= 0.4.30 reads it: no damage, but waste
 
 
@@ -59,6 +60,7 @@ _REMEDIES: Final = {
     Damage.WRITABLE: Remedy.BY_HAND,
     Damage.OWNER: Remedy.BY_HAND,
     Damage.LEDGER: Remedy.BEGIN_ANEW,
+    Damage.DANGLING: Remedy.BY_HAND,
     Damage.LEGACY: Remedy.BY_HAND,
 }
 

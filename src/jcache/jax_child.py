@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -45,7 +45,12 @@ def interpreter(environment: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def child_of(
-    python: str, program: Path, limit_s: float, environment: Mapping[str, str], arguments: Sequence[str] = ()
+    python: str,
+    program: Path,
+    limit_s: float,
+    environment: Mapping[str, str],
+    *arguments: str,
+    doing: str,
 ) -> Iterator["Child"]:
     """A process that is ready to answer, and does not outlive the ``with`` block.
 
@@ -55,6 +60,7 @@ def child_of(
         limit_s: how long one answer may take.
         environment: of the process.
         arguments: more of the program's.
+        doing: what it is for, for people.
 
     Raises:
         NoJax: JAX cannot be started.
@@ -66,23 +72,23 @@ def child_of(
     try:
         process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
     except (OSError, ValueError) as error:
-        raise _no_jax(python, getattr(error, "strerror", None) or str(error)) from error
+        raise _no_jax(python, doing, getattr(error, "strerror", None) or str(error)) from error
     with process:
         try:
             child = Child(process, limit_s)
             try:
                 child.greet()
             except Died as death:
-                raise _no_jax(python, death.evidence) from death
+                raise _no_jax(python, doing, death.evidence) from death
             yield child
         finally:
             process.kill()
             process.wait()
 
 
-def _no_jax(python: str, reason: str) -> NoJax:
+def _no_jax(python: str, doing: str, reason: str) -> NoJax:
     return NoJax(
-        f"{python} cannot do this with JAX ({reason}): "
+        f"{python} cannot {doing} with JAX ({reason}): "
         f"install it with '{python} -m pip install jax', or name an interpreter that has it by {INTERPRETER}."
     )
 

@@ -54,7 +54,7 @@ class Jitted:
             return self._jitted(*args, **kwargs)
         try:
             result = self._resolver.jitted(*args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             if not self._resolver.may_trace_instead(error, (args, kwargs)):
                 raise
             return self(*args, **kwargs)

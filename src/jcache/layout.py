@@ -11,7 +11,7 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
         <name>-<64 hex>, <64 hex>            legacy entries (jax <= 0.4.30), never hit by a later JAX
         xla_gpu_per_fusion_autotune_cache_dir/   xla_gpu_kernel_cache_file      XLA's own sub-caches
       traces-v1/  graphs-v1/               the same names; the bytes are sealed envelopes
-      .jcache/                             ledger.sqlite3, quarantine/, runs/, building/, handed/
+      .jcache/                             ledger.sqlite3, quarantine/, runs/, building/, handed/, verdicts/
 
     JAXDIR/                              a plain JAX directory is a root too: its executables lie in it directly,
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at
@@ -229,6 +229,11 @@ class Root:
     def handed(self) -> Path:
         """Payloads of graphs that other code reads as files, each by its key, see `jcache.file_codec`."""
         return self.state / "handed"
+
+    @property
+    def verdicts(self) -> Path:
+        """Which calls are better traced than looked up, see `jcache.verdicts`."""
+        return self.state / "verdicts"
 
     @property
     def unbounded_mark(self) -> Path:

@@ -6,7 +6,7 @@ Reading that takes the headers of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -100,6 +100,15 @@ class Lineage:
             return False
         return not any(self._is_program_of(header, trace) for trace in self._parents.get(member, ()))
 
+    def dangling(self) -> Iterator[tuple[Member, str]]:
+        """The programs that lack something, and a sentence about what, and what comes of it."""
+        for member, header in self.headers.items():
+            executable = _executable(header)
+            if self.is_stray(member):
+                yield member, "Its trace has gone, or has given way to another, so that it is of no use."
+            elif executable is not None and not self.is_here((Kind.EXECUTABLES, executable)):
+                yield member, f"The executable {executable} is not here: it will be compiled from the program."
+
     def _is_program_of(self, program: EnvelopeHeader, trace: Member) -> bool:
         header = self.headers.get(trace)
         return trace in self._unread if header is None else belongs_to(program, header)
@@ -121,12 +130,13 @@ class Lineage:
         return Links(trace_of, {trace: frozenset(keys) for trace, keys in executables.items()}, frozenset(strays))
 
 
-def read_lineage(store: Store, kinds: Iterable[Kind] = (Kind.TRACES, Kind.GRAPHS)) -> Lineage:
+def read_lineage(store: Store, kinds: Iterable[Kind] = (Kind.TRACES, Kind.GRAPHS), *, remember: bool = True) -> Lineage:
     """The lineage of a root's entries; those whose headers cannot be read are passed over.
 
     Args:
         store: of the root.
         kinds: read what the entries of these kinds say.
+        remember: as `Store.listing` has it.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
@@ -134,14 +144,14 @@ def read_lineage(store: Store, kinds: Iterable[Kind] = (Kind.TRACES, Kind.GRAPHS
     headers: list[EnvelopeHeader] = []
     unread: set[Member] = set()
     for kind in kinds:
-        for key in store.listing(kind).columns.keys:
+        for key in store.listing(kind, remember=remember).columns.keys:
             header = _header(store.root.directory(kind) / f"{key}{ENTRY_SUFFIX}")
             if header is not None and (header.kind, header.key) == (kind, key):
                 headers.append(header)
             else:
                 unread.add((kind, key))
-    executables = set(store.listing(Kind.EXECUTABLES).columns.keys) if headers else set()
-    return Lineage(headers, executables, unread)
+    here = store.listing(Kind.EXECUTABLES, remember=remember).columns.keys if headers else ()
+    return Lineage(headers, frozenset(here), unread)
 
 
 def _header(path: Path) -> EnvelopeHeader | None:

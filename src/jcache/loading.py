@@ -116,7 +116,9 @@ class _Batches:
 
     def _attempt(self, paths: Iterable[Path]) -> _Attempt:
         attempt = _Attempt()
-        with child_of(self.python, _LOADER, self.time_limit_s, _environment(os.environ)) as child:
+        with child_of(
+            self.python, _LOADER, self.time_limit_s, _environment(os.environ), doing="open executables"
+        ) as child:
             try:
                 for path in paths:
                     attempt.asked.append(path)

@@ -11,7 +11,7 @@ from jcache.errors import CannotWrite, JcacheError, NotInEffect
 from jcache.layout import Kind, Root
 from jcache.locking import timeout_in
 from jcache.once import warn_once
-from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.roots import choose_path, create_root, open_own, open_root, wants_plain
 from jcache.sealed_store import SealedStore, store_of
 
 GRAPHS: Final = Kind.GRAPHS
@@ -74,6 +74,6 @@ class Places:
     def _find_shared(self) -> Iterator[Root]:
         for text in self._read_only:
             try:
-                yield open_root(choose_path(text, os.environ, source="read_only"))
+                yield open_own(choose_path(text, os.environ, source="read_only"))
             except JcacheError as error:
                 warn_once(("read_only", text), f"{error} It is not read.")

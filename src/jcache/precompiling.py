@@ -176,7 +176,7 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
 def _compile(resolver: Resolver, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call | None, str | None]:
     try:
         resolver.jitted.lower(*args, **kwargs).compile()
-    except Exception as error:
+    except BaseException as error:
         if not resolver.may_trace_instead(error, ()):
             raise
         resolver.jitted.lower(*args, **kwargs).compile()
@@ -187,9 +187,7 @@ def _executable(call: Call) -> str | None:
     """The key in JAX's cache of what was compiled or loaded."""
     if call.compilation is not None:
         return call.compilation.executable_key
-    if call.replay is None or call.kept is None:
-        return None
-    return call.replay.compiled or call.kept.executable(call.replay.signature, call.replay.device_key)
+    return None if call.replay is None else call.replay.compiled or call.replay.loaded
 
 
 def _is_there(executable: str) -> bool:

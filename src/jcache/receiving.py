@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jcache import files
 from jcache.files import RECENCY_BYTES, Unpublished
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
+from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.quarantine import Quarantine
 from jcache.roots import is_bounded
@@ -42,14 +42,18 @@ class Arrival:
     published: bool = False
 
 
+def holder(root: Root, kind: Kind, key: str) -> Path:
+    """The directory that an entry's file lies in."""
+    return root.directory(kind) if root.adapter is None else root.place(kind, key).parent
+
+
 @contextmanager
-def opened(root: Root, kind: Kind) -> Iterator[int]:
-    """The descriptor of a kind's directory, which is made if need be; a symbolic link below the root is no such.
+def opened(root: Root, directory: Path) -> Iterator[int]:
+    """The descriptor of a root's directory, which is made if need be; a symbolic link below the root is no such.
 
     Raises:
         OSError: it cannot be made or opened.
     """
-    directory = root.directory(kind)
     directory.mkdir(parents=True, exist_ok=True)
     follow = 0 if directory == root.path else os.O_NOFOLLOW
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
@@ -60,12 +64,12 @@ def opened(root: Root, kind: Kind) -> Iterator[int]:
 
 
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
-    """Publishes entries of one kind, a step each, with the lock held where there is one."""
-    always, place, quarantine = is_bounded(root, kind), root.directory(kind), Quarantine(root)
-    with opened(root, kind) as directory:
+    """Publishes entries of one kind and directory, a step each, with the lock held where there is one."""
+    always, place, quarantine = is_bounded(root, kind), holder(root, kind, arrivals[0].known.key), Quarantine(root)
+    with opened(root, place) as directory:
         for arrival in arrivals:
             key = arrival.known.key
-            entry, sidecar = key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX
+            entry, sidecar = os.path.basename(root.file_name(kind, key)), key + SIDECAR_SUFFIX
             try:
                 if arrival.replace:
                     quarantine.keep(place / entry, kind, key)
@@ -73,7 +77,7 @@ def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[
                     _write_sidecar(directory, place / sidecar, arrival.recency_ns)
                 arrival.file.publish(entry, replace=arrival.replace)
                 arrival.published = True
-                if arrival.sidecar and not always:
+                if arrival.sidecar and not always and root.adapter is None:
                     _write_sidecar(directory, place / sidecar, arrival.recency_ns)
             except FileExistsError:
                 arrival.file.discard()

@@ -30,11 +30,13 @@ from jcache.roots import InUse
 from jcache.runtime import enable
 from jcache.sealed_store import store_of
 from jcache.trace_entries import TRACES
-from jcache.trace_keys import Asked, Statics, asked
+from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_shelf import Kept, Shelf, Traced
+from jcache.verdicts import Verdicts, tally
 
 _MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
+_SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
 
 class Call:
@@ -48,7 +50,10 @@ class Call:
     Attributes:
         traced, compilation: of a miss, what was traced and what compiling it tells.
         kept, replay: of a hit, what was found and what stands in for compiling.
+        rough: the call of a hit, as verdicts have it.
     """
+
+    rough = ""
 
     def __init__(self, key: str, shelf: Shelf, seconds: float | None) -> None:
         self.key = key
@@ -89,6 +94,7 @@ class Resolver:
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
+        self._roughly = roughly(function)
         self._unserved: set[str] = set()
         self.forget()
 
@@ -109,10 +115,12 @@ class Resolver:
     def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
         """Whether a first call would start warm, and if not, why; nothing is run or written."""
         try:
-            reason = _tracing.forbidden()
+            rough = roughly_called(self._roughly, self.statics, args, kwargs)
+            reason = self._slower(rough) or _tracing.forbidden()
             if reason is None:
-                wanted = asked(self.function, self.statics, args, kwargs)
-                return shelf_in_use().explain(wanted, self.refused.get(wanted.key))
+                wanted, shelf = asked(self.function, self.statics, args, kwargs), shelf_in_use()
+                refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
+                return shelf.explain(wanted, refused)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         return Explanation(name=self.name, key=None, hit=False, reason=reason)
@@ -125,42 +133,56 @@ class Resolver:
         looked_up = self._look_up(args, kwargs)
         if looked_up is None:
             return self.function(*args, **kwargs)
-        wanted, shelf, found = looked_up
+        wanted, shelf, found, rough = looked_up
         kept, why = (found, None) if isinstance(found, Kept) else (None, found)
         if kept is not None:
             if wanted.key in self._unserved:
                 why = "it has no program that can be replayed here"
-            elif isinstance(made := self._stand_in(wanted, shelf, kept, started), tuple):
+            elif isinstance(made := self._stand_in(wanted, shelf, kept, (rough, started)), tuple):
                 return made[0]
             else:
                 why = made
         return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
 
-    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Asked, Shelf, Kept | str | None] | None:
+    def _look_up(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Asked, Shelf, Kept | str | None, str] | None:
         """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
+        key = None
         try:
-            reason = _tracing.forbidden()
+            rough = roughly_called(self._roughly, self.statics, args, kwargs)
+            reason = self._slower(rough) or _tracing.forbidden()
             if reason is None:
                 shelf = shelf_in_use()
                 wanted = asked(self.function, self.statics, args, kwargs)
                 if not _tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
-                return wanted, shelf, shelf.look(wanted)
+                found, key = shelf.look(wanted), wanted.key
+                reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
+                if reason is None:
+                    return wanted, shelf, found, rough
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Warning:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             reason = f"its key cannot be made: {error!r}"
-        self.refuse(reason)
-        watching.say_trace(BYPASSED, self.name, reason=reason)
+        self.refuse(reason, key)
+        if not _tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
+            watching.say_trace(BYPASSED, self.name, reason=reason)
         return None
 
-    def _stand_in(self, wanted: Asked, shelf: Shelf, kept: Kept, started: float) -> tuple[Any] | str:
+    def _slower(self, rough: str) -> str | None:
+        """Why a call is not to be looked up, None if it is."""
+        ours = roots.in_use()
+        known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
+        return _SLOWER if known else None
+
+    def _stand_in(self, wanted: Asked, shelf: Shelf, kept: Kept, begun: tuple[str, float]) -> tuple[Any] | str:
         """The results of the marker, in the structure that the function returns; why they cannot be made."""
         from jax.tree_util import tree_unflatten
 
-        trace = kept.trace
+        trace, (rough, started) = kept.trace, begun
         try:
             structure = structures.decode(trace.structure, wanted.likes)
             results = [_tracing.abstract(result) for result in trace.results]
@@ -171,14 +193,16 @@ class Resolver:
             self.refuse(reason, wanted.key)
             return reason
 
+        key = wanted.key  # and not what JAX traces: this is kept
+
         def replay(seconds: float | None = None) -> _replay.Replay:
-            call = Call(wanted.key, shelf, seconds)
-            call.kept = kept
-            call.replay = _replay.Replay(wanted.key, kept.executable, kept.artifact, frozenset(trace.targets))
+            call = Call(key, shelf, seconds)
+            call.kept, call.rough = kept, rough
+            call.replay = _replay.Replay(key, kept.executables, kept.artifact, frozenset(trace.targets))
             _begin(call, call.replay)
             return call.replay
 
-        _replay.remember(wanted.key, replay)
+        _replay.remember(key, replay)
         replay(time.perf_counter() - started)
         return (made,)
 
@@ -193,22 +217,22 @@ class Resolver:
             traced.structure = structures.encode(treedef, wanted.likes)
         except NotStorable as error:
             traced.reason = traced.reason or str(error)
-        traced.asked = dataclasses.replace(wanted, leaves=[], likes=[])  # JAX keeps what follows as long as the trace
+        leaves, wanted = wanted.leaves, dataclasses.replace(wanted, leaves=[], likes=[])
+        traced.asked = wanted  # JAX keeps what follows as long as the trace
+        place = None if traced.reason is not None else _tracing.first_computed(values, leaves)
+        told = False
 
-        def tell(seconds: float | None) -> None:
-            call = Call(wanted.key, shelf, seconds)
+        def tell() -> None:
+            nonlocal told
+            call = Call(wanted.key, shelf, None if told else traced.build.seconds)
+            told = True
             call.traced, call.compilation = traced, _replay.Compilation()
             _begin(call, call.compilation)
 
-        def lowered() -> None:
-            if _mine.call is None or _mine.call.traced is not traced:
-                tell(None)
-
-        tell(traced.build.seconds)
-        place = None if traced.reason is not None else _tracing.first_computed(values, wanted.leaves)
         if place is None:
+            tell()
             return result
-        values[place] = _stablehlo.bind_witness(values[place], lowered)
+        values[place] = _stablehlo.bind_witness(values[place], tell)
         return tree_unflatten(treedef, values)
 
     # -- afterwards
@@ -232,6 +256,8 @@ class Resolver:
             warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")
         if reason is not None and call.traced is not None:
             self.refuse(reason, call.key)
+            if call.traced.is_refused:
+                Verdicts(call.shelf.store.root).refuse(call.key, reason)
         if call.seconds is not None:
             self._say(call, call.seconds, reason)
         return call, reason
@@ -240,18 +266,21 @@ class Resolver:
         """Tells whoever records this process what became of a call."""
         if call.kept is not None:
             spared = call.kept.opened.header.build_seconds
+            tally.add(call.shelf.store.root, call.rough, seconds, spared)
             watching.say_trace(HIT, self.name, key=call.key, seconds=seconds, spared=spared)
         elif call.traced is not None:
             outcome = STORED if reason is None else NOT_STORED
             watching.say_trace(outcome, self.name, key=call.key, reason=reason or call.traced.why, seconds=seconds)
 
-    def may_trace_instead(self, error: Exception, arguments: Any) -> bool:
+    def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
         """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
         from jax.tree_util import tree_leaves
 
         call = _mine.call
         _begin(None)
-        if call is None or call.replay is None:
+        if call is not None and call.traced is not None:
+            self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
+        if call is None or call.replay is None or not isinstance(error, Exception):
             return False
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
@@ -295,7 +324,7 @@ def shelf_in_use() -> Shelf:
         raise NotStorable(f"{reason}.")
     if _Shelf.of is None or _Shelf.of[0] is not ours:
         store = store_of(ours.root, TRACES, max_bytes=ours.max_bytes, lock_timeout=timeout_in(os.environ))
-        _Shelf.of = ours, Shelf(store)
+        _Shelf.of = ours, Shelf(store, ours.shared)
     return _Shelf.of[1]
 
 

@@ -206,10 +206,10 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
     """
     path = Path(os.path.abspath(path))  # Path.resolve would follow links
     try:
-        return _tagged(_ours(open_root(path)))
+        return _tagged(open_own(path))
     except NoCacheHere:
         if not is_vacant(path):
-            return _ours(open_root(path))  # which another process may have made meanwhile, else this says what is there
+            return open_own(path)  # which another process may have made meanwhile, else this says what is there
     root = Root(path, plain=plain)
     with refusal(f"make a root at {path}"):
         path.mkdir(parents=True, exist_ok=True)
@@ -219,12 +219,22 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
     return root
 
 
-def _ours(root: Root) -> Root:
-    """The root itself.
+def make_root(root: Root) -> Root:
+    """A root as it is to be, made if it is not there yet; raises as `create_root`."""
+    if root.adapter is None:
+        return create_root(root.path, plain=root.plain)
+    with refusal(f"make {root.path}"):
+        root.path.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def open_own(path: Path) -> Root:
+    """The root at a path for what JAX and jcache store.
 
     Raises:
-        NoCacheHere: it is another program's.
+        NoCacheHere: as of `open_root`, or it is another program's.
     """
+    root = open_root(path)
     if root.adapter is not None:
         raise NoCacheHere(
             f"{root.path} is {root.adapter.title}: jcache looks after it, and puts nothing of its own or of JAX's "

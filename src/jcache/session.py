@@ -18,7 +18,7 @@ from jcache.layout import Kind, Root
 from jcache.locking import timeout_in
 from jcache.plain_directory import PlainDirectoryCache
 from jcache.presets import SETTINGS, overridden
-from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.roots import choose_path, create_root, open_own, open_root, wants_plain
 from jcache.soon import Soon
 from jcache.store import Store
 
@@ -184,7 +184,7 @@ class Session:
         found = []
         for text in self.request.read_only:
             try:
-                found.append(open_root(choose_path(text, os.environ, source="read_only")))
+                found.append(open_own(choose_path(text, os.environ, source="read_only")))
             except NoCacheHere as error:
                 self._warnings.append(f"{error} It is not read.")
         return found

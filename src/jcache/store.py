@@ -183,7 +183,7 @@ class Store(Upkeep):
         return outcome
 
     def receive(self, kind: Kind, arrivals: Sequence[Arrival]) -> None:
-        """Publishes entries of one kind that are written already, in one hold of the lock or a few, where there is one.
+        """Publishes entries of one kind and directory that are written already, in a few holds of the lock, if any.
 
         No entry goes to make room for them. What is known of them is written to the ledger with the next large batch,
         or when the store is closed.
@@ -200,7 +200,7 @@ class Store(Upkeep):
         steps = publishing(self.root, kind, arrivals)
         with files.refusal(f"store entries in {directory}"):
             try:
-                if self.max_bytes is not None or os.path.lexists(directory / LOCK_NAME):
+                if self.max_bytes is not None or self.root.adapter or os.path.lexists(directory / LOCK_NAME):
                     self.in_batches(kind, steps)
                 else:
                     deque(steps, maxlen=0)
@@ -284,6 +284,8 @@ class Store(Upkeep):
     def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
         """Marks entries as used at a time, softly; returns how many could be."""
         touched = 0
+        if self.root.adapter is not None:
+            return touched
         directory = self.root.directory(kind)
         for key in keys:
             sidecar = directory / (key + SIDECAR_SUFFIX)

@@ -38,16 +38,19 @@ class Ties:
 
     Attributes:
         units: by the keys of traces, the trace and its programs.
+        strays: programs that are of no use any more.
     """
 
     def __init__(self, entries: Sequence[Entry], links: Links) -> None:
         self._links = links
         self.units: dict[str, list[Entry]] = {}
+        self.strays: list[Entry] = []
         self._as_one: dict[str, Entry] = {}
         self._needing: dict[str, list[str]] = {}
         if links == NO_LINKS:
             return
         traces = {entry.key: entry for entry in entries if entry.kind is Kind.TRACES}
+        self.strays = [traces[key] for key in sorted(links.strays & traces.keys())]
         for program, trace in links.trace_of.items():
             if program in traces and trace in traces:
                 self.units.setdefault(trace, [traces[trace]]).append(traces[program])
@@ -66,10 +69,6 @@ class Ties:
     def is_program(self, entry: Entry) -> bool:
         """Whether an entry is one with a trace, and not that trace."""
         return self.unit_of(entry) not in (None, entry.key)
-
-    def is_stray(self, entry: Entry) -> bool:
-        """Whether an entry is of no use any more."""
-        return entry.kind is Kind.TRACES and entry.key in self._links.strays
 
     def needing(self, entry: Entry) -> Sequence[str]:
         """The traces that need an executable."""

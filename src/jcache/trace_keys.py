@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +19,18 @@ from typing import Any, Final, cast
 
 from jcache import _tracing
 from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint.arguments import unfolded
+from jcache.fingerprint.bytecode import signature
 from jcache.frozen import Frozen
 from jcache.names import storable
+from jcache.reads.contents import variable, variable_label
 from jcache.structures import Structure, aval_key
 
 _SHOWN: Final = ("shape", "dtype", "weak_type")
+_DISTRIBUTION: Final = "distribution "
+_PREFIXES: Final = {"equinox": "EQX_", "jax": None, "jaxlib": None}  # of variables; JAX's options are in the key
+_PLAIN: Final = (bool, int, float, str)
+_FEW: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +95,37 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
     taken = _Taken()
     base = fingerprint(function, *statics.replaced(args, dict(sorted(kwargs.items())), taken.structure))
     around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
+    around |= _variables(base.parts)
     whole = [base.hash, *(f"{label}\n{text}" for label, text in sorted((taken.exact | around).items()))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
     return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes)
+
+
+def roughly(function: Callable[..., Any]) -> str:
+    """What a function is, told at once and not in full: by its own code."""
+    inner = unfolded(function, (), {}).function
+    code = getattr(inner, "__code__", None)
+    names = (getattr(inner, name, "") for name in ("__module__", "__qualname__"))
+    return "\0".join([*map(str, names), "" if code is None else signature(code).hex()])
+
+
+def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """What a call of it is: by the types of its arguments."""
+    from jax.tree_util import tree_leaves
+
+    leaves: list[Any] = []
+    fixed, named = statics.replaced(args, kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
+    values = (repr(value) if type(value) in _PLAIN else type(value).__name__ for value in (*fixed, *named.values()))
+    return "\0".join([roughly, *_tracing.made_with().values(), *values, *_tracing.types_of(leaves[:_FEW])])
+
+
+def _variables(parts: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that bear the name of a distribution: mostly they are read while it is imported."""
+    names = [label.removeprefix(_DISTRIBUTION) for label in parts if label.startswith(_DISTRIBUTION)]
+    prefixes = [_PREFIXES.get(name, f"{name.replace('-', '_').upper()}_") for name in names]
+    wanted = tuple(prefix for prefix in prefixes if prefix is not None)
+    return {variable_label(name): variable(name) for name in os.environ if wanted and name.startswith(wanted)}
 
 
 class _Taken:

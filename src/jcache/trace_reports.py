@@ -104,6 +104,11 @@ def traces_in_all(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _short(reason: str) -> str:
+    """A reason with the beginnings of digests only."""
+    return _DIGEST.sub(r"\1…", reason)
+
+
 def trace_lines(traces: Mapping[str, Any]) -> list[str]:
     """The counts of traces, as data for ``json.dumps``, in a few lines for people; none where nothing was counted."""
     if not any(traces[name] for name in COUNTS):
@@ -119,7 +124,7 @@ def trace_lines(traces: Mapping[str, Any]) -> list[str]:
     for outcome, counts in traces["reasons"].items():
         shown = list(counts.items())[:_MOST_REASONS]
         what = _WORDS.get(outcome, outcome)
-        lines += [f"  {number} {what}: {_DIGEST.sub(r'\1…', reason)}" for reason, number in shown]
+        lines += [f"  {number} {what}: {_short(reason)}" for reason, number in shown]
         if len(counts) > len(shown):
             lines.append(f"  and {len(counts) - len(shown)} more reasons (--json lists them)")
     return lines

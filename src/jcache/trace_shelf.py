@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from jcache._replay import Compilation, Replay
@@ -12,6 +12,7 @@ from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.explanation import Explanation, explain, nearest
 from jcache.findings import Damage, Finding
+from jcache.layout import Root
 from jcache.lineage import belongs_to
 from jcache.sealed_store import Opened, SealedStore, open_softly
 from jcache.serialization import EnvelopeHeader, read_header
@@ -37,13 +38,13 @@ class Kept:
         self._store = store
         self._programs: dict[str, Opened] = {}
 
-    def executable(self, signature: str, device: str) -> str | None:
-        """The key in JAX's cache of the executable for a signature and a device."""
+    def executables(self, signature: str, device: str) -> Iterator[str]:
+        """The keys in JAX's cache of the executables for a signature and a device: of its own, and of a later one."""
         for of in (signature, device):
             program = self._program(of)
-            if program is not None and program.header.key_parts.get("device") == device:
-                return program.header.key_parts.get("executable")
-        return None
+            parts = {} if program is None else program.header.key_parts
+            if parts.get("device") == device and "executable" in parts:
+                yield parts["executable"]
 
     def artifact(self, signature: str) -> bytes | None:
         """The StableHLO of a signature."""
@@ -56,19 +57,23 @@ class Kept:
         return None if program is None else program.header.key_parts.get("text")
 
     def _program(self, of: str) -> Opened | None:
-        """A program of this trace; what is damaged goes to quarantine."""
-        if of not in self._programs:
-            found = open_softly(self._store.root, TRACES, program_key(self.opened.header, of))
+        """A program of this trace, which lies beside it or in the root that is written; damage goes to quarantine."""
+        key = program_key(self.opened.header, of)
+        for root in () if of in self._programs else dict.fromkeys((self.opened.root, self._store.root)):
+            found = open_softly(root, TRACES, key)
             if isinstance(found, Finding):
-                self._store.set_aside_softly(found)
+                if root == self._store.root:
+                    self._store.set_aside_softly(found)
             elif found is not None and belongs_to(found.header, self.opened.header):
                 self._programs[of] = found
+                break
         return self._programs.get(of)
 
     @property
     def used(self) -> list[str]:
-        """The keys of the entries that served."""
-        return [self.opened.header.key, *(program.header.key for program in self._programs.values())]
+        """The keys of the entries that served, in the root that is written."""
+        served = (self.opened, *self._programs.values())
+        return [entry.header.key for entry in served if entry.root == self._store.root]
 
 
 class Traced:
@@ -84,6 +89,7 @@ class Traced:
         header: of its trace, once there is one.
         why: it is no hit.
         reason: why its trace must not be stored, None if it may.
+        is_refused: whether it must not be by any process that traces it.
     """
 
     def __init__(self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None) -> None:
@@ -92,6 +98,7 @@ class Traced:
         self.build = Build(store.root.path, wanted.key, strict=True)
         self.header = None if kept is None else kept.opened.header
         self.reason: str | None = None
+        self.is_refused = False
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
         self._kept = kept
@@ -128,36 +135,44 @@ class Shelf:
 
     Args:
         store: of the root.
+        shared: more roots, which are read only.
     """
 
-    def __init__(self, store: SealedStore) -> None:
+    def __init__(self, store: SealedStore, shared: Sequence[Root] = ()) -> None:
         self.store = store
+        self.shared = shared
 
     def look(self, wanted: Asked) -> Kept | str | None:
         """The trace of a call if one may be served, else why not; None where there is none."""
-        found = open_softly(self.store.root, TRACES, wanted.key)
-        if isinstance(found, Opened):
-            stale = staleness(found.header, wanted.parts)
-            if stale:
-                found = found.finding(Damage.STALE, f"It was traced from something else: {'; '.join(stale)}.")
-            else:
-                try:
-                    return Kept(self.store, found, Trace.of(found.payload))
-                except DamagedEntry as error:
-                    found = found.finding(Damage.GRAMMAR, str(error))
-        if isinstance(found, Finding):
-            self.store.set_aside_softly(found)
-            return f"{'it is stale' if found.damage is Damage.STALE else 'it is damaged'}: {found.evidence.rstrip('.')}"
-        return None
+        why = None
+        for root in (self.store.root, *self.shared):
+            found = self._found(root, wanted)
+            if isinstance(found, Kept):
+                return found
+            if found is not None:
+                evidence = found.evidence.rstrip(".")
+                stale = found.damage is Damage.STALE
+                why = why or (f"{evidence[0].lower()}{evidence[1:]}" if stale else f"it is damaged: {evidence}")
+                if root == self.store.root:
+                    self.store.set_aside_softly(found)
+        return why
+
+    def _found(self, root: Root, wanted: Asked) -> Kept | Finding | None:
+        found = open_softly(root, TRACES, wanted.key)
+        if not isinstance(found, Opened):
+            return found
+        if stale := staleness(found.header, wanted.parts):
+            return found.finding(Damage.STALE, f"What it was traced from has changed: {_some(stale)}.")
+        try:
+            return Kept(self.store, found, Trace.of(found.payload))
+        except DamagedEntry as error:
+            return found.finding(Damage.GRAMMAR, str(error))
 
     def why_missed(self, wanted: Asked) -> str:
         """What tells a call from the nearest trace that is there."""
         name, root = wanted.fingerprint.name, self.store.root
         changes = nearest(root, TRACES, name, wanted.key, wanted.parts, most=_MOST_READ).changes
-        if not changes:
-            return "nothing of this name was there"
-        more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
-        return f"{'; '.join(changes[:_FEW])}{more}"
+        return _some(changes) if changes else "nothing of this name was there"
 
     def explain(self, wanted: Asked, refused: str | None) -> Explanation:
         """Whether a call is served, and if not, why; nothing is changed.
@@ -169,11 +184,13 @@ class Shelf:
         name, key = wanted.fingerprint.name, wanted.key
         if refused is not None:
             return Explanation(name=name, key=key, hit=False, reason=refused)
-        return explain(self.store.root, TRACES, name, key, wanted.parts, lambda found: Trace.of(found.payload))
+        root, load = self.store.root, lambda found: Trace.of(found.payload)
+        return explain(root, TRACES, name, key, wanted.parts, load, self.shared)
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""
         reason = traced.reason or told.reason
+        traced.is_refused = reason is not None and not traced.build.is_passing
         if reason is None and not told.done:
             reason = "it was not compiled"
         if reason is not None:
@@ -201,6 +218,7 @@ class Shelf:
                 device=told.device_key,
                 executable=told.executable_key,
                 text=told.text,
+                recipe=told.recipe,
             ),
         )
         if sealed:
@@ -225,8 +243,12 @@ class Shelf:
             self.store.spent(Spent(TRACES, header.key, spent))
         if replay.compiled is None:
             return None
-        parts = parts_of_program(signature=replay.signature, device=replay.device_key, executable=replay.compiled)
-        return self._put_program(header, b"", parts)
+        return self.found(kept, replay.signature, replay.device_key, replay.compiled)
+
+    def found(self, kept: Kept, signature: str, device: str, executable: str) -> str | None:
+        """Stores which executable a trace has for one more device; returns why not."""
+        parts = parts_of_program(signature=signature, device=device, executable=executable)
+        return self._put_program(kept.opened.header, b"", parts)
 
     def _put_program(self, trace: EnvelopeHeader, artifact: bytes, parts: dict[str, str]) -> str | None:
         """Stores a program, or without an artifact what it has for one more device; returns why not."""
@@ -237,3 +259,9 @@ class Shelf:
         """Stores an entry; returns why not, None if it is there."""
         outcome = self.store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
+
+
+def _some(changes: Sequence[str]) -> str:
+    """The first of some changes."""
+    more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
+    return f"{'; '.join(changes[:_FEW])}{more}"

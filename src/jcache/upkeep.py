@@ -86,6 +86,9 @@ class Upkeep:
         directory = self.root.directory(kind)
         if directory != self.root.path and directory.is_symlink():
             self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
+        for name in self.root.adapter.directories if self.root.adapter else ():
+            if (self.root.path / name).is_symlink():
+                self.notice(f"{self.root.path / name} is a symbolic link, which is not followed.")
         with files.refusal(f"read {directory}"):
             return list_root(self.root, kind, self.ledger if remember else None)
 

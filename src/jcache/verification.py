@@ -20,6 +20,7 @@ from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
 from jcache.ledger import Known, holds_from
+from jcache.lineage import read_lineage
 from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
 from jcache.roots import is_bounded
@@ -251,8 +252,23 @@ class _Verifier:
         around += check_directories(root)
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
+        around += self._dangling()
         for finding in around:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
+
+    def _dangling(self) -> Iterator[Finding]:
+        """What is worth telling of how traces hang together; not of what may still be in the making."""
+        listing = self._listings.get(Kind.TRACES)
+        if listing is None or not len(listing):
+            return
+        entries = {entry.key: entry for entry in listing.entries()}
+        now_ns = time.time_ns()
+        lineage = read_lineage(self._store, [Kind.TRACES], remember=not self._ledger_lost)
+        for (kind, key), evidence in lineage.dangling():
+            entry = entries.get(key)
+            if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
+                path = self._store.path(entry)
+                yield Finding(damage=Damage.DANGLING, path=path, evidence=evidence, kind=kind, key=key, is_note=True)
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)

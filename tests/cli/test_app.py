@@ -14,6 +14,7 @@ from tests.cli.conftest import Jcache, clean_environment
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "prune": ["--max-size", "50k"],
     "clear": ["--yes"], "pin": ["jit_train"], "unpin": ["jit_train"], "run": ["--", sys.executable, "-c", "pass"],
+    "warm": ["--", sys.executable, "-c", "pass"],
     "env": [], "dir": [], "completion": ["bash"], "verify": [], "quarantine": [],
     "export": ["-o", os.devnull], "import": ["--help"], "merge": ["--help"],
 }  # fmt: skip

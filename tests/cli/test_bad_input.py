@@ -303,6 +303,7 @@ def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path, path: str, says: st
         (["completion", "tcsh"], "bash, zsh, fish, powershell"),
         (["env", "--shell", "tcsh"], "sh, fish, powershell"),
         (["run"], "run needs a program"),
+        (["warm"], "warm needs a program"),
         (["show", "jit_train", "--root", ""], "empty"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

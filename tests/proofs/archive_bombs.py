@@ -27,10 +27,11 @@ class Endless(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
+    def readinto(self, memory: memoryview) -> int:  # type: ignore[override]
         self._held = self._held or next(self._pieces, b"")
-        data, self._held = self._held[:size], self._held[size:]
-        return data
+        data, self._held = self._held[: len(memory)], self._held[len(memory) :]
+        memory[: len(data)] = data
+        return len(data)
 
 
 def squeezed(pieces: Iterator[bytes]) -> BinaryIO:

@@ -87,8 +87,23 @@ def named(name: str) -> Adapter | None:
 
 
 def adapter_of(path: Path) -> Adapter | None:
-    """The adapter that recognises a directory."""
-    return next((adapter for adapter in adapters() if adapter.recognises(path)), None)
+    """The adapter that recognises a directory; of one that cannot be looked into nobody knows."""
+    try:
+        return next((adapter for adapter in adapters() if adapter.recognises(path)), None)
+    except OSError:
+        return None
+
+
+def meant_by(path: Path) -> Adapter | None:
+    """The adapter of a directory that is not there yet, by the name that such a directory has."""
+    return next((adapter for adapter in adapters() if path.name in {Path(p).name for p in adapter.places({})}), None)
+
+
+def entry_at(adapter: Adapter, path: str) -> tuple[Kind, str] | None:
+    """The entry that a file is, wherever the directory lies of which a tar was made."""
+    parts = path.split("/")
+    tails = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next((known for tail in tails if (known := adapter.entry(tail)) is not None), None)
 
 
 def member_of(adapter: Adapter, file_name: str) -> tuple[Member, str]:
@@ -98,6 +113,11 @@ def member_of(adapter: Adapter, file_name: str) -> tuple[Member, str]:
         return Member.ENTRY, known[1]
     ours = file_name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
     return Member.TEMPORARY if ours or adapter.is_temporary(file_name) else Member.UNKNOWN, ""
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is a key in the directory of some other program."""
+    return any(adapter.file_name(kind, text) is not None for adapter in adapters() for kind in Kind)
 
 
 def state_of(path: Path) -> Path:

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jcache.findings import Fault
 from jcache.layout import Kind
 
+if TYPE_CHECKING:
+    from jcache.findings import Fault
+
 _HEX: Final = "[0-9a-f]"
+_LOOKED_AT: Final = 1000  # names in directories that may be anybody's
 
 
 class _Names(NamedTuple):
@@ -65,11 +69,8 @@ class _Phasic:
         present = [directory for directory in self.directories if (path / directory).is_dir()]
         if path.name == ".phasic_cache" and present:
             return True
-        return any(
-            self.entry(f"{directory}/{file.name}") is not None
-            for directory in present
-            for file in (path / directory).iterdir()
-        )
+        names = (f"{directory}/{file.name}" for directory in present for file in (path / directory).iterdir())
+        return any(self.entry(name) is not None for name in islice(names, _LOOKED_AT))
 
     def entry(self, file_name: str) -> tuple[Kind, str] | None:
         for sort in _SORTS:

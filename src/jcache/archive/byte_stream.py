@@ -19,7 +19,8 @@ class Source:
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         widen(stream)
-        self._pull = _puller(stream)
+        # what is there, without waiting for all that would fit
+        self._pull: Callable[[memoryview], int | None] = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
         self._memory = memoryview(bytearray(_HELD))
         self._start = self._end = 0  # of what is held
         self.name = name
@@ -66,21 +67,6 @@ class Source:
         self._end += count
         self.received += count
         return count
-
-
-def _puller(stream: BinaryIO) -> Callable[[memoryview], int | None]:
-    """Reads what is there into memory, without waiting for all that would fit."""
-    readinto: Callable[[memoryview], int | None] | None
-    readinto = getattr(stream, "readinto1", None) or getattr(stream, "readinto", None)
-    if readinto is not None:
-        return readinto
-
-    def pull(memory: memoryview) -> int:
-        data = stream.read(len(memory)) or b""
-        memory[: len(data)] = data
-        return len(data)
-
-    return pull
 
 
 class Budget:

@@ -21,7 +21,7 @@ class Gunzipped:
         self._member = zlib.decompressobj(31)
         self._input = self._held = b""
 
-    def some(self, size: int) -> bytes:
+    def lend(self, size: int) -> bytes:
         """At least one byte and at most so many; none at the end only."""
         if not self._held:
             self._held = self._piece()

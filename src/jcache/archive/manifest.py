@@ -3,8 +3,9 @@
 Its bytes are canonical JSON (UTF-8, sorted keys, no blanks) with a line for each item, maker and neighbour, so that a
 reader needs no more memory than what it keeps and `zstd -d | tar xO manifest.json` is fit to be searched by lines::
 
-    manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"makers":[ LF lines
-                 ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":2,"solid":…} LF
+    manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"layout":…,
+                 "makers":[ LF lines ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":2,
+                 "solid":…} LF
     lines      = [object {"," LF object} LF]
 
 What has its default value is left out of the lines' objects. There is one way to write a manifest, and no other is
@@ -18,11 +19,15 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from jcache import adapters
 from jcache.archive import manifest_fields as fields
 from jcache.errors import BadArchive, InvalidValue
-from jcache.layout import Kind
+from jcache.layout import Kind, is_key
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 SCHEMA_VERSION: Final = 2
 MAX_ENTRIES: Final = 1_000_000  # items and neighbours: fifty times the largest cache seen; takes 1 GiB to keep
@@ -132,11 +137,13 @@ class Manifest:
         makers: what the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.
+        layout: name of the adapter whose directory it is of; None for JAX's and jcache's own.
     """
 
     jcache: str
     root: str
     directory: str
+    layout: str | None = None
     jax: str | None = None
     jaxlib: str | None = None
     host: Host = Host()
@@ -152,7 +159,8 @@ _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
 _TOO_MANY: Final = fields.Malformed(f"it lists more than {MAX_ENTRIES} entries, or {MAX_MAKERS} makers")
 _FRAME: Final = {
     "directory": fields.TEXT, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
-    "jcache": fields.TEXT, "recompressors": fields.PAIRS, "root": fields.TEXT, "solid": fields.FLAG,
+    "jcache": fields.TEXT, "layout": fields.optional(fields.TEXT), "recompressors": fields.PAIRS,
+    "root": fields.TEXT, "solid": fields.FLAG,
 }  # fmt: skip
 _HOST: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
 
@@ -277,6 +285,7 @@ def _check_together(manifest: Manifest) -> None:
     if len(manifest.items) + len(manifest.neighbours) > MAX_ENTRIES or len(manifest.makers) > MAX_MAKERS:
         raise _TOO_MANY
     _check_sorted([(item.kind, item.key) for item in manifest.items])
+    _check_keys(manifest)
     paths = [neighbour.path for neighbour in manifest.neighbours]
     _check_sorted(paths)
     directories = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
@@ -288,6 +297,26 @@ def _check_together(manifest: Manifest) -> None:
             raise fields.Malformed(f"{fields.shown(item.key)}: its 'maker' is {item.maker}, of {count} that are listed")
     if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
         raise fields.Malformed("its 'recompressors' are not sorted, or one is twice there")
+
+
+def adapter_of(manifest: Manifest) -> Adapter | None:
+    """Who knows the files of the manifest's items, if they are another program's.
+
+    Raises:
+        Malformed: nobody does.
+    """
+    adapter = None if manifest.layout is None else adapters.named(manifest.layout)
+    if adapter is None and manifest.layout is not None:
+        raise fields.Malformed(f"it is of {fields.shown(manifest.layout)}, whose cache this jcache does not know")
+    return adapter
+
+
+def _check_keys(manifest: Manifest) -> None:
+    adapter = adapter_of(manifest)
+    for item in manifest.items:
+        if not is_key(item.key) if adapter is None else adapter.file_name(item.kind, item.key) is None:
+            whose = "JAX" if adapter is None else adapter.name
+            raise fields.Malformed(f"{fields.shown(item.key)} is no key of {whose}'s {item.kind}")
 
 
 def _check_sorted(names: Sequence[Any]) -> None:

@@ -22,10 +22,12 @@ _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
 _SHOWN: Final = 80  # characters of what somebody else chose
 _BIT_SET = re.compile(r"[1-9a-f][0-9a-f]{0,1023}")
+_OTHERS_KEY = re.compile(r"[A-Za-z0-9_.]{1,64}-[0-9a-f]{1,128}")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 dumps: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_loads: Final = json.JSONDecoder().raw_decode
 
 
 class Malformed(ValueError):
@@ -70,8 +72,9 @@ def _kind(value: Any) -> Kind:  # noqa: ANN401
 
 
 def _key(value: Any) -> str:  # noqa: ANN401
+    """A key of JAX's, or one that another program's may be: which of them it has to be, the whole manifest tells."""
     _is(type(value) is str)
-    return check_key(value)
+    return value if _OTHERS_KEY.fullmatch(value) else check_key(value)
 
 
 def _natural(limit: int) -> Field:
@@ -185,7 +188,11 @@ def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
     try:
         return field.read(value)
     except ValueError:
-        raise Malformed(f"its '{name}' is {shown(value)}, and should be {field.expected}") from None
+        raise _unexpected(name, field, value) from None
+
+
+def _unexpected(name: str, field: Field, value: Any) -> Malformed:  # noqa: ANN401
+    return Malformed(f"its '{name}' is {shown(value)}, and should be {field.expected}")
 
 
 def shown(value: Any) -> str:  # noqa: ANN401
@@ -209,18 +216,21 @@ class Row(NamedTuple):
 
     def write(self, values: tuple[Any, ...]) -> str:
         """The object of the values, in the order of the fields; raises ValueError or TypeError if none may read it."""
-        record = {}
-        for name, value in zip(self.fields, values, strict=True):
-            if name not in self.defaults or value != self.defaults[name]:
-                field = self.fields[name]
+        record, defaults = {}, self.defaults
+        for (name, field), value in zip(self.fields.items(), values, strict=True):
+            if name not in defaults or value != defaults[name]:
                 record[name] = written = field.write(value)
-                read_value(name, field, written)
+                try:
+                    field.read(written)
+                except ValueError:
+                    raise _unexpected(name, field, written) from None
         return dumps(record)
 
     def read(self, line: bytes) -> dict[str, Any]:
         """The values of an object; raises ValueError or RecursionError."""
-        record = json.loads(line)
-        if type(record) is not dict or dumps(record).encode() != line:  # a key twice, blanks, escapes
+        text = line.decode()
+        record, _ = _loads(text)
+        if type(record) is not dict or dumps(record) != text:  # a key twice, blanks, escapes, something behind it
             raise Malformed("it is not one object in canonical JSON")
         try:
             return self._values(record)
@@ -235,12 +245,16 @@ class Row(NamedTuple):
         return ""
 
     def _values(self, record: dict[str, Any]) -> dict[str, Any]:
-        values = {}
+        values, defaults = {}, self.defaults
         for name, value in record.items():
-            if name not in self.fields:
+            field = self.fields.get(name)
+            if field is None:
                 raise Malformed(f"it has a field {shown(name)}, which there is not")
-            values[name] = read = read_value(name, self.fields[name], value)
-            if name in self.defaults and read == self.defaults[name]:
+            try:
+                values[name] = read = field.read(value)
+            except ValueError:
+                raise _unexpected(name, field, value) from None
+            if name in defaults and read == defaults[name]:
                 raise Malformed(f"its '{name}' is what it is by default, and should be left out")
         for name in self.fields if len(values) < len(self.fields) else ():
             if name not in values and name not in self.defaults:

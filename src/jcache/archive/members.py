@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.digests import Hasher
-from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX
+from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, file_name_of
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_START: Final = b'{"directory":'
@@ -45,15 +48,28 @@ class _Content:
         self._read = read
         self._hash = Hasher()
 
-    def read(self, size: int = PIECE) -> bytes | memoryview:
+    def read(self, size: int = PIECE) -> bytes:
         """The next bytes, at most so many; ``b""`` at the end.
 
         Raises:
             BadArchive: the archive ends too early or cannot be decompressed.
         """
-        data = self._read(size if size > 0 else PIECE)
+        data = bytes(self._read(size if size > 0 else PIECE))
         self._hash.update(data)
         return data
+
+    def pour(self, into: Callable[[bytes | memoryview], object]) -> int:
+        """Hands out all bytes in pieces, which are there during each call only; returns how many.
+
+        Raises:
+            BadArchive: as of `read`.
+        """
+        size = 0
+        while size < self.size and (data := self._read(PIECE)):
+            self._hash.update(data)
+            into(data)
+            size += len(data)
+        return size
 
     def digest(self) -> str:
         """The digest of what has been read so far."""
@@ -101,16 +117,15 @@ class PlainMember(_Content):
         self.path = path
         self.modified_ns = modified_ns
 
-    def read(self, size: int = PIECE) -> bytes:
-        return bytes(super().read(size))
-
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
 
-def item_name(item: Item) -> str:
-    """The name of an entry's member."""
+def item_name(item: Item, adapter: Adapter | None = None) -> str:
+    """The name of an entry's member: another program's file has the name that it has there."""
+    if adapter is not None:
+        return file_name_of(item.kind, item.key, adapter=adapter)
     return f"{DIRECTORY_NAMES[item.kind]}/{item.key}{ENTRY_SUFFIX}"
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 _RATIO: Final = 500  # half of what a reader takes, in the archive module
 _SLACK: Final = 16 << 20
-_SAMPLE: Final = 1 << 10  # of each block
+_SAMPLE: Final = 2 << 10  # of each block
 _WORTH_IT: Final = 64 << 10  # bytes; a frame of less is stored without a sample
 _FASTEST: Final = -5
-_GAIN: Final = 0.9  # what a sample must shrink to, to be worth the work
+_GAIN: Final = 0.95  # what a sample must shrink to, to be worth the work
 _USUAL: Final = 3
 _FEW: Final = 256 << 20  # bytes of entries for which the smallest archive is worth the time
 _WINDOW_LOG: Final = WINDOW.bit_length() - 1
@@ -64,9 +64,14 @@ class Packer:
         self._stream.writelines(listed)
         self.written += sum(map(len, listed))
 
+    @property
+    def _is_too_light(self) -> bool:
+        """Whether a reader might take this for a bomb."""
+        return self.content > _SLACK + _RATIO * self.written
+
     def _weigh_down(self) -> None:
-        """Fills up between two frames if a reader might take this for a bomb: it believes no such gain."""
-        if self.content > _SLACK + _RATIO * self.written:
+        """Fills up between two frames, never behind the last, if no reader would believe so much out of so little."""
+        if self._is_too_light:
             self._emit([skippable(self.content // _RATIO - self.written)])
 
 
@@ -121,19 +126,19 @@ class Squeezing(Packer):
         self._open = compressor.compressobj()
 
     def close(self) -> None:
-        if self.content > _SLACK + _RATIO * self.written and self.written:
-            self._emit([self._open.flush()])
-            self._weigh_down()
-            self._open = self._compressor.compressobj()
+        self._weigh_down()
         self._emit([self._open.compress(self._pending), self._open.flush()])
         self._stream.flush()
 
     def _flush(self) -> None:
         self._emit([self._open.compress(self._pending)])
         self._pending = bytearray()
-        if self.content > _SLACK + _RATIO * self.written:
+        self._weigh_down()
+
+    def _weigh_down(self) -> None:
+        if self._is_too_light:
             self._emit([self._open.flush()])
-            self._weigh_down()
+            super()._weigh_down()
             self._open = self._compressor.compressobj()
 
 

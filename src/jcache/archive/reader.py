@@ -9,7 +9,7 @@ from functools import partial
 from io import BytesIO
 from typing import BinaryIO, Final
 
-from jcache.archive.manifest import MAX_MANIFEST, Item, Manifest, Neighbour, decode
+from jcache.archive.manifest import MAX_MANIFEST, Item, Manifest, Neighbour, adapter_of, decode
 from jcache.archive.manifest_fields import dumps
 from jcache.archive.members import (
     MANIFEST_NAME,
@@ -123,7 +123,7 @@ class Reader:
             return Member(entry, name, _Restored(member, partial(stored_again, suffix)).read)
         if size != entry.bytes:
             raise self._tar.refused(f"{shown(name)} has {size} bytes where its manifest has {entry.bytes}")
-        return Member(entry, name, member.some)
+        return Member(entry, name, member.lend)
 
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
         """Reads the trailer, which accounts for everything that is absent, and the end."""
@@ -134,7 +134,7 @@ class Reader:
         if not absent <= omitted:
             kind, key = min(absent - omitted)
             raise self._tar.refused(f"{kind} {shown(key)} is in its manifest and not in it")
-        if self._tar.next() is not None:
+        if self._tar.next() is not None or self._unpacked.is_skipping:
             raise self._tar.refused(f"there is something behind its {TRAILER_NAME}")
         self.omitted = omitted
 
@@ -203,8 +203,9 @@ class _Restored:
 
 def _listed(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
     """What the members are, and their names, in their order."""
+    adapter = adapter_of(manifest)
     for item in manifest.items:
-        yield item, item_name(item)
+        yield item, item_name(item, adapter)
     for neighbour in manifest.neighbours:
         yield neighbour, neighbour_name(neighbour)
 

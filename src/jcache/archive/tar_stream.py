@@ -38,9 +38,9 @@ class TarMember:
         self._left -= wanted
         return data
 
-    def some(self, size: int = _PIECE) -> bytes | memoryview:
-        """At least one of the next bytes and at most so many, where they lie; none at the end only."""
-        data = self._unpacked.some(min(size, self._left)) if self._left else b""
+    def lend(self, size: int = _PIECE) -> bytes | memoryview:
+        """At least one of the next bytes and at most so many, until more is asked for; none at the end only."""
+        data = self._unpacked.lend(min(size, self._left)) if self._left else b""
         if self._left and not data:
             raise truncated(self._unpacked.name, self._unpacked.received)
         self._left -= len(data)
@@ -49,7 +49,7 @@ class TarMember:
     def leave(self) -> int:
         """Passes over what is left but for the padding, the length of which is returned."""
         while self._left:
-            self.some()
+            self.lend()
         return -self.header.size % BLOCK
 
 

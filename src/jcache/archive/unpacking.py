@@ -7,9 +7,7 @@ blocks. So the blocks are walked on their way to it, and stored ones do not go t
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.archive import gunzipping
@@ -19,13 +17,12 @@ from jcache.errors import BadArchive
 
 SLACK: Final = 64 << 20  # content that is not held against any ratio
 _OTHERS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
-_LENT: Final = 64  # frames of 1 MiB; twice what an import has waiting to be written
 _GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
 
 
 class _Stream(Protocol):
-    def some(self, size: int) -> bytes | memoryview:
-        """At least one byte and at most so many; none at the end only."""
+    def lend(self, size: int) -> bytes | memoryview:
+        """At least one byte and at most so many, until more is asked for; none at the end only."""
 
 
 class Unpacked:
@@ -38,8 +35,11 @@ class Unpacked:
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, ratio: int) -> None:
+        import zstandard
+
         self.name = name
         self.ratio = ratio
+        self._errors = zstandard.ZstdError, zlib.error, MemoryError
         self.content = 0
         self._source = Source(stream, name)
         self._stream = self._opened()
@@ -50,20 +50,24 @@ class Unpacked:
         """Bytes taken from the stream so far."""
         return self._source.received
 
+    @property
+    def is_skipping(self) -> bool:
+        """Whether the last frame of zstd so far was one to be skipped."""
+        return isinstance(self._stream, _Zstd) and self._stream.is_skipping
+
     def read(self, size: int) -> bytes:
         """The next bytes, just as many as asked for; fewer at the end only.
 
         Raises:
             BadArchive: the stream is torn, or holds more than its size allows.
         """
-        data = self.some(size)
+        data = self.lend(size)
         if len(data) == size or not data:
             return bytes(data)
-        pieces, length = [data], len(data)
-        while length < size and (data := self.some(size - length)):
-            pieces.append(data)
-            length += len(data)
-        return b"".join(pieces)
+        whole = bytearray(data)
+        while len(whole) < size and (data := self.lend(size - len(whole))):
+            whole += data
+        return bytes(whole)
 
     def peek(self, size: int) -> bytes:
         """The same, and they stay."""
@@ -72,8 +76,8 @@ class Unpacked:
         self.content -= len(data)
         return data
 
-    def some(self, size: int) -> bytes | memoryview:
-        """At least one of the next bytes and at most so many, where they lie; none at the end only.
+    def lend(self, size: int) -> bytes | memoryview:
+        """At least one of the next bytes and at most so many, until more is asked for; none at the end only.
 
         Raises:
             BadArchive: as of `read`.
@@ -82,7 +86,10 @@ class Unpacked:
         if self._held:
             data, self._held = self._held[:size], self._held[size:]
         else:
-            data = self._decompressed(min(size, PIECE))
+            try:
+                data = self._stream.lend(min(size, PIECE))
+            except self._errors as error:
+                raise BadArchive(f"{self.name} is damaged: {error} (near byte {self.received}).") from error
         self.content += len(data)
         if self.content > SLACK + self.ratio * self._source.received:
             raise BadArchive(
@@ -90,14 +97,6 @@ class Unpacked:
                 f"over {self.ratio} times as much."
             )
         return data
-
-    def _decompressed(self, size: int) -> bytes | memoryview:
-        import zstandard
-
-        try:
-            return self._stream.some(size)
-        except (zstandard.ZstdError, zlib.error, MemoryError) as error:
-            raise BadArchive(f"{self.name} is damaged: {error} (near byte {self.received}).") from error
 
     def _opened(self) -> _Stream:
         magic = self._source.peek(4)
@@ -122,23 +121,31 @@ class _Zstd:
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.WINDOW)
         self._open: zstandard.ZstdDecompressionReader | None = None
         self._frame: _Frame | None = None
-        self._stored = memoryview(b"")
-        self._at = self._size = 0  # of the content of the stored frame
-        self._lent: deque[bytearray] = deque(maxlen=_LENT)
+        self._stored_size = self._stored_at = 0  # of the stored frame
+        self._block_left = 0  # bytes of its block
+        self.is_skipping = False
 
-    def some(self, size: int) -> bytes | memoryview:
-        """At least one byte and at most so many; none at the end only."""
+    def lend(self, size: int) -> bytes | memoryview:
+        """At least one byte and at most so many, until more is asked for; none at the end only."""
         while True:
-            if self._at < self._size:
-                start, self._at = self._at, min(self._size, self._at + size)
-                return self._stored[start : self._at]
-            if self._open and self._frame:
+            if self._block_left:
+                return self._of_block(size)
+            if self._stored_at < self._stored_size:
+                self._next_block()
+            elif self._open and self._frame:
                 if data := self._open.read(size):
                     return data
                 self._frame.check_end()
                 self._open = None
-            if not self._next_frame():
+            elif not self._next_frame():
                 return b""
+
+    def _of_block(self, size: int) -> memoryview:
+        data = self._source.lend(min(size, self._block_left))
+        if not data:
+            raise truncated(self._source.name, self._source.received)
+        self._block_left -= len(data)
+        return data
 
     def _next_frame(self) -> bool:
         """Goes on to the next frame; False at the end."""
@@ -146,7 +153,8 @@ class _Zstd:
         if not magic:
             return False
         self._budget.spend(steps=1)
-        if frames.is_skippable(magic):
+        self.is_skipping = frames.is_skippable(magic)
+        if self.is_skipping:
             self._skip()
         elif magic == frames.MAGIC:
             self._start(self._source.read(1))
@@ -158,77 +166,54 @@ class _Zstd:
         size = self._source.read(4)
         left = int.from_bytes(size, "little")
         self._budget.spend(skipped=left)
-        while left and (data := self._source.some(min(left, PIECE))):
+        while left and (data := self._source.lend(min(left, PIECE))):
             left -= len(data)
         if left or len(size) < 4:
             raise truncated(self._source.name, self._source.received)
 
     def _start(self, descriptor: bytes) -> None:
-        """Opens a frame: by itself if it turns out to be stored, else for the library, with what was read of it."""
+        """Opens a frame, of which magic and descriptor are read: a stored one by itself, any other for the library."""
         prefix = frames.MAGIC + descriptor
         if descriptor == frames.STORED_DESCRIPTOR:
-            prefix = self._try_stored()
-            if not prefix:
-                return
+            declared = self._source.read(frames.SIZE)
+            size = int.from_bytes(declared, "little")
+            if len(declared) < frames.SIZE or size <= frames.STORED:
+                self._stored_size, self._stored_at = size, 0
+                return self._next_block()
+            prefix += declared
         self._frame = _Frame(self._source, self._budget, prefix)
         self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE)
+        return None
 
-    def _memory(self, size: int) -> bytearray:
-        """Memory for a stored frame: that of an earlier one which nobody holds any more, or else new, and cleared."""
-        memory = None
-        if self._lent and size == frames.STORED:
-            with suppress(BufferError):  # raised while there are views of it
-                self._lent[0].append(self._lent[0].pop())
-                memory = self._lent.popleft()
-        if memory is None:
-            memory = bytearray(size + frames.BLOCK_HEADER)
-        if size == frames.STORED:
-            self._lent.append(memory)
-        return memory
-
-    def _try_stored(self) -> bytes:
-        """Reads a stored frame; if it is none, what was read of it, which always ends with the header of a block."""
-        head = self._source.read(frames.STORED_HEAD - 5 + 3)
-        size = int.from_bytes(head[:4], "little")
-        prefix = frames.MAGIC + frames.STORED_DESCRIPTOR + head
-        if not 0 < size <= frames.STORED or head[4:] != frames.stored_block(size, 0):
-            return prefix
-        content = memoryview(self._memory(size))
-        for at in range(0, size, frames.BLOCK):
-            following = min(at + frames.BLOCK, size)
-            end = following + frames.BLOCK_HEADER * (following < size)  # to be overwritten by the next block
-            if self._source.fill(content[at:end]) < end - at:
-                raise truncated(self._source.name, self._source.received)
-            if following < size and content[following:end] != frames.stored_block(size, following):
-                return prefix + frames.stored_blocks(content, size, following) + bytes(content[following:end])
-        self._stored, self._at, self._size = content, 0, size
-        return b""
+    def _next_block(self) -> None:
+        """Goes on to the next block of a stored frame."""
+        header = self._source.read(frames.BLOCK_HEADER)
+        if len(header) < frames.BLOCK_HEADER:
+            raise truncated(self._source.name, self._source.received)
+        if header != frames.stored_block(self._stored_size, self._stored_at):
+            raise BadArchive(f"{self._source.name} is damaged: no stored block near byte {self._source.received}.")
+        self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
+        self._stored_at += self._block_left
 
 
 class _Frame:
     """A frame on its way to the library, block by block, and not a byte more."""
 
     def __init__(self, source: Source, budget: Budget, prefix: bytes) -> None:
-        """The prefix is all that was read: up to the descriptor, or to the header of a block."""
+        """The prefix is all that was read of it: up to the descriptor, or to the first block."""
         self._source = source
         self._budget = budget
         self._is_over = False
         descriptor = prefix[4] if len(prefix) > 4 else 0
         self._checksum = frames.CHECKSUM * frames.has_checksum(descriptor)
-        head = 5 + frames.head_length(descriptor)
-        if len(prefix) <= head:
-            self._prefix = prefix + source.read(head - len(prefix))
-            self._header = b""
-        else:
-            self._prefix, self._header = prefix[:-3], prefix[-3:]
+        self._prefix = prefix + source.read(5 + frames.head_length(descriptor) - len(prefix))
 
     def read(self, size: int = -1) -> bytes:
         """The next block with its header; `size` is larger than any."""
         prefix, self._prefix = self._prefix, b""
         if self._is_over:
             return prefix
-        header = self._header or self._source.read(3)
-        self._header = b""
+        header = self._source.read(frames.BLOCK_HEADER)
         self._budget.spend(steps=1)
         number = int.from_bytes(header, "little")
         kind, length = number >> 1 & 3, number >> 3
@@ -239,7 +224,7 @@ class _Frame:
         self._is_over = bool(number & 1)
         length += self._checksum * self._is_over
         body = self._source.read(length)
-        if len(header) < 3 or len(body) < length:
+        if len(header) < frames.BLOCK_HEADER or len(body) < length:
             raise truncated(self._source.name, self._source.received)
         return prefix + header + body
 

@@ -36,7 +36,7 @@ class Writer:
     def manifest(self, data: bytes, signature: bytes | None = None) -> None:
         """Writes the manifest's bytes (`jcache.archive.manifest.encode`) and their signature, if any."""
         self._packer = self._packer_for(data)
-        self._write = self._packer.write
+        self._write, self._pass_on = self._packer.write, self._packer.pass_on
         self._file(MANIFEST_NAME, data)
         if signature is not None:
             self._file(SIGNATURE_NAME, signature)
@@ -88,7 +88,7 @@ class Writer:
         is_whole = True
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            self._write(chunk[:left] if len(chunk) > left else chunk)
+            self._pass_on(chunk[:left] if len(chunk) > left else chunk)
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:

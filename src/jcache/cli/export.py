@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO, Final, cast
 
 import typer
 
-from jcache import files
+from jcache import adapters, files
 from jcache.archive import signing
 from jcache.cli import output
 from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
@@ -36,6 +36,7 @@ from jcache.units import format_size, parse_age
 _PARTLY: Final = 3
 _LONGEST_LINE: Final = 1024
 _STDOUT: Final = "-"
+_AT_ONCE: Final = 64  # pieces; Linux takes 1,024
 
 
 def export(
@@ -131,7 +132,7 @@ def _read_keys(source: str) -> Iterator[str]:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
                 text = line.decode("utf-8-sig", "surrogateescape").strip().rpartition("/")[2]
                 what, key = member(text)
-                if is_key(text) or what is Member.ENTRY:
+                if is_key(text) or what is Member.ENTRY or adapters.is_key(text):
                     yield key or text
                 elif text and what not in (Member.SIDECAR, Member.LEGACY, Member.OURS):
                     raise InvalidValue(
@@ -193,22 +194,22 @@ def _checked_target(to: str, root: Root) -> Path:
 class _Sink:
     """Takes bytes to where they go, all of them, and counts them."""
 
-    def __init__(self, put: Callable[[bytes | memoryview], object], where: str) -> None:
+    def __init__(self, put: Callable[[list[bytes | memoryview]], object], where: str) -> None:
         self.written = 0
         self._put = put
         self._where = where
 
-    def write(self, data: bytes | memoryview) -> int:
+    def writelines(self, pieces: list[bytes | memoryview]) -> None:
+        """Writes pieces, one behind the other."""
         with files.refusal(f"write the archive to {self._where}"):
             try:
-                self._put(data)
+                self._put(pieces)
             except BrokenPipeError:
                 raise JcacheError(
                     f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
                     "message says why."
                 ) from None
-        self.written += len(data)
-        return len(data)
+        self.written += sum(map(len, pieces))
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -234,7 +235,7 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             with files.refusal(f"write to {target.parent}"):
                 file = files.Unpublished(directory)
             try:
-                yield _Sink(file.write, str(target))
+                yield _Sink(lambda pieces: file.write(b"".join(pieces)), str(target))
                 with files.refusal(f"write {target}"):
                     file.publish(target.name, replace=True)
             finally:
@@ -243,15 +244,23 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             os.close(directory)
 
 
-def _writer(descriptor: int) -> Callable[[bytes | memoryview], None]:
-    def put(data: bytes | memoryview) -> None:
-        rest = memoryview(data)
-        while rest:
+def _writer(descriptor: int) -> Callable[[list[bytes | memoryview]], None]:
+    def put(pieces: list[bytes | memoryview]) -> None:
+        while pieces:
             try:
-                rest = rest[os.write(descriptor, rest) :]
+                pieces = _behind(pieces, os.writev(descriptor, pieces[:_AT_ONCE]))
             except BlockingIOError:  # a pipe that somebody has told not to wait
                 import select
 
                 select.select([], [descriptor], [])
 
     return put
+
+
+def _behind(pieces: list[bytes | memoryview], written: int) -> list[bytes | memoryview]:
+    """What is left of pieces of which so many bytes are written."""
+    for number, piece in enumerate(pieces):
+        if written < len(piece):
+            return [memoryview(piece)[written:], *pieces[number + 1 :]]
+        written -= len(piece)
+    return []

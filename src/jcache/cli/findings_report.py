@@ -88,6 +88,9 @@ def render(
     output.data(_summary(verification))
     if quiet:
         return
+    for note in verification.notes if verbose else ():
+        if note.damage is Damage.DANGLING:
+            output.data(f"  {_where(store, note, verbose=True)}: {note.evidence}")
     if loads is not None:
         _render_loads(loads, verbose=verbose)
     for line in _next(store, verification, repaired):
@@ -135,11 +138,13 @@ def _summary(verification: Verification) -> str:
         parts.append(f"{verification.anew:,} written anew since they were recorded")
     if verification.being_written:
         parts.append(f"{verification.being_written:,} being written just now")
-    missing = sum(note.damage is Damage.MISSING_SIDECAR for note in verification.notes)
-    if missing:
+    notes = Counter(note.damage for note in verification.notes)
+    if missing := notes[Damage.MISSING_SIDECAR]:
         parts.append(f"{missing:,} without an -atime file, which only a bounded JAX needs (--repair makes them)")
-    if len(verification.notes) > missing:
-        parts.append(f"{len(verification.notes) - missing:,} legacy, which no JAX after 0.4.30 reads")
+    if legacy := notes[Damage.LEGACY]:
+        parts.append(f"{legacy:,} legacy, which no JAX after 0.4.30 reads")
+    if dangling := notes[Damage.DANGLING]:
+        parts.append(f"{dangling:,} dangling: linked to what is not here (-v lists them)")
     return "; ".join(parts)
 
 

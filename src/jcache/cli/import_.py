@@ -14,12 +14,13 @@ import typer
 
 from jcache import files
 from jcache.archive import Head, PlainReader, Reader, open_archive
-from jcache.archive.manifest import Manifest
+from jcache.archive.manifest import Manifest, adapter_of
 from jcache.cli import output
 from jcache.cli.import_report import Report
 from jcache.cli.import_steps import (
     Options,
     Outlook,
+    PickleOption,
     ReplaceOption,
     SkipOption,
     damaged_in,
@@ -31,7 +32,7 @@ from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.layout import Root
-from jcache.roots import choose_path, create_root, wants_plain
+from jcache.roots import choose_path, make_root, wants_plain
 from jcache.shipping.fates import Imported
 from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
@@ -39,6 +40,7 @@ from jcache.shipping.importing import (
     Trust,
     check_trust,
     future_root,
+    laid_out,
     plan_import,
     receive,
     total_bytes,
@@ -53,6 +55,12 @@ LinkOption = Annotated[
 ]
 LoadOption = Annotated[
     bool, typer.Option("--check-load", help="Open what came with the jaxlib here, in a process that may crash.")
+]
+RecompileOption = Annotated[
+    bool,
+    typer.Option(
+        "--recompile", help="Compile the programs of traces whose executables are not there for this machine."
+    ),
 ]
 
 
@@ -78,14 +86,20 @@ def import_(
         bool, typer.Option("--transcode", help="Give executables the codec that JAX reads here, where it reads one.")
     ] = False,
     check_load: LoadOption = False,
+    recompile: RecompileOption = False,
     xla: Annotated[
         bool, typer.Option("--xla", help="Of a plain tar: XLA's own sub-caches (autotune, kernels) as well.")
     ] = False,
+    allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Take an archive of `jcache export`, or a tar of a JAX cache directory, into a root, and tell what will hit here.
+
+    Traces of `jcache.jit` hit under the jax that they were made with. With
+    --recompile their first call also finds an executable where none fits that
+    came: for this jaxlib, CPU or GPU, and the XLA_FLAGS that are set now.
 
     Example: jcache export | ssh host jcache import -
     """
@@ -96,6 +110,8 @@ def import_(
         link=link,
         transcode=transcode,
         check_load=check_load,
+        allow_code=allow_pickle,
+        recompile=recompile,
         xla=xla,
         require_signature=require_signature,
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
@@ -109,7 +125,7 @@ def import_(
         if isinstance(reader, PlainReader):
             report, code = take_tar(reader, target, options)
         else:
-            report, code = _take(reader, target, options)
+            report, code = _take(reader, target, options, is_named=root is not None)
     if json:
         output.as_json(report.as_json())
     else:
@@ -140,8 +156,12 @@ def _opened(archive: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
+def _take(reader: Reader, root: Root, options: Options, *, is_named: bool) -> tuple[Report, int]:
     head, trust = _head(reader, options)
+    adapter = adapter_of(head.manifest)
+    if adapter is not None and not is_named:  # it goes where its program looks for it
+        root = future_root(choose_path(adapter.places(os.environ)[0], os.environ), plain=False)
+    root = laid_out(root, adapter)
     outlook = Outlook(root, options)
     plan = plan_import(
         head.manifest,
@@ -151,6 +171,7 @@ def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
         transcode=outlook.codec,
+        allow_code=options.allow_code,
     )
     report = Report(
         root=root,
@@ -171,7 +192,7 @@ def _take(reader: Reader, root: Root, options: Options) -> tuple[Report, int]:
         return report, exit_code(report)
     imported, members = Imported(), reader.members()
     first = list(islice(members, 1))  # before there is a root: it may be refused
-    with store_of(create_root(root.path, plain=root.plain)) as store:
+    with store_of(make_root(root)) as store:
         with output.Bar("importing") as bar, told(imported):
             rest = chain(first, members)
             receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
@@ -201,6 +222,8 @@ def _notes(plan: ImportPlan, options: Options) -> list[str]:
         notes.append(f"--skip-incompatible leaves out the {hopeless:,} that cannot hit here")
     if options.check_load and options.dry_run:
         notes.append("Nothing was opened: on a dry run nothing comes that --check-load could open")
+    if options.recompile and options.dry_run:
+        notes.append("Nothing was compiled: on a dry run nothing comes that --recompile could compile")
     return notes
 
 

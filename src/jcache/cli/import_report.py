@@ -16,6 +16,7 @@ from jcache.cli.ls import short_key
 from jcache.layout import Kind, Root
 from jcache.loading import Loading
 from jcache.loads import Loads
+from jcache.recompiling import Recompiled, Recompiling
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
 from jcache.store import Store
@@ -27,11 +28,19 @@ _WORDS: Final = {
     Fate.PRESENT: "present and equal",
     Fate.DIFFERENT: "present and different, kept",
     Fate.REPLACED: "replaced",
+    Fate.CODE: "left out, since reading them runs code",
     Fate.INCOMPATIBLE: "left out, since nothing here can hit them",
     Fate.REFUSED: "refused",
     Fate.OMITTED: "omitted by the archive",
 }
 _MERGE_WORDS: Final = {Fate.REFUSED: "changed meanwhile", Fate.OMITTED: "changed or removed meanwhile"}
+
+_RECOMPILING: Final = {
+    Recompiling.RECOMPILED: "recompiled",
+    Recompiling.THERE: "there already",
+    Recompiling.ELSEWHERE: "of no use here",
+    Recompiling.FAILED: "failed",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +60,7 @@ class Report:
         passed_over: how many files of a tar were no entries.
         names: the first of these.
         loads: what opening the entries gave, where that was asked for.
+        recompiled: what compiling the programs of traces gave, where that was asked for.
         damaged: those of the entries that were kept, different, that are damaged here.
         is_merge: whether it is one of local roots.
         undone: whether something else that was asked for, such as a link, could not be done.
@@ -70,6 +80,7 @@ class Report:
     passed_over: int = 0
     names: Sequence[str] = ()
     loads: Loads | None = None
+    recompiled: Recompiled | None = None
     damaged: Sequence[Name] = ()
     is_merge: bool = False
     undone: bool = False
@@ -83,7 +94,7 @@ class Report:
     @property
     def complete(self) -> bool:
         """Whether all that was wanted is there now."""
-        lacking = {Fate.DIFFERENT, Fate.REFUSED} | (set() if self.is_told else {Fate.OMITTED})
+        lacking = {Fate.DIFFERENT, Fate.REFUSED, Fate.CODE} | (set() if self.is_told else {Fate.OMITTED})
         return not lacking & {*self.fates.values(), *self.neighbours.values()} and not (self.refused or self.undone)
 
     def as_json(self) -> dict[str, Any]:
@@ -107,6 +118,7 @@ class Report:
                 "sentences": list(self.forecast.sentences),
             },
             "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in Loading},
+            "recompiled": None if self.recompiled is None else _recompiled(self.recompiled),
             "notes": self.notes,
         }
 
@@ -130,7 +142,15 @@ class Report:
         if self.loads is not None:
             texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
             output.data(f"Opened with the jaxlib here: {', '.join(texts) or 'nothing came, or was there'}")
+        if self.recompiled is not None:
+            self._tell_of_recompiling(self.recompiled)
         return sentences
+
+    def _tell_of_recompiling(self, done: Recompiled) -> None:
+        texts = [f"{count:,} {_RECOMPILING[one]}" for one in Recompiling if (count := done.count(one))]
+        output.data(f"Programs of traces, for this machine: {', '.join(texts) or 'none came, or was there'}")
+        for (result, reason), number in done.reasons.most_common(_ROWS):
+            output.data(f"  {number:,} {_RECOMPILING[result]}: {reason}")
 
     def _next(self) -> Iterator[str]:
         """What to do about what was kept, and where to find what was replaced."""
@@ -142,6 +162,12 @@ class Report:
             yield (
                 f"{number} of those that were kept {'is' if len(self.damaged) == 1 else 'are'} damaged here:"
                 f" `jcache verify --repair {root}` takes such out, and the same command once more brings the others"
+            )
+        if left := len(self.of(Fate.CODE)):
+            number = output.count(left, "entry was", "entries were")
+            yield (
+                f"{number} left out, since a pickle is a program that runs when it is read: --allow-pickle takes those"
+                " that name nothing beyond what such a cache needs; the program that wrote them makes them again"
             )
         if self.of(Fate.REPLACED) and not self.dry_run:
             yield f"What was replaced is in quarantine: `jcache quarantine list {root}`"
@@ -164,6 +190,11 @@ class Report:
             output.data(f"  {doing} {key if verbose else short_key(key)}")
         if not verbose and len(names) > _ROWS:
             output.data(f"  … and {len(names) - _ROWS:,} more: -v shows all")
+
+
+def _recompiled(done: Recompiled) -> dict[str, Any]:
+    counts = {str(one): done.count(one) for one in Recompiling}
+    return counts | {"reasons": {f"{result}: {reason}": n for (result, reason), n in done.reasons.most_common()}}
 
 
 def _name(name: Name) -> dict[str, str]:

@@ -19,10 +19,11 @@ from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.compression import Codec
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
+from jcache.jax_child import NoJax
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
-from jcache.jax_child import NoJax
 from jcache.loads import load_sound
+from jcache.recompiling import Recompiling, recompile
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.forecast import Forecast, spelled
@@ -40,6 +41,15 @@ ReplaceOption = Annotated[
 SkipOption = Annotated[bool, typer.Option("--skip-incompatible", help="Leave out executables that cannot be hit here.")]
 
 
+PickleOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Of another program's cache: also files that it runs when it reads them, if they name nothing strange.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What was asked for, beside the archive and the root."""
@@ -50,6 +60,8 @@ class Options:
     link: bool = False
     transcode: bool = False
     check_load: bool = False
+    allow_code: bool = False
+    recompile: bool = False
     xla: bool = False
     require_signature: bool = False
     allowed_signers: Path | None = None
@@ -165,7 +177,10 @@ def damaged_here(store: Store, fates: Mapping[Name, Fate]) -> list[Name]:
         known = store.softly(partial(store.ledger.known, kind, keys if len(keys) < _FEW else None)) or {}
         for key in keys:
             mine = known.get(key) or Known(kind, key)
-            claim = Claim(kind, key, digest=mine.digest, digest_ns=mine.digest_ns or 0, copied_ns=copied_ns)
+            claim = Claim(
+                kind, key, digest=mine.digest, digest_ns=mine.digest_ns or 0, copied_ns=copied_ns,
+                adapter=store.root.adapter,
+            )  # fmt: skip
             if check(store.root.directory(kind), claim).finding is not None:
                 damaged.append((kind, key))
     return damaged
@@ -192,6 +207,14 @@ def finished(
             report.loads = _loads_of(store, imported)
         except NoJax as error:
             report.notes.append(f"Nothing was opened: {error}")
+            report.undone = True
+    if outlook.options.recompile:
+        try:
+            keys = [key for kind, key in imported.of(*WRITTEN, Fate.PRESENT) if kind is Kind.TRACES]
+            report.recompiled = recompile(store, keys, lambda some: output.progress(some, "compiling"))
+            report.undone |= bool(report.recompiled.count(Recompiling.FAILED))
+        except NoJax as error:
+            report.notes.append(f"Nothing was compiled: {error}")
             report.undone = True
     report.notes += over_the_cap(store)
     if imported.refused and trust.signer is not None:

@@ -1,5 +1,6 @@
 """`jcache import` of a tar that does not begin with a manifest."""
 
+from jcache.adapters import adapters, entry_at
 from jcache.archive import PlainReader
 from jcache.archive.plain import shown
 from jcache.cli import output
@@ -9,7 +10,7 @@ from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
-from jcache.roots import create_root
+from jcache.roots import make_root
 from jcache.shipping.fates import WRITTEN
 from jcache.shipping.importing import UNSIGNED
 from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
@@ -29,15 +30,16 @@ def take_tar(reader: PlainReader, root: Root, options: Options) -> tuple[Report,
         skip_incompatible=options.skip_incompatible,
         xla=options.xla,
         dry_run=options.dry_run,
+        allow_code=options.allow_code,
     )
 
     def begin() -> None:
-        create_root(root.path, plain=root.plain)
+        make_root(root)
 
     with store_of(root) as store:
         with output.Bar("importing"), told(result.imported):
             receive_plain(reader.members(), store, outlook.judge, wishes, result, begin=begin)
-        _check_found(reader.name, result)
+        _check_found(reader.name, result, root)
         manifest, fates = result.manifest(), result.imported.fates
         report = Report(
             root=root,
@@ -62,7 +64,7 @@ def take_tar(reader: PlainReader, root: Root, options: Options) -> tuple[Report,
         return report, code or (PARTLY if result.repacked else 0)
 
 
-def _check_found(name: str, result: PlainImport) -> None:
+def _check_found(name: str, result: PlainImport, root: Root) -> None:
     """Raises BadArchive if a tar has nothing of a cache."""
     if result.imported.fates or result.imported.neighbours:
         return
@@ -70,8 +72,17 @@ def _check_found(name: str, result: PlainImport) -> None:
         raise BadArchive(f"Refused {name}: no entry in it can be taken. {_repacked(result)}")
     held = output.count(result.passed_over, "file", "files")
     names = ", ".join(map(shown, result.names[:3])) + (" …" if result.passed_over > 3 else "")
-    what = f"it holds {held}, none of which is an entry of a JAX cache: {names}" if names else "it holds no file"
-    raise BadArchive(f"Refused {name}: {what}.")
+    whose = root.adapter.title if root.adapter else "a JAX cache"
+    what = f"it holds {held}, none of which is an entry of {whose}: {names}" if names else "it holds no file"
+    raise BadArchive(f"Refused {name}: {what}{_theirs(result)}.")
+
+
+def _theirs(result: PlainImport) -> str:
+    """Whose cache it is instead, where somebody knows."""
+    for adapter in adapters():
+        if any(entry_at(adapter, path) for path in result.names):
+            return f"; they are of {adapter.title}: name its directory by --root"
+    return ""
 
 
 def _repacked(result: PlainImport) -> str:

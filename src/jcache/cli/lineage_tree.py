@@ -113,6 +113,8 @@ class _Tree:
         text = f"{role} {key}"
         if header is not None and header.build_seconds:
             text += f", {'traced' if role is Role.TRACE else 'built'} in {format_seconds(header.build_seconds)}"
+        if header is not None and role is Role.PROGRAM and not header.payload_length:
+            text += ", for one more device"
         if lineage.is_stray(member):
             text += ", of a trace that is not here any more"
         return f"{text} {self._here}" if member == self._entry else text

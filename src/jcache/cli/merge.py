@@ -10,6 +10,7 @@ from jcache.cli.import_report import Report, over_the_cap
 from jcache.cli.import_steps import (
     Options,
     Outlook,
+    PickleOption,
     ReplaceOption,
     SkipOption,
     damaged_here,
@@ -21,10 +22,10 @@ from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue
 from jcache.layout import Root
-from jcache.roots import choose_path, create_root, open_root, wants_plain
+from jcache.roots import choose_path, make_root, open_root, wants_plain
 from jcache.shipping import provenance
 from jcache.shipping.fates import Imported, Name
-from jcache.shipping.importing import future_root
+from jcache.shipping.importing import future_root, laid_out
 from jcache.shipping.merging import behind, plan_merge
 from jcache.shipping.merging import merge as merge_root
 
@@ -35,6 +36,7 @@ def merge(
     dry_run: DryRunOption = False,
     replace: ReplaceOption = False,
     skip_incompatible: SkipOption = False,
+    allow_pickle: PickleOption = False,
     xla: Annotated[bool, typer.Option("--xla", help="XLA's own sub-caches (autotune, kernels) as well.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -49,7 +51,10 @@ def merge(
     for origin in origins:
         if _same(origin, target):
             raise InvalidValue(f"{origin.path} is where the others are to go: name it by --root alone.")
-    options = Options(dry_run=dry_run, replace=replace, skip_incompatible=skip_incompatible, xla=xla)
+        target = laid_out(target, origin.adapter)
+    options = Options(
+        dry_run=dry_run, replace=replace, skip_incompatible=skip_incompatible, xla=xla, allow_code=allow_pickle
+    )
     reports: list[Report] = []
     said: list[str] = []
     code = 0
@@ -80,6 +85,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
                 outlook.judge,
                 replace=options.replace,
                 skip_incompatible=options.skip_incompatible,
+                allow_code=options.allow_code,
                 xla=options.xla,
                 progress=bar.show,
             )
@@ -108,7 +114,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
             outlook.settle(report, plan.manifest)
         else:
             imported = Imported()
-            with store_of(create_root(target.path, plain=target.plain)) as store:
+            with store_of(make_root(target)) as store:
                 with output.Bar("merging") as bar, told(imported, "merge"):
                     merge_root(merging, store, imported, progress=bar.show)
                 report.fates, report.neighbours = imported.fates, imported.neighbours

@@ -21,6 +21,9 @@ from jcache.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
 _ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with
+_ARRAY: Final = "array "  # and `jcache.trace_keys` what is traced of that
+_STRUCTURE: Final = "jcache.structures."
+_MOST_ARGUMENTS: Final = 12
 
 
 def show(
@@ -139,10 +142,17 @@ def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | No
 
 def _built_from(parts: dict[str, str], verbose: bool) -> list[tuple[str, str | None]]:
     """What a trace or graph was built from: its arguments, or a line for each part of its key."""
-    arguments = {label.removeprefix(_ARGUMENT): text for label, text in parts.items() if label.startswith(_ARGUMENT)}
+    arguments = [
+        f"{label.removeprefix(beginning)}={text}"
+        for beginning in (_ARGUMENT, _ARRAY)
+        for label, text in parts.items()
+        if label.startswith(beginning) and not text.startswith(_STRUCTURE)  # of arrays, which are shown themselves
+    ]
+    if len(arguments) > _MOST_ARGUMENTS and not verbose:
+        arguments[_MOST_ARGUMENTS:] = [f"and {len(arguments) - _MOST_ARGUMENTS:,} more (-v lists them)"]
     lines = [f"{label}: {text}" for label, text in parts.items()] if verbose else []
     return [
-        ("parameters", ", ".join(f"{name}={text}" for name, text in arguments.items()) or None),
+        ("parameters", ", ".join(arguments) or None),
         *(("built from" if number == 0 else "", line) for number, line in enumerate(lines)),
     ]
 

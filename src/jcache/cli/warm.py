@@ -38,8 +38,9 @@ def warm(
 ) -> int:
     """Fill a root ahead of time: run a program and store all that it compiles, whatever thresholds are set for JAX.
 
-    Else it is as `jcache run`, but for a root that cannot be made, which is an error here. The program's exit code is
-    passed on; with --check it runs twice, and exit code 1 says that not all of the second run was a hit.
+    Else it is as `jcache run`, but for a root that cannot be made, which is an
+    error. The program's exit code is passed on; with --check it runs twice, and
+    exit code 1 says that not all of the second run was a hit.
 
     Example: jcache warm --check -- python train.py --steps 1
     """

@@ -15,6 +15,7 @@ import re
 import types
 import typing
 import uuid
+import weakref
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
@@ -202,6 +203,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     functools.singledispatchmethod: _parts(b"singledispatchmethod", "dispatcher", "func"),
     functools.cached_property: _parts(b"cached_property", "func", "attrname"),
     functools._lru_cache_wrapper: _lru,
+    weakref.ref: lambda encoder, value: several(b"weakref", [encoder.encode(value())]),
     **{
         kind: _texts(kind.__name__.encode(), lambda value: str(value))
         for kind in (

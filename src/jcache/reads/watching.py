@@ -70,12 +70,14 @@ class Reads:
     Attributes:
         parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
         reason: why what was built in it must not be stored, in words that follow its name; None if it may.
+        is_passing: whether that reason says nothing about the same code in another process.
     """
 
     def __init__(self, *, strict: bool = True) -> None:
         self.strict = strict
         self.parts: Mapping[str, str] = Frozen()
         self.reason: str | None = None
+        self.is_passing = False
         self.frame: FrameType | None = None  # that has begun the block
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
@@ -87,6 +89,7 @@ class Reads:
         self._place = _working_directory()
         with _lock:
             self.reason = _watch()
+            self.is_passing = self.reason is not None
             _blocks.setdefault(threading.get_ident(), []).append(self)
         return self
 
@@ -99,6 +102,7 @@ class Reads:
         self.parts = Frozen(sorted(self._texts.items()))
         for label, text in now(self.parts).items():
             if text != self.parts[label]:
+                self.is_passing = self.is_passing or self.reason is None
                 self.refuse(f"read {label}, which changed meanwhile")
 
     def refuse(self, reason: str, who: Reader = Reader.PROGRAM) -> None:
@@ -213,6 +217,7 @@ def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: in
         note(blocks, sys._getframe(depth), *arguments)
     except Exception as error:  # noqa: BLE001  the program goes on
         for block in blocks:
+            block.is_passing = block.is_passing or block.reason is None
             block.refuse(f"could not be watched ({error!r})")
     finally:
         _telling.discard(me)

@@ -21,7 +21,7 @@ from typing import BinaryIO, Final
 
 from jcache import __version__
 from jcache.archive import Writer, item_name, neighbour_name, recompressors
-from jcache.archive.manifest import Manifest, Neighbour, encode
+from jcache.archive.manifest import Manifest, Neighbour, adapter_of, encode
 from jcache.archive.members import XLA_KIND
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
@@ -174,6 +174,7 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
             jcache=__version__,
             root=_text(store.root.path),
             directory=directory,
+            layout=None if store.root.adapter is None else store.root.adapter.name,
             jax=mine.jax,
             jaxlib=mine.jaxlib,
             host=provenance.host(),
@@ -185,7 +186,8 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
     survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes, once=request.once)
     survey.read(progress)
     prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
-    beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if request.xla else []
+    xla = request.xla and store.root.adapter is None
+    beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if xla else []
     prepared.sources += (source for _, source in beside)
     prepared.manifest = dataclasses.replace(
         prepared.manifest,
@@ -254,7 +256,8 @@ def write(
         OSError: the stream cannot be written.
     """
     manifest, total = prepared.manifest, prepared.bytes
-    members = [(item.kind.value, item.key, item_name(item)) for item in manifest.items]
+    adapter = adapter_of(manifest)
+    members = [(item.kind.value, item.key, item_name(item, adapter)) for item in manifest.items]
     members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
     writer = Writer(stream, level=level, solid=manifest.solid)
     data = encode(manifest)

@@ -23,6 +23,7 @@ class Fate(StrEnum):
     PRESENT = "present"  # and equal
     DIFFERENT = "different"  # from what is there, which stays
     REPLACED = "replaced"
+    CODE = "code"  # runs when its program reads it, which was not allowed
     INCOMPATIBLE = "incompatible"  # cannot be hit here, and was not wanted then
     REFUSED = "refused"  # its bytes are not what they should be
     OMITTED = "omitted"  # by the archive

@@ -25,8 +25,8 @@ from jcache.archive.manifest import Host
 from jcache.compression import Codec
 from jcache.errors import InvalidValue
 from jcache.inspection import xla_options
-from jcache.keying import Version, numbers
 from jcache.jax_child import INTERPRETER, interpreter
+from jcache.keying import Version, numbers
 from jcache.shipping import _installed, provenance
 
 _OLD_X86: Final = (
@@ -219,6 +219,7 @@ def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
 def _options_of(python: str) -> int | None:
     """The numbers of XLA's options of an interpreter's jaxlib, which is imported there; it takes half a second."""
     env = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
+    env["OPENBLAS_NUM_THREADS"] = "1"  # numpy's; they would wait, busily, for work that never comes
     try:
         return xla_options(bytes.fromhex(_said(python, "-c", _OPTIONS, env=env)))
     except (OSError, subprocess.SubprocessError, ValueError):

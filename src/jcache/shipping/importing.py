@@ -14,21 +14,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from jcache.adapters import meant_by, state_of
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.archive.signing import NAMESPACE, verify
 from jcache.compression import Codec
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere, Untrusted
 from jcache.files import refusal
-from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.layout import Kind, Root
 from jcache.roots import is_vacant, open_root
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, fate_of
 from jcache.shipping.guards import Forecast
 from jcache.shipping.intake import Intake
 from jcache.store import Store
 from jcache.units import format_size
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 _MARGIN: Final = 64 << 20  # what a disk is to have free afterwards
 _BLOCK: Final = 4096
@@ -107,7 +111,22 @@ def future_root(path: Path, *, plain: bool) -> Root:
     except NoCacheHere:
         if not is_vacant(path):
             raise
-    return Root(path, plain=plain)
+    root = Root(path, plain=plain)
+    return laid_out(root, meant_by(path))
+
+
+def laid_out(root: Root, adapter: Adapter | None) -> Root:
+    """The root for entries of JAX's, or of another program's: itself, or the one that will be made in a vacant place.
+
+    Raises:
+        InvalidValue: it is laid out for others.
+    """
+    if root.adapter is adapter:
+        return root
+    if adapter is not None and root.adapter is None and is_vacant(root.path):
+        return Root(root.path, plain=True, adapter=adapter, state_path=state_of(root.path))
+    theirs = adapter.title if adapter else "a JAX cache"
+    raise InvalidValue(f"What is to come is from {theirs}, and {root.path} is {root.title}: name another --root.")
 
 
 def check_trust(
@@ -148,6 +167,7 @@ def plan_import(
     replace: bool = False,
     skip_incompatible: bool = False,
     transcode: Codec | None = None,
+    allow_code: bool = False,
 ) -> ImportPlan:
     """What importing an archive will do; reads the root where it has entries of the same keys, and changes nothing.
 
@@ -159,17 +179,22 @@ def plan_import(
         replace: whether entries of the archive take the place of others under their keys.
         skip_incompatible: whether to leave out what cannot be hit here.
         transcode: the codec that executables are to be given that could not be read here; None for none.
+        allow_code: whether to take what another program executes when it reads it.
 
     Raises:
         CannotWrite: the disk has no room for it.
     """
     places = {kind: root.directory(kind) for kind in Kind}
     directory = places[Kind.EXECUTABLES]
+    adapter = root.adapter
     fates: dict[Name, Fate] = {}
     for item in manifest.items:
-        place = os.path.join(places[item.kind], item.key + ENTRY_SUFFIX)
+        place = os.path.join(places[item.kind], root.file_name(item.kind, item.key))
         unwanted = skip_incompatible and item.kind is Kind.EXECUTABLES and forecast.verdicts[item.key].incompatible
-        fates[item.kind, item.key] = Fate.INCOMPATIBLE if unwanted else fate_of(place, item, replace=replace)
+        fate = Fate.INCOMPATIBLE if unwanted else fate_of(place, item, replace=replace)
+        if adapter is not None and fate is not Fate.PRESENT and adapter.is_code(item.kind, item.key) and not allow_code:
+            fate = Fate.CODE
+        fates[item.kind, item.key] = fate
     neighbours = {n.path: fate_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}
     plan = ImportPlan(
         manifest=manifest,

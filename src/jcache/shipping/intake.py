@@ -9,49 +9,40 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from jcache import files
 from jcache.archive.manifest import Item, Neighbour
+from jcache.checks import CHECKS_VERSION
 from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import DamagedEntry, JcacheError
-from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.layout import Kind
 from jcache.ledger import Known
-from jcache.receiving import Arrival, opened
+from jcache.receiving import Arrival, holder, opened
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
-from jcache.shipping.staging import PIECE, Held, Incoming, Mismatch, Staged, Staging, check
+from jcache.shipping.staging import Held, Incoming, Mismatch, Staged, stage, whole
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
 from jcache.surroundings import FUTURE_NS
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 _BATCH: Final = 128  # files that are open meanwhile
 _BATCH_BYTES: Final = 64 << 20
 
 
 class _Waiting(NamedTuple):
-    """An entry that is being written."""
+    """An entry that is written and not published yet."""
 
     item: Item
-    staged: Staged | Future[Staged]
+    staged: Staged
     replace: bool
     checks: int | None
-
-    @property
-    def is_done(self) -> bool:
-        return isinstance(self.staged, Staged) or self.staged.done()
-
-    def file(self) -> Staged:
-        """The file, once it is written.
-
-        Raises:
-            OSError: it could not be.
-        """
-        return self.staged if isinstance(self.staged, Staged) else self.staged.result()
 
 
 class Intake:
@@ -70,9 +61,9 @@ class Intake:
         self._now = time.time_ns()
         self._latest = self._now + FUTURE_NS
         self._open = ExitStack()
-        self._directories: dict[Kind, int] = {}
+        self._places = {kind: store.root.directory(kind) for kind in Kind}
+        self._directories: dict[Path, int] = {}
         self._known: dict[Kind, dict[str, Known]] = {}
-        self._staging = Staging()
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
 
@@ -86,10 +77,9 @@ class Intake:
             if error is None or isinstance(error, JcacheError):  # what is here is whole, whatever comes after it
                 self.publish()
         finally:
-            self._staging.close()
             for waiting in self._waiting:
-                with suppress(OSError, CancelledError):
-                    waiting.file().file.discard()
+                with suppress(OSError):
+                    waiting.staged.file.discard()
             self._open.close()
 
     # -- entries
@@ -106,18 +96,21 @@ class Intake:
         Raises:
             CannotWrite: as of `Store.receive`.
         """
-        if self._waiting and self._waiting[0].item.kind is not item.kind:
+        place, root = self._holder(item), self._store.root
+        if self._waiting and self._holder(self._waiting[0].item) != place:
             self.publish()
-        directory, written_ns = self._directory(item.kind), self._at_most(item.created_ns)
+        directory, written_ns = self._directory(place), self._at_most(item.created_ns)
         try:
+            if root.adapter is not None:
+                content, checks = _checked(root.adapter, item, content), CHECKS_VERSION
             with files.refusal(f"store {item.key}"):
-                staged = self._staging.stage(directory, content, item, written_ns)
+                staged = stage(directory, content, item, written_ns)
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
         self._waiting.append(_Waiting(item, staged, replace, checks))
         self._waiting_bytes += item.bytes
         if len(self._waiting) >= _BATCH or self._waiting_bytes >= _BATCH_BYTES:
-            self.publish(written=True)
+            self.publish()
         return None
 
     def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
@@ -126,10 +119,8 @@ class Intake:
         Raises:
             CannotWrite: as of `Store.receive`.
         """
-        data = b"".join(iter(partial(content.read, PIECE), b""))
         try:
-            check(item, len(data), content.digest())
-            data = transcode(data, codec)
+            data = transcode(whole(content, item), codec)
         except (DamagedEntry, Mismatch) as error:
             return self._imported.refused.append(Refused(item, str(error)))
         item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
@@ -139,17 +130,13 @@ class Intake:
         self._imported.fates[item.kind, item.key] = fate
         return self.take_over(item) if fate is Fate.PRESENT else None
 
-    def publish(self, *, written: bool = False) -> None:
-        """Publishes what waits, or of this what is written; an entry that has come meanwhile stays, and is compared."""
-        ready: list[_Waiting] = []
-        left: list[_Waiting] = []
-        for one in self._waiting:
-            (ready if one.is_done or not written else left).append(one)
-        if not ready:
+    def publish(self) -> None:
+        """Publishes what waits; an entry that has come meanwhile stays, and is compared."""
+        if not self._waiting:
             return
-        kind = ready[0].item.kind
-        arrivals, failure = self._arrived(ready)
-        self._waiting, self._waiting_bytes = left, sum(one.item.bytes for one in left)
+        kind = self._waiting[0].item.kind
+        arrivals = [(one.item, self._arrival(one)) for one in self._waiting]
+        self._waiting, self._waiting_bytes = [], 0
         try:
             self._store.receive(kind, [arrival for _, arrival in arrivals])
         finally:
@@ -164,24 +151,11 @@ class Intake:
                 self._imported.fates[kind, item.key] = Fate.DIFFERENT if fate is Fate.NEW else fate
                 if fate is Fate.PRESENT:
                     self.take_over(item)
-        if failure is not None:
-            with files.refusal(f"store entries in {self._store.root.directory(kind)}"):
-                raise failure
 
-    def _arrived(self, ready: list[_Waiting]) -> tuple[list[tuple[Item, Arrival]], OSError | None]:
-        """Of what is ready what has been written, and what the first that could not be written has failed with."""
-        arrivals: list[tuple[Item, Arrival]] = []
-        failure: OSError | None = None
-        for one in ready:
-            item = one.item
-            try:
-                file, taken_ns = one.file()
-            except OSError as error:
-                failure = failure or error
-                continue
-            known = self._what_is_known(item, taken_ns, one.checks)
-            arrivals.append((item, Arrival(known, file, self._at_most(item.recency_ns), item.sidecar, one.replace)))
-        return arrivals, failure
+    def _arrival(self, one: _Waiting) -> Arrival:
+        item, (file, taken_ns) = one.item, one.staged
+        known = self._what_is_known(item, taken_ns, one.checks)
+        return Arrival(known, file, self._at_most(item.recency_ns), item.sidecar, one.replace)
 
     def take_over(self, item: Item) -> None:
         """Lets an entry that is there, and equal, have what is newer or was not known of it."""
@@ -230,11 +204,10 @@ class Intake:
             CannotWrite: the root is read-only or full, or something else has the name of one of its directories.
         """
         *parents, name = neighbour.path.split("/")
-        executables = self._directory(Kind.EXECUTABLES)
+        executables = self._directory(self._store.root.directory(Kind.EXECUTABLES))
         with files.refusal(f"store {neighbour.path}"), _descended(executables, parents) as directory:
             try:
-                staged = self._staging.stage(directory, content, neighbour, self._now)
-                file = (staged if isinstance(staged, Staged) else staged.result()).file
+                file = stage(directory, content, neighbour, self._now).file
             except Mismatch as mismatch:
                 return self._imported.refused.append(Refused(neighbour, str(mismatch)))
             try:
@@ -251,17 +224,36 @@ class Intake:
     # -- places
 
     def _path(self, item: Item) -> str:
-        return os.path.join(self._store.root.directory(item.kind), item.key + ENTRY_SUFFIX)
+        root = self._store.root
+        return os.path.join(root.directory(item.kind), root.file_name(item.kind, item.key))
 
-    def _directory(self, kind: Kind) -> int:
-        if kind not in self._directories:
-            with files.refusal(f"store entries in {self._store.root.directory(kind)}"):
-                self._directories[kind] = self._open.enter_context(opened(self._store.root, kind))
-        return self._directories[kind]
+    def _holder(self, item: Item) -> Path:
+        if self._store.root.adapter is None:
+            return self._places[item.kind]
+        return holder(self._store.root, item.kind, item.key)
+
+    def _directory(self, place: Path) -> int:
+        if place not in self._directories:
+            with files.refusal(f"store entries in {place}"):
+                self._directories[place] = self._open.enter_context(opened(self._store.root, place))
+        return self._directories[place]
 
     def _at_most(self, time_ns: int) -> int:
         """A time that is not from the future, by which an entry would never be evicted."""
         return time_ns if time_ns <= self._latest else self._now
+
+
+def _checked(adapter: Adapter, item: Item, content: Incoming) -> Held:
+    """The bytes of another program's entry, in which nothing is wrong: a sender's digest says nothing of that.
+
+    Raises:
+        Mismatch: something is.
+    """
+    data = whole(content, item)
+    fault = adapter.fault(item.kind, item.key, data, quick=False)
+    if fault is not None:
+        raise Mismatch(fault.evidence)
+    return Held(data, item.digest)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from jcache.archive import Member, item_name, neighbour_name
-from jcache.archive.manifest import Item, Manifest, Neighbour
+from jcache.archive.manifest import Item, Manifest, Neighbour, adapter_of
 from jcache.layout import Root
 from jcache.shipping.exporting import Prepared, Request, prepare
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
@@ -49,6 +49,7 @@ def plan_merge(
     *,
     replace: bool = False,
     skip_incompatible: bool = False,
+    allow_code: bool = False,
     xla: bool = False,
     progress: Progress = _silent,
 ) -> Merging:
@@ -60,6 +61,7 @@ def plan_merge(
         judge: tells what will be hit there.
         replace: whether entries take the place of others under their keys.
         skip_incompatible: whether to leave out what cannot be hit.
+        allow_code: as of `plan_import`.
         xla: whether to bring XLA's sub-caches as well.
         progress: is told how many bytes are read, and of how many.
 
@@ -68,7 +70,12 @@ def plan_merge(
     """
     prepared = prepare(source, Request(xla=xla), progress)
     plan = plan_import(
-        prepared.manifest, root, judge(prepared.manifest), replace=replace, skip_incompatible=skip_incompatible
+        prepared.manifest,
+        root,
+        judge(prepared.manifest),
+        replace=replace,
+        skip_incompatible=skip_incompatible,
+        allow_code=allow_code,
     )
     return Merging(source=source.root, prepared=prepared, plan=plan)
 
@@ -117,10 +124,11 @@ def merge(merging: Merging, store: Store, imported: Imported, *, progress: Progr
 def _members(prepared: Prepared, omitted: list[tuple[str, str]]) -> Iterator[Member]:
     """The files as members of an archive would be; those that have changed meanwhile are omitted."""
     manifest = prepared.manifest
+    adapter = adapter_of(manifest)
     whats: list[Item | Neighbour] = [*manifest.items, *manifest.neighbours]
     for what, source in zip(whats, prepared.sources, strict=True):
         if isinstance(what, Item):
-            name, short = item_name(what), (what.kind.value, what.key)
+            name, short = item_name(what, adapter), (what.kind.value, what.key)
         else:
             name, short = neighbour_name(what), ("xla", what.path)
         try:

@@ -1,4 +1,4 @@
-"""A tar of a JAX directory into a root: what people have today, without a manifest.
+"""A tar of a JAX directory, or of another program's, into a root: what people have today, without a manifest.
 
 Nothing vouches for anything there. So every entry is read as a whole and passes all checks of `jcache verify` before it
 is written; what is no entry is passed over. A sidecar of the tar says when its entry was last used.
@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache import __version__
+from jcache.adapters import entry_at
 from jcache.archive import PlainMember
 from jcache.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
 from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
@@ -22,7 +23,7 @@ from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
-from jcache.layout import ENTRY_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
+from jcache.layout import STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_of
@@ -32,6 +33,9 @@ from jcache.shipping.intake import Intake
 from jcache.shipping.staging import Held
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
+
+if TYPE_CHECKING:
+    from jcache.adapters import Adapter
 
 _NAMES_KEPT: Final = 20
 
@@ -46,6 +50,7 @@ class Wishes:
         xla: XLA's sub-caches are taken as well.
         transcode: the codec that executables are to be given that could not be read here; None for none.
         dry_run: nothing is written.
+        allow_code: what another program executes when it reads it is taken as well.
     """
 
     replace: bool = False
@@ -53,6 +58,7 @@ class Wishes:
     xla: bool = False
     transcode: Codec | None = None
     dry_run: bool = False
+    allow_code: bool = False
 
 
 @dataclass(slots=True)
@@ -137,9 +143,16 @@ class _Taker:
     used: dict[Name, int]
     begin: Callable[[], object]
     has_begun: bool = False
+    seen: set[Name] = field(default_factory=set)
 
     def take(self, file: PlainMember) -> None:
         """Deals with one file of the tar."""
+        if self.root.adapter is not None:
+            self._take_others(self.root.adapter, file)
+        else:
+            self._take_jaxs(file)
+
+    def _take_jaxs(self, file: PlainMember) -> None:
         what, key = member(file.name)
         parents = file.path.split("/")[:-1]
         kind = kind_of(file.path)
@@ -156,6 +169,14 @@ class _Taker:
             self.result.signed |= file.name == SIGNATURE_NAME
             self.result.pass_over(file.path)
 
+    def _take_others(self, adapter: Adapter, file: PlainMember) -> None:
+        known = entry_at(adapter, file.path)
+        if known is None or known in self.seen:
+            self.result.pass_over(file.path)
+        else:
+            self.seen.add(known)
+            self._entry(*known, file)
+
     def _begin(self) -> None:
         if not self.has_begun:
             self.begin()
@@ -164,7 +185,7 @@ class _Taker:
     def _entry(self, kind: Kind, key: str, file: PlainMember) -> None:
         fates = self.result.imported.fates
         try:
-            check_key(key)
+            check_key(key) if self.root.adapter is None else self.root.file_name(kind, key)
         except InvalidValue:
             return self.result.pass_over(file.path)
         if (kind, key) in fates:
@@ -173,7 +194,8 @@ class _Taker:
             raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {shown(file.path)} is one more.")
         data = b"".join(_pieces(file))
         item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
-        fault = fault_of(data, kind, key)
+        adapter = self.root.adapter
+        fault = fault_of(data, kind, key) if adapter is None else adapter.fault(kind, key, data, quick=False)
         if fault is not None:
             fates[kind, key] = Fate.REFUSED
             self.result.imported.refused.append(Refused(item, fault.evidence))
@@ -226,7 +248,11 @@ class _Taker:
         unwanted = self.wishes.skip_incompatible and item.kind is Kind.EXECUTABLES
         if unwanted and self._forecast(item).verdicts[item.key].incompatible:
             return Fate.INCOMPATIBLE
-        return fate_of(os.path.join(directory, item.key + ENTRY_SUFFIX), item, replace=self.wishes.replace)
+        place = os.path.join(directory, self.root.file_name(item.kind, item.key))
+        fate = fate_of(place, item, replace=self.wishes.replace)
+        adapter = self.root.adapter
+        is_code = adapter is not None and adapter.is_code(item.kind, item.key) and not self.wishes.allow_code
+        return Fate.CODE if is_code and fate is not Fate.PRESENT else fate
 
     def _neighbour(self, path: str, file: PlainMember) -> None:
         neighbours = self.result.imported.neighbours

@@ -187,7 +187,7 @@ def read_one(directory: Path, wanted: Wanted) -> Seen:
     if _is_known(wanted) and (same := _as_on_record(path, claim)):
         return Seen(same)
     checked = check(directory, claim)
-    if checked.finding is not None or checked.stamp is None or checked.being_written:
+    if checked.finding is not None or checked.stamp is None or checked.being_written or claim.adapter is not None:
         return Seen(checked)
     try:
         data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD)

@@ -134,7 +134,10 @@ class Survey:
     def _wanted(self, entry: Entry) -> Wanted:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
         passed = known.checks == CHECKS_VERSION
-        claim = Claim(entry.kind, entry.key, False, known.digest, known.digest_ns or 0, self._copied_ns, passed)  # noqa: FBT003
+        claim = Claim(
+            entry.kind, entry.key, digest=known.digest, digest_ns=known.digest_ns or 0, copied_ns=self._copied_ns,
+            passed=passed, adapter=self._store.root.adapter,
+        )  # fmt: skip
         return Wanted(claim, entry.bytes, known.digest in self._contents)
 
     def _pass_over(self, wanted: Wanted) -> bool:
@@ -209,7 +212,8 @@ class Survey:
                 self.items.append(item)
                 settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
                 claim = None if sound.is_read else sound.seen.checked.claim
-                path = os.path.join(self._directories[entry.kind], entry.file_name)
+                name = self._store.root.file_name(entry.kind, entry.key)
+                path = os.path.join(self._directories[entry.kind], name)
                 self.sources.append(Source(path, sound.mark, sound.digest, settled, claim))
         self.findings.sort(key=lambda finding: finding.path)
 

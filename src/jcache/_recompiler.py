@@ -1,0 +1,154 @@
+"""Compiles stored programs of traces for this machine: a program of its own, since compiling takes JAX, and may crash.
+
+`jcache.recompiling` runs it and talks to it in lines of JSON. First it says who compiles, and is told of programs by
+their keys; it answers what became of each::
+
+    {"jaxlib": str}
+    {"result": "recompiled" | "there" | "elsewhere" | "failed", "evidence": str}
+
+It ends with exit code 0 when stdin does. What it compiles goes the way of any program's executable, into the root that
+`jcache.enable` has put in use, and the program's trace is told where it is.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+_LONGEST: Final = 300  # characters of an error's first line
+_OPTION: Final = "option "  # how labels of JAX's options begin, among what a trace was made from
+
+Answer = tuple[str, str]
+
+
+class _Elsewhere(Exception):
+    """What can be of no use on this machine."""
+
+
+class _Failed(Exception):
+    """What ought to have been compiled, and was not."""
+
+
+def main() -> None:
+    """Answer every line of stdin."""
+    with os.fdopen(os.dup(1), "w", encoding="ascii") as replies:
+        os.dup2(2, 1)  # what libraries print goes to stderr
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+        import jax
+        from jaxlib import version
+
+        # only now: of the environment that jcache is in, nothing else may be found in place of this one's
+        sys.path.append(str(Path(__file__).resolve().parent.parent))
+        import jcache
+
+        jcache.enable(sys.argv[2])
+        print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)
+        for line in sys.stdin:
+            signal.alarm(int(sys.argv[1]))  # for when nobody is left to end this process
+            result, evidence = _recompile(json.loads(line))
+            signal.alarm(0)
+            print(json.dumps({"result": result, "evidence": evidence}), file=replies, flush=True)
+        jcache.disable()
+        del jax
+    os._exit(0)  # not through JAX's own end, which may fail for reasons of its own
+
+
+def _recompile(program: str) -> Answer:
+    """What becomes of a program."""
+    from jcache._recipes import CannotCook
+
+    try:
+        return _compiled(program)
+    except (_Elsewhere, CannotCook) as error:
+        return "elsewhere", str(error)
+    except _Failed as error:
+        return "failed", str(error)
+    except Exception as error:  # noqa: BLE001  (whatever XLA says no with)
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        text = f": {lines[0].strip()[:_LONGEST]}" if lines else ""
+        return "failed", f"{type(error).__name__}{text}"
+
+
+def _compiled(key: str) -> Answer:
+    from jcache import _recipes, _stablehlo, _tracing
+    from jcache.lineage import belongs_to
+    from jcache.resolving import shelf_in_use
+    from jcache.trace_entries import Trace
+    from jcache.trace_shelf import Kept
+
+    shelf = shelf_in_use()
+    program = _opened(shelf, key)
+    trace = _opened(shelf, program.header.parents[0])
+    if not belongs_to(program.header, trace.header):
+        raise _Elsewhere("its trace has given way to another")
+    kept = Kept(shelf.store, trace, Trace.of(trace.payload))
+    parts, known = program.header.key_parts, trace.header.key_parts
+    _check(known)
+    options = {label.removeprefix(_OPTION): text for label, text in known.items() if label.startswith(_OPTION)}
+    configured = _recipes.configured(options, _tracing.settings())
+    try:
+        devices = _recipes.devices_of(parts.get("recipe", ""))
+        backend = devices[0].client
+        _stablehlo.prepare_targets(frozenset(kept.trace.targets))
+        module = _stablehlo.module_of(bytes(program.payload))
+        compile_options = _recipes.options_of(parts["recipe"], module, devices, backend)
+        device = _stablehlo.device_key(parts["signature"], backend, devices, compile_options)
+        if any(_is_there(shelf.store.root, one) for one in kept.executables(parts["signature"], device)):
+            return "there", ""
+        executable = _compile(module, devices, compile_options, backend)
+    finally:
+        configured.restore()
+    if not _is_there(shelf.store.root, executable):
+        raise _Failed("JAX did not store what it compiled")
+    if reason := shelf.found(kept, parts["signature"], device, executable):
+        raise _Failed(reason)
+    return "recompiled", ""
+
+
+def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been imported: only now may jcache be)
+    from jcache.sealed_store import Opened, open_entry
+    from jcache.trace_entries import TRACES
+
+    found = open_entry(shelf.store.root, TRACES, key)
+    if found is None:
+        raise _Failed(f"{key} is not there")
+    if not isinstance(found, Opened):
+        raise _Failed(f"{key} is damaged: {found.evidence.rstrip('.')}")
+    return found
+
+
+def _check(known: Any) -> None:  # noqa: ANN401
+    """Whether calls are looked up here under the key of a trace that was made from this."""
+    from jcache import _tracing
+
+    for name, mine in _tracing.made_with().items():
+        theirs = known.get(name)
+        if theirs != mine:
+            what = (
+                f"by jax {theirs}, and a call under jax {mine}" if name == "jax" else f"for {theirs}, and one on {mine}"
+            )
+            raise _Elsewhere(f"it was traced {what} is traced anew")
+
+
+def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # noqa: ANN401
+    """The key under which JAX's cache has what it compiled."""
+    from jcache import _recipes, _replay, _stablehlo
+
+    _stablehlo.log_as_for(module, options)
+    keys = _replay.keys_of(lambda: _recipes.compile_stored(module, devices, options, backend))
+    if not keys:
+        raise _Failed("JAX's cache is not in use")
+    return keys[0]
+
+
+def _is_there(root: Any, executable: str) -> bool:  # noqa: ANN401
+    from jcache.layout import ENTRY_SUFFIX, Kind
+    from jcache.names import storable
+
+    return os.path.lexists(root.directory(Kind.EXECUTABLES) / (storable(executable) + ENTRY_SUFFIX))
+
+
+if __name__ == "__main__":
+    main()

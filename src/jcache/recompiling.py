@@ -1,0 +1,114 @@
+"""The programs of traces that came from elsewhere, compiled for this machine in a process that has JAX.
+
+A trace holds its program as portable StableHLO. Where its executable does not fit (another CPU, GPU, jaxlib or XLA's
+flags), or did not come, `jcache.jit` compiles that at the first call; here it is done ahead of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from jcache.errors import DamagedEntry
+from jcache.jax_child import Child, Died, child_of, interpreter
+from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.lineage import is_program
+from jcache.runs import settings
+from jcache.store import Store, header_at
+from jcache.upkeep import Progress
+
+_RECOMPILER: Final = Path(__file__).with_name("_recompiler.py")
+_LIMIT_S: Final = 3600.0  # the largest programs take XLA the better part of an hour
+
+
+class Recompiling(StrEnum):
+    """What became of a program."""
+
+    RECOMPILED = "recompiled"
+    THERE = "there"  # its executable for this machine
+    ELSEWHERE = "elsewhere"  # nothing here can call it: another jax, another platform, not enough devices
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Recompiled:
+    """What became of the programs.
+
+    Attributes:
+        results: of each, by its key.
+        reasons: of those that were not compiled, and how many have them.
+    """
+
+    results: dict[str, Recompiling] = field(default_factory=dict)
+    reasons: Counter[tuple[Recompiling, str]] = field(default_factory=Counter)
+
+    def count(self, result: Recompiling) -> int:
+        return sum(one is result for one in self.results.values())
+
+    def add(self, key: str, result: Recompiling, evidence: str) -> None:
+        self.results[key] = result
+        if evidence:
+            self.reasons[result, evidence] += 1
+
+
+def recompile(store: Store, keys: Collection[str], progress: Progress[str] = iter) -> Recompiled:
+    """Compiles the programs among some traces whose executables are not there, with the JAX that the user has.
+
+    Args:
+        store: of the root.
+        keys: of the traces.
+        progress: is given the keys of the programs, and passes them on.
+
+    Raises:
+        NoJax: JAX cannot be started.
+    """
+    done = Recompiled()
+    waiting = iter(progress(_programs(store, keys)))
+    while (left := next(waiting, None)) is not None:
+        python, env = interpreter(os.environ), _environment(store, os.environ)
+        with child_of(python, _RECOMPILER, _LIMIT_S, env, str(store.root.path), doing="compile programs") as child:
+            try:
+                while left is not None:
+                    done.add(left, *_answer(child, left))
+                    left = next(waiting, None)
+                child.end()
+            except Died as death:  # with the others another one begins
+                if left is not None:
+                    done.add(left, Recompiling.FAILED, f"compiling it ended the process: {death.evidence}")
+    return done
+
+
+def _programs(store: Store, keys: Collection[str]) -> list[str]:
+    """The programs that can be compiled."""
+    directory = store.root.directory(Kind.TRACES)
+    found = []
+    for key in sorted(keys):
+        with suppress(OSError, DamagedEntry):
+            header = header_at(directory / (key + ENTRY_SUFFIX))
+            if is_program(header) and header.payload_length:
+                found.append(key)
+    return found
+
+
+def _answer(child: Child, key: str) -> tuple[Recompiling, str]:
+    result, evidence = child.ask(key, "result", "evidence")
+    try:
+        return Recompiling(result), evidence
+    except ValueError:
+        raise Died("what it answers makes no sense") from None
+
+
+def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:
+    """JAX as the user has set it up, with this root for a cache that takes everything."""
+    return {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        **base,
+        **settings(store.root.directory(Kind.EXECUTABLES), base, whatever=True),
+        "JCACHE_DIR": str(store.root.path),
+    }

@@ -1,0 +1,110 @@
+"""What earlier processes have found out about calls that are better traced as ever, without being looked up.
+
+In ``ROOT/.jcache/verdicts`` a file named after a call says why its trace cannot be stored, or has a byte for each
+process that took longer for looking traces up than tracing takes. It holds for a day; then it is found out anew.
+Nothing but time rests on it: what it is about is traced by `jax.jit`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from jcache.layout import Root
+
+_DAY: Final = 86_400.0
+_PROCESSES: Final = 3  # that have to agree
+_MARGIN: Final = 2.0  # recording what a trace depends on makes tracing slower, and the difference should be worth it
+_MOST: Final = 1000
+_LONGEST: Final = 500
+
+
+class Verdicts:
+    """The verdicts of a root.
+
+    Args:
+        root: which.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._root = os.fspath(root.path)
+        self._directory = os.fspath(root.verdicts)
+
+    def is_slower(self, call: str) -> bool:
+        """Whether a call is to be traced without being looked up."""
+        try:
+            status = os.stat(self._path("slower", call))
+        except OSError:
+            return False
+        return status.st_size >= _PROCESSES and time.time() - status.st_mtime < _DAY
+
+    def slower(self, calls: Iterable[str]) -> None:
+        """Notes that a process would have been faster without looking these up."""
+        for call in calls:
+            self._write(self._path("slower", call), b".", os.O_APPEND)
+
+    def refusal(self, key: str) -> str | None:
+        """Why the trace of a key cannot be stored, None if nobody has said so."""
+        path = self._path("refused", key)
+        try:
+            with open(path, "rb") as file:
+                text = file.read(_LONGEST).decode(errors="replace")
+                recent = time.time() - os.fstat(file.fileno()).st_mtime < _DAY
+        except OSError:
+            return None
+        return "".join(c if c.isprintable() else "�" for c in text) if recent and text else None
+
+    def refuse(self, key: str, reason: str) -> None:
+        """Notes why it cannot be stored."""
+        self._write(self._path("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
+
+    def _path(self, what: str, of: str) -> str:
+        name = hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]
+        return f"{self._directory}{os.sep}{name}"
+
+    def _write(self, path: str, data: bytes, flags: int) -> None:
+        if not os.path.isdir(self._root):
+            return
+        with suppress(OSError):
+            os.makedirs(self._directory, exist_ok=True)
+            self._tidy(path)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o666)
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+
+    def _tidy(self, path: str) -> None:
+        """Removes what is too old: that file, and where there are many all such."""
+        paths = [entry.path for entry in os.scandir(self._directory)]
+        for each in paths if len(paths) > _MOST else [path]:
+            with suppress(OSError):
+                if time.time() - os.stat(each).st_mtime >= _DAY:
+                    os.unlink(each)
+
+
+class Tally:
+    """What looking traces up has taken and spared in this process; at its end that is its verdict."""
+
+    def __init__(self) -> None:
+        self._of: dict[Root, tuple[float, float, set[str]]] = {}
+
+    def add(self, root: Root, call: str, took: float, spared: float) -> None:
+        """Counts a trace of a root that was served."""
+        if not self._of:
+            atexit.register(self._conclude)
+        before = self._of.get(root, (0.0, 0.0, set()))
+        self._of[root] = before[0] + took, before[1] + spared, {*before[2], call}
+
+    def _conclude(self) -> None:
+        for root, (took, spared, calls) in self._of.items():
+            if took * _MARGIN > spared:
+                Verdicts(root).slower(calls)
+
+
+tally: Final = Tally()

@@ -1,0 +1,77 @@
+"""`jcache warm` as a command: a root filled by one run of a program, and what a second one still has to do."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Jcache, keys
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import os, sys
+import jax, jax.numpy as jnp
+import jcache
+
+@jcache.jit
+def step(x):
+    print("traced")
+    return jnp.sin(x) * 2
+
+print(float(step(jnp.ones(3))[0]))
+if "RANDOM" in os.environ:
+    jax.jit(lambda x: x + os.getpid())(1.0)
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: Path) -> None:
+    """Everything is stored, traces too, whatever JAX's thresholds are; the second run hits all of it.
+
+    The root is the one that was named, though the program enables jcache itself and a variable names another.
+    """
+    root = tmp_path / "root"
+    env = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "100", "JCACHE_DIR": str(tmp_path / "other")}
+    done = jcache("warm", "--root", root, "--check", "--", sys.executable, program, env=env)
+    number = len(keys(root / "executables"))
+    assert done.code == 0 and done.out.count("traced") == 1, done.err
+    assert f"stored {number} executables, 1 trace, 0 graphs in {root}" in done.err
+    assert f"second run: {number} of {number} executables hit, 1 of 1 trace hit" in done.err
+    assert not (tmp_path / "other").exists()
+    again = jcache("warm", "--root", root, "--", sys.executable, program, env=env)
+    assert f"stored 0 executables, 0 traces, 0 graphs in {root}; {number} executables and 1 trace" in again.err
+
+
+def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
+    """A program that is another in each run is named, and exit code 1 says that not all was a hit."""
+    root = tmp_path / "root"
+    done = jcache("warm", "--root", root, "--check", "--json", "--", sys.executable, program, env={"RANDOM": "1"})
+    told = json.loads(done.err)
+    assert done.code == 1 and told["stored"]["traces"] == 1
+    assert [(one["kind"], one["outcome"]) for one in told["missed"]] == [("executables", "stored")]
+    assert told["check"]["hits"] == told["run"]["stored"] - 1
+
+
+def test_the_exit_code_is_the_programs(jcache: Jcache, tmp_path: Path, program: Path) -> None:
+    """A program that fails is not run a second time; what it had compiled is stored."""
+    done = jcache("warm", "--root", tmp_path / "root", "--check", "--", sys.executable, program, env={"CODE": "7"})
+    assert done.code == 7 and "ended with exit code 7" in done.err and "second run" not in done.err
+    assert keys(tmp_path / "root" / "executables")
+
+
+def test_there_must_be_a_root_and_a_program(jcache: Jcache, tmp_path: Path, program: Path) -> None:
+    """Nothing is run where nothing could be stored, and nothing to run is a usage error."""
+    file = tmp_path / "file"
+    file.touch()
+    refused = jcache("warm", "--root", file, "--", sys.executable, program)
+    assert refused.code == 10 and not refused.out
+    assert jcache("warm").code == 2

@@ -1,0 +1,93 @@
+"""Reports of traces: of what `jcache.jit` said in the lines of a recording."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.recording import SAME, TRACE_CALL, TRACE_COMPARED
+from jcache.runs import RunReport, collect, summary
+from jcache.trace_reports import trace_lines, traces_in_all
+
+START = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}
+
+
+def said(message: str, *arguments: object) -> dict[str, Any]:
+    return {"e": "log", "th": 1, "t": 1.0, "m": message, "a": list(arguments)}
+
+
+def called(outcome: str, name: str, reason: str = "", seconds: float = 1.0, spared: float = 0.0) -> dict[str, Any]:
+    return said(TRACE_CALL, outcome, name, f"{name}-key", reason, seconds, spared)
+
+
+def report(directory: Path, lines: Sequence[object]) -> RunReport:
+    (directory / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (START, *lines)))
+    return collect(directory, run_id="r", command=["p"], started_ns=0, seconds=1.0, exit_code=0)
+
+
+def test_calls_are_counted(tmp_path: Path) -> None:
+    """By outcome and reason, with the name of the function; a hit that took longer than tracing saves nothing."""
+    lines = [
+        called("hit", "f", spared=4.0),
+        called("hit", "g", seconds=2.0, spared=1.0),
+        called("stored", "f", "it is new"),
+        called("stored", "f", "it is new"),
+        called("bypassed", "h", "no key"),
+        said(TRACE_COMPARED, "f", "f-key", SAME),
+        said(TRACE_COMPARED, "f", "f-key", "another program"),
+    ]
+    found = report(tmp_path, lines).traces
+    assert (found.hits, found.stored, found.not_stored, found.bypassed) == (2, 2, 0, 1)
+    assert (found.seconds, found.saved_seconds, found.compared, found.differing) == (3.0, 3.0, 2, 1)
+    assert found.reasons == {"stored": {"f: it is new": 2}, "bypassed": {"h: no key": 1}}
+    assert [(call.name, call.key, call.outcome, call.reason) for call in found.calls[:3:2]] == [
+        ("f", "f-key", "hit", None),
+        ("f", "f-key", "stored", "it is new"),
+    ]
+    assert json.loads(json.dumps(found.to_json()))["calls"][0]["spared_seconds"] == 4.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        said(TRACE_CALL), said(TRACE_CALL, "hit", "f", "k", "", "soon", 0.0), said(TRACE_COMPARED, "f"),
+        said("jcache trace of another day", 1, 2),
+    ],
+)  # fmt: skip
+def test_what_another_jcache_says_is_passed_over(tmp_path: Path, line: dict[str, Any]) -> None:
+    """A program may have another version of jcache than `jcache run`."""
+    found = report(tmp_path, [line, called("hit", "f")]).traces
+    assert found.hits == 1 and len(found.calls) == 1
+
+
+def test_programs_and_traces_do_not_mix(tmp_path: Path) -> None:
+    """What is said of a trace while an executable is looked up changes nothing about that."""
+    request = {"e": "event", "th": 1, "name": "/jax/compilation_cache/compile_requests_use_cache"}
+    found = report(
+        tmp_path, [request, called("stored", "f", "new"), {**request, "name": "/jax/compilation_cache/cache_hits"}]
+    )
+    assert (found.hits, found.traces.stored) == (1, 1)
+
+
+def test_the_summary(tmp_path: Path) -> None:
+    """Reasons are listed up to a number of them, digests by their beginnings; without a call there is no line."""
+    lines = [called("stored", "f", f"file {number} was {'0123456789abcdef' * 4}") for number in range(10)]
+    text = summary(report(tmp_path, [*lines, called("hit", "f", spared=3.0), said(TRACE_COMPARED, "f", "k", SAME)]))
+    assert text.splitlines()[2:5] == [
+        "  traces: 1 hit, 10 misses (stored), 0 not stored, 0 left to jax.jit; saved 2.00 s of tracing; "
+        "1 traced again to compare, none differing",
+        "    1 traced anew: f: file 0 was 01234567…",
+        "    1 traced anew: f: file 1 was 01234567…",
+    ]
+    assert text.splitlines()[-1] == "    and 2 more reasons (--json lists them)"
+    assert "traces" not in summary(report(tmp_path, []))
+
+
+def test_totals(tmp_path: Path) -> None:
+    """Many reports together; those of before there were traces count as none."""
+    one = report(tmp_path, [called("hit", "f", spared=3.0), called("stored", "f", "new")]).to_json()
+    total = traces_in_all([one, {"id": "old"}, one, {"traces": None}])
+    assert (total["hits"], total["saved_seconds"], total["reasons"]) == (2, 4.0, {"stored": {"f: new": 2}})
+    assert trace_lines(traces_in_all([{}])) == []
