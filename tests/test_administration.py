@@ -94,7 +94,7 @@ def as_printed(done: Removed) -> dict[str, Any]:
         "root": str(done.root.path),
         "dry_run": done.dry_run,
         "removed": [
-            {"key": e.key, "kind": e.kind.value, "bytes": e.bytes, "reason": reason.name.lower()}
+            {"key": e.key, "kind": e.kind.value, "bytes": e.bytes, "reason": reason.name.lower(), "trace": None}
             for e, reason in done.removed
         ],
         "removed_entries": len(done.removed),
@@ -102,6 +102,7 @@ def as_printed(done: Removed) -> dict[str, Any]:
         "xla_bytes": done.xla_bytes,
         "kept": {r.name.lower(): {"entries": n, "bytes": size} for r, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_for_traces": [],
         "failed": [],
         "sidecars_made": done.sidecars_made,
     }

@@ -394,7 +394,7 @@ def test_an_executable_that_has_gone_is_compiled_once(tmp_path: Path) -> None:
 
 KEPT = """
 import json, sys, jax.numpy as jnp, jcache
-from jcache.resolving import shelf_in_use
+from jcache.trace_places import shelf_in_use
 jcache.enable(sys.argv[1], strict=True)
 shelves = []
 for scale in (2.0, 3.0):

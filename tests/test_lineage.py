@@ -101,6 +101,20 @@ def test_reading(tmp_path: Path) -> None:
     assert read(root).is_stray(PROGRAM)
 
 
-def read(root: Root) -> Lineage:
+def test_graphs_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+    """Of an entry that is no graph those above it, whatever they are called; of a graph all of them."""
+    root = create_root(tmp_path / "root")
+    above = (GRAPH[1], key(7, "gone"), "../" * 20 + key(8, "etc"))
+    add(root.directory(Kind.TRACES), TRACE[1], sealed(*TRACE, 5, above))
+    add(root.directory(Kind.GRAPHS), GRAPH[1], sealed(*GRAPH, 5, (key(5, "mesh"),)))
+    for number in (5, 6):
+        add(root.directory(Kind.GRAPHS), key(number, "mesh"), sealed(Kind.GRAPHS, key(number, "mesh")))
+    first, other = (Kind.GRAPHS, key(5, "mesh")), (Kind.GRAPHS, key(6, "mesh"))
+    assert set(read(root).headers) == {TRACE}
+    assert set(read(root, of=Kind.EXECUTABLES).headers) == {TRACE, GRAPH, first}
+    assert set(read(root, of=Kind.GRAPHS).headers) == {TRACE, GRAPH, first, other}
+
+
+def read(root: Root, of: Kind | None = None) -> Lineage:
     with Store(root) as store:
-        return read_lineage(store)
+        return read_lineage(store, of=of)

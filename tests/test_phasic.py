@@ -272,6 +272,9 @@ def test_json_beyond_the_limit_is_looked_at_from_both_ends(monkeypatch: pytest.M
     assert fault(GRAPH, data_of(GRAPH)) is None
     found = fault(GRAPH, data_of(GRAPH)[:-2])
     assert found is not None and found[0] is Damage.TORN
+    for old, new in ((b'"ndarray"', b'"os.system"'), (b"__type__", b"\\u005f_type__"), (b'"ndarray"', b'["x"]')):
+        found = fault(GRAPH, data_of(GRAPH).replace(old, new, 1))
+        assert found is not None and found[0] is Damage.CODE
 
 
 # -- pickles
@@ -384,15 +387,15 @@ def test_an_edited_digit_is_found(cache: Path, store: Store, aside: bool) -> Non
     assert findings(store) == {GRAPH: "changed"}
 
 
-def test_a_flipped_bit_in_a_tape_is_found(cache: Path, store: Store) -> None:
-    """Also where the tape's grammar allows it."""
+@pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
+def test_a_flipped_bit_in_a_tape_is_found(cache: Path, store: Store, aside: bool) -> None:
+    """Also where the tape's grammar allows it, and in a file that was made since: a graph has one tape."""
     assert not findings(store)
-    path = place(cache, TAPE)
-    data = bytearray(path.read_bytes())
+    data = bytearray(data_of(TAPE))
+    old = bytes(data[-708:-692])
     data[-700] ^= 4
     assert fault(TAPE, bytes(data)) is None
-    with path.open("r+b") as file:
-        file.write(data)
+    edit(place(cache, TAPE), old, bytes(data[-708:-692]), aside=aside)
     assert findings(store) == {TAPE: "changed"}
 
 

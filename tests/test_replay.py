@@ -38,7 +38,8 @@ def replayed(fun, **options):
             return out
         done, avals, like = before
         there = {(done.signature, done.device_key): done.executable_key} if tier == "device" else {}
-        told["now"] = _replay.Replay("trace", lambda *of: filter(None, [there.get(of)]), lambda signature: done.artifact, done.targets)
+        keys = lambda *of: filter(None, [there.get(of)])
+        told["now"] = _replay.Replay("trace", keys, lambda signature: done.artifact, done.targets)
         _replay.expect(told["now"])
         results = [jax.core.ShapedArray(*aval[:2], weak_type=aval[2]) for aval in avals]
         out = _stablehlo.bind_marker("trace", [leaves[i] for i in done.kept], results)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jcache.recording import SAME, TRACE_CALL, TRACE_COMPARED
 from jcache.runs import RunReport, collect, summary
+from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
 from jcache.trace_reports import trace_lines, traces_in_all
 
 START = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}

@@ -29,7 +29,7 @@ def unpacked(data: bytes, piece: int = 50_000) -> bytes:
 
 def packed(kind: type[Packer] | None, content: bytes, piece: int) -> bytes:
     stream = io.BytesIO()
-    packer = Storing(stream) if kind is Storing else Squeezing(stream, solid(3, 0) if kind is Squeezing else usual(1))
+    packer = Storing(stream) if kind is Storing else Squeezing(stream, solid(3) if kind is Squeezing else usual(1))
     for start in range(0, len(content), piece):
         packer.write(content[start : start + piece])
     packer.close()

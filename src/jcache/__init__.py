@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
     from jcache.presets import Preset
     from jcache.pytrees import register_class
-    from jcache.recording import Program, TraceCall
+    from jcache.recording import Program
     from jcache.removal import Failure, Removed
     from jcache.runs import RunReport
     from jcache.runtime import disable, enable, stats
+    from jcache.trace_calls import TraceCall
     from jcache.trace_reports import TraceReport
 
 __version__ = "0.1.0"
@@ -131,10 +132,11 @@ _MODULES = {
     "precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
     "presets": ("Preset",),
     "pytrees": ("register_class",),
-    "recording": ("Program", "TraceCall"),
+    "recording": ("Program",),
     "removal": ("Failure", "Removed"),
     "runs": ("RunReport",),
     "runtime": ("disable", "enable", "stats"),
+    "trace_calls": ("TraceCall",),
     "trace_reports": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

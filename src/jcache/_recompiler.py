@@ -74,8 +74,8 @@ def _recompile(program: str) -> Answer:
 def _compiled(key: str) -> Answer:
     from jcache import _recipes, _stablehlo, _tracing
     from jcache.lineage import belongs_to
-    from jcache.resolving import shelf_in_use
     from jcache.trace_entries import Trace
+    from jcache.trace_places import shelf_in_use
     from jcache.trace_shelf import Kept
 
     shelf = shelf_in_use()

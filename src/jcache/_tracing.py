@@ -5,7 +5,9 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -31,6 +33,14 @@ _FORBIDDING: Final = {  # options that are about looking at a program while it r
     "jax_enable_checks": "jax_enable_checks is on",
     "jax_debug_key_reuse": "jax_debug_key_reuse is on",
 }
+
+
+@cache
+def hide_our_frames() -> None:
+    """Has JAX leave jcache's frames out of the tracebacks of errors, as its own."""
+    from jax._src import traceback_util
+
+    traceback_util.register_exclusion(os.path.dirname(__file__))
 
 
 def top_level() -> Callable[[], bool]:

@@ -234,7 +234,7 @@ def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
         return entries, NO_LINKS
     from jcache.lineage import read_lineage
 
-    return [*entries, *traces], read_lineage(store, [Kind.TRACES]).links
+    return [*entries, *traces], read_lineage(store).links
 
 
 def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:

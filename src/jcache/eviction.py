@@ -50,6 +50,9 @@ class Reason(StrEnum):
     NEEDED = "needed by a trace that stays"
 
 
+_STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.OLD_FORMAT})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What to keep to.
@@ -177,23 +180,18 @@ def plan(
     candidates: list[Entry] = []
     oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
     for entry in ordered:
-        member = _id(entry)
-        if entry.pinned or member in last:
-            kept.append(Verdict(entry, Reason.PINNED if entry.pinned else Reason.LAST))
-        elif member in strays:
-            victims.append(Verdict(entry, Reason.STRAY))
-        elif member in protected:
-            kept.append(Verdict(entry, Reason.NEEDED))
-        elif entry.legacy:
-            (victims if policy.legacy else kept).append(
-                Verdict(entry, Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT)
-            )
-        elif oldest_ns is not None and ties.used_ns(entry) < oldest_ns:
-            victims.append(Verdict(entry, Reason.AGE))
-        elif policy.keep_last is not None and not policy.bounded:
-            victims.append(Verdict(entry, Reason.NOT_LAST))
+        if entry.pinned or _id(entry) in last:
+            reason: Reason | None = Reason.PINNED if entry.pinned else Reason.LAST
+        elif _id(entry) in strays:
+            reason = Reason.STRAY
+        elif _id(entry) in protected:
+            reason = Reason.NEEDED
         else:
+            reason = _criterion(entry, policy, ties.used_ns(entry), oldest_ns)
+        if reason is None:
             candidates.append(entry)
+        else:
+            (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
     candidates.sort(key=_order(ties, policy.order))
     stay = [v.entry for v in kept if not v.entry.legacy] + candidates
     freed = sum(v.entry.bytes for v in victims)
@@ -204,6 +202,15 @@ def plan(
         old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
         (victims if old else kept).append(Verdict(entry, Reason.AGE if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
+
+
+def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None) -> Reason | None:
+    """Why an entry that nothing protects goes or stays; None where that is for the bounds to say."""
+    if entry.legacy:
+        return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
+    if oldest_ns is not None and used_ns < oldest_ns:
+        return Reason.AGE
+    return Reason.NOT_LAST if policy.keep_last is not None and not policy.bounded else None
 
 
 def everything(
@@ -281,7 +288,7 @@ def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protecte
             because[entry.key] = unit
             victims[i] = Verdict(entry, reason if reason is Reason.CLEARED else Reason.WITH_TRACE)
     for entry, reason in kept:
-        if reason is Reason.NEEDED:
+        if reason is Reason.NEEDED and protected[_id(entry)] != entry.key:
             because[entry.key] = protected[_id(entry)]
     return Plan(tuple(victims), tuple(kept), Frozen(because))
 

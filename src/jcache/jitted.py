@@ -39,6 +39,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
         import jax
 
+        _tracing.hide_our_frames()
         functools.update_wrapper(self, function)
         self._jitted: Any = jax.jit(function, **options)
         self._resolver = Resolver(function, options)
@@ -68,8 +69,20 @@ class Jitted:
         """The method of an instance."""
         return self if instance is None else functools.partial(self, instance)
 
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """As with `jax.jit`."""
+        return self._jitted.lower(*args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """As with `jax.jit`."""
+        return self._jitted.trace(*args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """As with `jax.jit`."""
+        return self._jitted.eval_shape(*args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
-        """All else is as with `jax.jit`: ``lower``, ``trace``, ``eval_shape``."""
+        """All else is as with `jax.jit`."""
         if name.startswith("__") or "_jitted" not in vars(self):
             raise AttributeError(name)
         return getattr(self._jitted, name)
@@ -78,6 +91,11 @@ class Jitted:
         """Has JAX forget what it has compiled in this process."""
         self._jitted.clear_cache()
         self._resolver.jitted.clear_cache()
+
+    def _cache_size(self) -> int:
+        """For how many types of arguments there is a program in this process."""
+        size: int = self._jitted._cache_size() + self._resolver.jitted._cache_size()
+        return size
 
     def __repr__(self) -> str:
         return f"<jcache.jit of {self._resolver.function!r}>"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from jcache.errors import DamagedEntry
@@ -130,34 +129,48 @@ class Lineage:
         return Links(trace_of, {trace: frozenset(keys) for trace, keys in executables.items()}, frozenset(strays))
 
 
-def read_lineage(store: Store, kinds: Iterable[Kind] = (Kind.TRACES, Kind.GRAPHS), *, remember: bool = True) -> Lineage:
-    """The lineage of a root's entries; those whose headers cannot be read are passed over.
+def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True) -> Lineage:
+    """The lineage of a root's traces; entries whose headers cannot be read are passed over.
 
     Args:
         store: of the root.
-        kinds: read what the entries of these kinds say.
+        of: also the graphs above, for an entry of this kind, which may be a graph; None for none of them.
         remember: as `Store.listing` has it.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
-    headers: list[EnvelopeHeader] = []
+    headers: dict[Member, EnvelopeHeader] = {}
     unread: set[Member] = set()
-    for kind in kinds:
-        for key in store.listing(kind, remember=remember).columns.keys:
-            header = _header(store.root.directory(kind) / f"{key}{ENTRY_SUFFIX}")
-            if header is not None and (header.kind, header.key) == (kind, key):
-                headers.append(header)
+
+    def read(members: Iterable[Member]) -> None:
+        for member in members:
+            header = _header(store, member)
+            if header is not None:
+                headers[member] = header
             else:
-                unread.add((kind, key))
+                unread.add(member)
+
+    for kind in (Kind.TRACES, Kind.GRAPHS) if of is Kind.GRAPHS else (Kind.TRACES,):
+        read((kind, key) for key in store.listing(kind, remember=remember).columns.keys)
+    while of is not None and (above := _above(headers.values()) - headers.keys() - unread):
+        read(above)
     here = store.listing(Kind.EXECUTABLES, remember=remember).columns.keys if headers else ()
-    return Lineage(headers, frozenset(here), unread)
+    return Lineage(headers.values(), frozenset(here), unread)
 
 
-def _header(path: Path) -> EnvelopeHeader | None:
+def _header(store: Store, member: Member) -> EnvelopeHeader | None:
+    kind, key = member
     with suppress(OSError, DamagedEntry):
-        return header_at(path)
+        header = header_at(store.root.directory(kind) / f"{key}{ENTRY_SUFFIX}")
+        return header if (header.kind, header.key) == (kind, key) else None
     return None
+
+
+def _above(headers: Iterable[EnvelopeHeader]) -> set[Member]:
+    """The graphs that were used for what has these headers."""
+    parents = (parent for header in headers for parent in _parents(header))
+    return {(kind, key) for kind, key in parents if kind is Kind.GRAPHS and storable(key) == key}
 
 
 def _parents(header: EnvelopeHeader) -> list[Member]:

@@ -19,15 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from jcache.trace_calls import OF_TRACES, TraceCalls
+
 HIT: Final = "hit"
 STORED: Final = "stored"
 NOT_STORED: Final = "not_stored"
 BYPASSED: Final = "bypassed"
-
-_OF_TRACES: Final = "jcache trace"
-TRACE_CALL: Final = "jcache trace %s: %s %s (%s), %g s, %g s spared"
-TRACE_COMPARED: Final = "jcache trace compared: %s %s is %s"
-SAME: Final = "the same"
 
 _CACHE: Final = "/jax/compilation_cache/"
 _COMPILE: Final = "/jax/core/compile/"
@@ -63,44 +60,16 @@ class Program:
     jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
 
 
-@dataclass(frozen=True, slots=True)
-class TraceCall:
-    """The first call of a `jcache.jit` function for arguments of certain types.
-
-    Attributes:
-        name: of the function.
-        key: of the trace; None where the call has none.
-        outcome: ``hit`` (it was not traced), ``stored`` or ``not_stored`` (looked up and traced), or ``bypassed``: left
-            to `jax.jit`.
-        reason: why it is none of the better ones.
-        seconds: looking it up took, of a hit; else tracing.
-        spared_seconds: of a hit: tracing had taken.
-    """
-
-    name: str
-    key: str | None
-    outcome: str
-    reason: str | None
-    seconds: float
-    spared_seconds: float
-
-
 @dataclass(slots=True)
 class Recording:
-    """What one process did.
-
-    Attributes:
-        compared, differing: how many traces that were served were traced again, and how many of them differed.
-    """
+    """What one process did."""
 
     jax: str = ""
     jaxlib: str = ""
     platform: str = ""
     cache: str = ""  # "used" or "disabled" once JAX has decided
     programs: list[Program] = field(default_factory=list)
-    traces: list[TraceCall] = field(default_factory=list)
-    compared: int = 0
-    differing: int = 0
+    traces: TraceCalls = field(default_factory=TraceCalls)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0))
 
 
@@ -151,8 +120,8 @@ class Reader:
         thread = self._threads.get(line["th"])
         if thread is None:
             thread = self._threads[line["th"]] = _Thread()
-        if line["e"] == "log" and line["m"].startswith(_OF_TRACES):
-            _trace(self.recording, line)
+        if line["e"] == "log" and line["m"].startswith(OF_TRACES):
+            self.recording.traces.hear(line["m"], line["a"])
         elif line["e"] == "event":
             _event(self.recording, thread, line["name"].removeprefix(_CACHE))
         elif line["e"] == "log":
@@ -180,18 +149,6 @@ def read(path: Path) -> Recording:
             if isinstance(line, dict):
                 reader.feed(line)
     return reader.end()
-
-
-def _trace(recording: Recording, line: dict[str, Any]) -> None:
-    """What `jcache.jit` says of a call, or of comparing a trace."""
-    with suppress(IndexError, TypeError, ValueError):
-        if line["m"] == TRACE_COMPARED:
-            recording.compared += 1
-            recording.differing += line["a"][2] != SAME
-        elif line["m"] == TRACE_CALL:
-            outcome, name, key, reason, seconds, spared = line["a"]
-            call = TraceCall(name, key or None, outcome, reason or None, float(seconds), float(spared))
-            recording.traces.append(call)
 
 
 def _event(recording: Recording, thread: _Thread, name: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,14 +22,10 @@ from typing import Any, Final
 from jcache import _replay, _stablehlo, _tracing, roots, structures, watching
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.explanation import Explanation
-from jcache.locking import timeout_in
 from jcache.once import warn_once
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED
-from jcache.roots import InUse
-from jcache.runtime import enable
-from jcache.sealed_store import store_of
-from jcache.trace_entries import TRACES
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
+from jcache.trace_places import shelf_in_use
 from jcache.trace_shelf import Kept, Shelf, Traced
 from jcache.verdicts import Verdicts, tally
 
@@ -300,32 +295,6 @@ def _begin(call: Call | None, expected: _replay.Compilation | _replay.Replay | N
     """What this thread is about to compile."""
     _mine.call = call
     _replay.expect(expected)
-
-
-class _Shelf:
-    """The shelf of the root in use, which keeps what it has learnt as long as that root is."""
-
-    of: tuple[InUse, Shelf] | None = None
-
-
-def shelf_in_use() -> Shelf:
-    """The traces of the root in use; without one, `jcache.enable` puts the default one in use.
-
-    Raises:
-        NotStorable: there is none, or this JAX is not known.
-    """
-    ours = roots.in_use()
-    if ours is None:
-        enable()
-        ours = roots.in_use()
-    if ours is None or ours.root is None:
-        raise NotStorable("There is no root in use.")
-    if reason := _replay.install():
-        raise NotStorable(f"{reason}.")
-    if _Shelf.of is None or _Shelf.of[0] is not ours:
-        store = store_of(ours.root, TRACES, max_bytes=ours.max_bytes, lock_timeout=timeout_in(os.environ))
-        _Shelf.of = ours, Shelf(store, ours.shared)
-    return _Shelf.of[1]
 
 
 @contextmanager

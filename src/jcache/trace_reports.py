@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from jcache.frozen import Frozen
-from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, TraceCall
+from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording
+from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed", "compared", "differing")
@@ -63,7 +64,7 @@ NO_TRACES: Final = TraceReport()
 
 def traces_of(recordings: Sequence[Recording]) -> TraceReport:
     """What the processes of a run did with traces."""
-    calls = tuple(call for recording in recordings for call in recording.traces)
+    calls = tuple(call for recording in recordings for call in recording.traces.calls)
     outcomes = Counter(call.outcome for call in calls)
     hits = [call for call in calls if call.outcome == HIT]
     return TraceReport(
@@ -71,8 +72,8 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        compared=sum(recording.compared for recording in recordings),
-        differing=sum(recording.differing for recording in recordings),
+        compared=sum(recording.traces.compared for recording in recordings),
+        differing=sum(recording.traces.differing for recording in recordings),
         reasons=reasons_of([replace(call, reason=call.reason and f"{call.name}: {call.reason}") for call in calls]),
         seconds=sum(call.seconds for call in hits),
         saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),

@@ -263,7 +263,7 @@ class _Verifier:
             return
         entries = {entry.key: entry for entry in listing.entries()}
         now_ns = time.time_ns()
-        lineage = read_lineage(self._store, [Kind.TRACES], remember=not self._ledger_lost)
+        lineage = read_lineage(self._store, remember=not self._ledger_lost)
         for (kind, key), evidence in lineage.dangling():
             entry = entries.get(key)
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):

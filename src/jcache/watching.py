@@ -22,8 +22,9 @@ from jcache import _jax
 from jcache._recorder import sitecustomize as recorder
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.recording import HIT, SAME, TRACE_CALL, TRACE_COMPARED, Program, Reader
+from jcache.recording import HIT, Program, Reader
 from jcache.runs import RunReport, new_id, news_of, present, recorded, report_of
+from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
 _AT_FIRST: Final = 5.0  # seconds until the first flush
@@ -189,7 +190,7 @@ def say_trace(
     """Tells whoever records this process what became of a call of a `jcache.jit` function that JAX traces.
 
     Args:
-        outcome: as a `jcache.recording.TraceCall` has it.
+        outcome: as a `jcache.TraceCall` has it.
         name: of the function.
         key: of the trace.
         reason: why it is no better outcome.

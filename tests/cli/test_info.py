@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jcache.layout import TAG_TEXT
 from tests.cli.conftest import H200, LEGACY, Jcache, entry_files
 
 
@@ -113,3 +114,42 @@ def test_the_default_root_is_in_the_users_cache_directory(jcache: Jcache, tmp_pa
 def test_quiet_prints_one_number(jcache: Jcache, jax_cache: Path) -> None:
     """-q prints only how large the root is."""
     assert len(jcache("info", "-q", "--root", jax_cache).out.splitlines()) == 1
+
+
+def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """With nothing but the root in the user's cache directory, that one is shown as if it were named."""
+    default = tmp_path / "home" / ".cache" / "jcache"
+    shutil.copytree(cache, default)
+    (tmp_path / "home" / ".jax_cache").mkdir()  # which holds none
+    env = {"HOME": str(tmp_path / "home")}
+    named, found = jcache("info", "--root", default, env=env), jcache("info", env=env)
+    assert found.code == 0 and found.out.splitlines()[0] == named.out.splitlines()[0] and "health  ok" in found.out
+    (one,) = jcache("info", "--all", "--json", env=env).json["caches"]
+    assert one["root"] == str(default) and one["command"] == "jcache info --root ~/.cache/jcache"
+
+
+def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """A cache that nobody has named is found, and the command that looks into it works as it is printed."""
+    shutil.copytree(cache, tmp_path / "home" / ".jax_cache")
+    env = {"HOME": str(tmp_path / "home")}
+    result = jcache("info", env=env)
+    assert result.code == 0 and "in 1 cache" in result.out and "jcache info --root ~/.jax_cache" in result.out
+    assert jcache("info", "-q", env=env).out == jcache("info", "--root", "~/.jax_cache", "-q", env=env).out
+
+
+def test_no_cache_at_all(tmp_path: Path, jcache: Jcache) -> None:
+    """Where there is none, that is said, and exit code 10 tells scripts."""
+    for words in (["info"], ["info", "--all"], ["info", "--all", "--json"]):
+        result = jcache(*words, env={"HOME": str(tmp_path)})
+        assert result.code == 10 and not result.out and "There is no cache" in result.err
+
+
+def test_what_is_wrong_with_one_is_told(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """A root whose directory is a link is counted without it, with a warning, and the others as ever."""
+    shutil.copytree(cache, tmp_path / "home" / ".jax_cache")
+    odd = tmp_path / "home" / ".cache" / "jcache"
+    odd.mkdir(parents=True)
+    (odd / "CACHEDIR.TAG").write_text(TAG_TEXT)
+    (odd / "executables").symlink_to(cache)
+    result = jcache("info", "--all", env={"HOME": str(tmp_path / "home")})
+    assert result.code == 0 and "in 2 caches" in result.out and "is a symbolic link" in result.err

@@ -78,6 +78,17 @@ def test_a_stream_goes_to_another_home(home: Path, tmp_path: Path, jcache: Jcach
     assert jcache("verify", "--root", ours, env=at(other)).code == 0
 
 
+def test_a_stream_for_several_places(home: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """Where phasic looks for its files in two places, the one that is meant has to be named."""
+    archive, elsewhere = tmp_path / "p.jca", tmp_path / "elsewhere"
+    assert jcache("export", "--root", home / ".phasic_cache", "-o", archive, env=at(home)).code == 0
+    env = at(tmp_path) | {"PHASIC_CACHE_DIR": str(elsewhere)}
+    result = jcache("import", archive, env=env)
+    assert result.code == 2 and str(elsewhere) in result.err and "by --root" in result.err
+    assert jcache("import", archive, "--root", elsewhere, "--allow-pickle", env=env).code == 0
+    assert jcache("info", "--json", env=env).json["caches"][0]["root"] == str(elsewhere)
+
+
 def test_caches_of_two_programs_do_not_mix(home: Path, cache: Path, tmp_path: Path, jcache: Jcache) -> None:
     """A stream of phasic's is no JAX cache, nor the other way round: one sentence, exit 2, nothing changed."""
     root, phasics, jaxs = home / ".phasic_cache", tmp_path / "p.jca", tmp_path / "j.jca"

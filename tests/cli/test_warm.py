@@ -21,6 +21,8 @@ def step(x):
     return jnp.sin(x) * 2
 
 print(float(step(jnp.ones(3))[0]))
+if "INSIDE" in os.environ:
+    jax.jit(lambda x: step(x) + 1)(jnp.ones(3))
 if "RANDOM" in os.environ:
     jax.jit(lambda x: x + os.getpid())(1.0)
 sys.exit(int(os.environ.get("CODE", "0")))
@@ -59,6 +61,14 @@ def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program:
     assert done.code == 1 and told["stored"]["traces"] == 1
     assert [(one["kind"], one["outcome"]) for one in told["missed"]] == [("executables", "stored")]
     assert told["check"]["hits"] == told["run"]["stored"] - 1
+
+
+def test_what_is_left_to_jax_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
+    """A call inside of what is jitted already is none that could hit: it is named, and is no reason for exit code 1."""
+    env = {"INSIDE": "1"}
+    done = jcache("warm", "--root", tmp_path / "root", "--check", "--", sys.executable, program, env=env)
+    assert done.code == 0 and "1 of 1 trace hit" in done.err
+    assert "left to jax.jit: step: it is called inside jax.jit" in done.err
 
 
 def test_the_exit_code_is_the_programs(jcache: Jcache, tmp_path: Path, program: Path) -> None:

@@ -183,7 +183,30 @@ def nnx():
     return step, (state, jnp.ones((32, 8)), jnp.ones((32, 1)))
 
 
-PROGRAMS = {each.__name__: each for each in (small, layers, equinox, diffrax, numpyro, linen, nnx)}
+def checked():
+    """A function with a check of Equinox's, which calls back to the host unless EQX_ON_ERROR says otherwise."""
+    import equinox as eqx
+
+    def step(x):
+        print("traced")
+        return jnp.sqrt(eqx.error_if(x, x < 0, "x must not be negative"))
+
+    return step, (jnp.float32(4.0),)
+
+
+def linear_algebra():
+    """LAPACK and sorting, of which this process lowers nothing else."""
+
+    def step(a, b):
+        print("traced")
+        return jnp.linalg.solve(a, b), jnp.linalg.eigh(a)[0], jnp.linalg.svd(a)[1], jnp.argsort(b), jnp.median(b)
+
+    return step, (jax.device_put(np.eye(6, dtype=np.float32) * 3 + 1), jax.device_put(np.arange(6.0, dtype=np.float32)))
+
+
+PROGRAMS = {
+    each.__name__: each for each in (small, layers, equinox, diffrax, numpyro, linen, nnx, checked, linear_algebra)
+}
 
 
 def main():

@@ -69,7 +69,10 @@ class Adapter(Protocol):
         """
 
     def written_ns(self, kind: Kind, key: str, data: bytes) -> int | None:
-        """When the program wrote these bytes, as they say themselves; None where they do not."""
+        """When the program wrote these bytes, as they say themselves; None where they do not.
+
+        Other bytes than those on record, written since, are no damage. 0 says that a key has the same bytes always.
+        """
 
     def is_code(self, kind: Kind, key: str) -> bool:
         """Whether the program executes what such an entry says, so that none is taken from elsewhere unasked."""

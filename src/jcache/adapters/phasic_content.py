@@ -1,33 +1,26 @@
-"""What the files in phasic's cache say, read without executing any of it.
+"""What the graphs and traces in phasic's cache say, read without executing any of it.
 
 Graphs are JSON, arrays in them ``{"__type__": "ndarray", "__data__": …}``; phasic imports the module of any other
-``__type__`` in ``graph_data`` and calls it. Traces are pickles of protocol 5, before 0.22 JSON. An elimination is a
-tape of commands over a memory of doubles, which phasic maps and runs; numbers are little-endian, sizes in bytes:
-
-    PTDPRMC3    magic[8] commands:u64 doubles:u64 inputs:u64 0:u64
-                then 80 for each command, 8 for each double, 24 for each input                      (phasic 0.22 on)
-    command     type:u64 from:u64 to:u64 factor:f64 and three operands
-    operand     offset:u64 input:u32 place:u32      place 1: the double at the offset; 2: the input of that number
-    PTDPRMC1    magic[8] version:u32 revision:u32 graph:u64 commands:u64 doubles:u64 vertices:u64 0:u64
-                then 128 for each command, 8 for each double, 8 for each vertex                 (and what is pushed)
-
-Neither has a checksum, and the version that phasic stamps into graphs is the same in every release.
+``__type__`` in ``graph_data`` and calls it. Traces are pickles of protocol 5, before 0.22 JSON. Neither has a checksum,
+and the version that phasic stamps into graphs is the same in every release. For the third sort of file see
+`jcache.adapters.phasic_tapes`.
 """
 
 from __future__ import annotations
 
 import json
-import struct
+import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from jcache.adapters import pickles
+from jcache.adapters import phasic_tapes, pickles
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Fault
 
-MAX_JSON: Final = 128 << 20  # bytes that are parsed, eight times the largest graph seen; memory is up to 25 times that
+MAX_JSON: Final = 64 << 20  # bytes that are parsed, four times the largest graph seen; memory is up to 25 times that
+_OTHER_TYPE: Final = re.compile(rb'"__type__"\s*:(?!\s*"ndarray")|\\u')
 _TRACE: Final = "phasic.trace_elimination"
 _NAMES: Final = frozenset(
     [f"{_TRACE}.{name}" for name in ("EliminationTrace", "Operation", "OpType")]
@@ -38,9 +31,6 @@ _NAMES: Final = frozenset(
         for name in ("multiarray._reconstruct", "multiarray.scalar", "numeric._frombuffer")
     ]
 )
-_TAPE, _OLD_TAPE = b"PTDPRMC3", b"PTDPRMC1"
-_COMMAND: Final = struct.Struct("<32x" + "QII" * 3)
-_MEMORY, _INPUT = 1, 2
 
 
 def fault_of(key: str, data: bytes, *, quick: bool) -> Fault | None:
@@ -49,7 +39,7 @@ def fault_of(key: str, data: bytes, *, quick: bool) -> Fault | None:
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
     if word in ("elimination", "scc"):
-        return _tape_fault(data, quick=quick)
+        return phasic_tapes.fault_of(data, quick=quick)
     if word == "trace":
         return _pickle_fault(data)
     if quick or len(data) > MAX_JSON:
@@ -66,7 +56,7 @@ def facts_of(key: str, data: bytes) -> dict[str, object]:
     word = key.rpartition("-")[0]
     try:
         if word in ("elimination", "scc"):
-            return _tape_facts(data)
+            return phasic_tapes.facts_of(data)
         if word == "trace":
             return _pickle_facts(data)
         return _json_facts(data)
@@ -78,10 +68,14 @@ def facts_of(key: str, data: bytes) -> dict[str, object]:
 
 
 def _frame_fault(data: bytes, end: bytes) -> Fault | None:
-    """What the first and the last bytes tell."""
+    """What the bytes tell without being parsed: the first, the last, and the names of classes."""
     if data[:1] != b"{":
         return Fault(Damage.GRAMMAR, f"It begins with {data[:4].hex(' ')}, which is no JSON object.")
-    return None if data.rstrip().endswith(end) else Fault(Damage.TORN, "The JSON ends before its end.")
+    if not data.rstrip().endswith(end):
+        return Fault(Damage.TORN, "The JSON ends before its end.")
+    if (other := _OTHER_TYPE.search(data, max(data.find(b'"graph_data"'), 0))) is not None:
+        return Fault(Damage.CODE, f"It names, or hides, what is no array at byte {other.start():,}.")
+    return None
 
 
 def _json_fault(data: bytes, stem: str | None) -> Fault | None:
@@ -202,7 +196,13 @@ def _fact(value: object) -> object:
 def _called_with(params: Any) -> str | None:  # noqa: ANN401
     if not isinstance(params, dict) or not params:
         return None
-    return ", ".join(f"{name}={json.dumps(value)[:40]}" for name, value in params.items())
+    return ", ".join(f"{name}={_argument(value)}" for name, value in params.items())
+
+
+def _argument(value: Any) -> str:  # noqa: ANN401
+    if isinstance(value, dict) and isinstance(value.get("__type__"), str):
+        return f"{value['__type__']}({json.dumps(value.get('__data__'))[:40]})"
+    return json.dumps(value)[:40]
 
 
 def written_ns(data: bytes) -> int | None:
@@ -252,57 +252,3 @@ def _pickle_facts(data: bytes) -> dict[str, object]:
         "reaches": _reach(program),
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-# -- tapes
-
-
-def _tape_fault(data: bytes, *, quick: bool) -> Fault | None:
-    magic = data[:8]
-    if magic not in (_TAPE, _OLD_TAPE):
-        if (_TAPE.startswith(data) or _OLD_TAPE.startswith(data)) and data:
-            return Fault(Damage.TORN, f"It has {len(data)} bytes, not even its magic.")
-        return Fault(Damage.CODEC, f"It begins with {magic.hex(' ')}, which is neither PTDPRMC3 nor PTDPRMC1.")
-    sizes = _sizes(data)
-    if sizes is None:
-        return Fault(Damage.TORN, f"It has {len(data)} bytes, less than its head.")
-    length = sizes["length"]
-    if length != len(data):
-        damage = Damage.TORN if length > len(data) else Damage.GRAMMAR
-        return Fault(damage, f"It has {len(data):,} bytes, not the {length:,} that its head adds up to.")
-    if sizes["zero"]:
-        return Fault(Damage.GRAMMAR, f"Its head has {sizes['zero']:,} where 0 should be.")
-    return None if quick or magic == _OLD_TAPE else _operand_fault(data, sizes)
-
-
-def _sizes(data: bytes) -> dict[str, int] | None:
-    """What the head of a tape says; None if it is not whole."""
-    try:
-        if data[:8] == _TAPE:
-            commands, doubles, inputs, zero = struct.unpack_from("<4Q", data, 8)
-            length = 40 + 80 * commands + 8 * doubles + 24 * inputs
-            return {"commands": commands, "doubles": doubles, "inputs": inputs, "zero": zero, "length": length}
-        version, revision, _, commands, doubles, vertices, zero = struct.unpack_from("<2I5Q", data, 8)
-    except struct.error:
-        return None
-    found = {"version": version, "revision": revision, "commands": commands, "doubles": doubles, "vertices": vertices}
-    return found | {"zero": zero, "length": 56 + 128 * commands + 8 * doubles + 8 * vertices}
-
-
-def _operand_fault(data: bytes, sizes: dict[str, int]) -> Fault | None:
-    """The first operand that lies outside of the tape's memory or inputs, where phasic would read or write."""
-    doubles, inputs = sizes["doubles"], sizes["inputs"]
-    tape = memoryview(data)[40 : 40 + 80 * sizes["commands"]]
-    for number, (a, i, x, b, j, y, c, k, z) in enumerate(_COMMAND.iter_unpack(tape)):
-        for offset, entry, place in ((a, i, x), (b, j, y), (c, k, z)):
-            if (place == _MEMORY and offset >= doubles) or (place == _INPUT and entry >= inputs):
-                return Fault(Damage.GRAMMAR, f"Command {number:,} refers to what lies outside of the tape.")
-    return None
-
-
-def _tape_facts(data: bytes) -> dict[str, object]:
-    sizes = _sizes(data) if data[:8] in (_TAPE, _OLD_TAPE) else None
-    if sizes is None:
-        raise DamagedEntry(f"A tape that begins with {data[:8].hex(' ') or 'nothing'}, or is torn.")
-    told = ("revision", "vertices", "commands", "doubles", "inputs")
-    return {"format": data[:8].decode()} | {name: sizes[name] for name in told if name in sizes}

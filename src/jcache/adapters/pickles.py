@@ -9,13 +9,13 @@ bytes, and memory is what the names and the few texts take.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 _LONGEST_TEXT: Final = 256  # of what can be part of a name
 _TEXTS: Final = frozenset({"SHORT_BINUNICODE", "BINUNICODE"})
+_MEMOIZE: Final = 0x94
 _RECALLS: Final = frozenset({"BINGET", "LONG_BINGET"})
 _BETWEEN: Final = frozenset({"MEMOIZE", "FRAME"})  # which leave the stack as it is
 _NUMBERS: Final = {"BININT": "<i", "BININT1": "<B", "BININT2": "<H"}
@@ -36,14 +36,6 @@ class _Opcode(NamedTuple):
     name: str
     size: int  # of the argument, or of the length before it
     counted: bool  # whether a length stands before it
-
-
-class Step(NamedTuple):
-    """One opcode: its name, its argument's bytes, and where it stands."""
-
-    name: str
-    argument: bytes
-    at: int
 
 
 @dataclass(slots=True)
@@ -69,48 +61,38 @@ class Program:
 
 @cache
 def _opcodes() -> dict[int, _Opcode]:
-    """The machine's opcodes, by their bytes; those with an argument that ends at a line feed are not among them."""
+    """The plain opcodes, by their bytes."""
     import pickletools
 
     found = {}
+    counts = {
+        pickletools.TAKEN_FROM_ARGUMENT1: 1,
+        pickletools.TAKEN_FROM_ARGUMENT4: 4,
+        pickletools.TAKEN_FROM_ARGUMENT4U: 4,
+        pickletools.TAKEN_FROM_ARGUMENT8U: 8,
+    }
     for opcode in pickletools.opcodes:
-        size = 0 if opcode.arg is None else opcode.arg.n
-        counts = {
-            pickletools.TAKEN_FROM_ARGUMENT1: 1,
-            pickletools.TAKEN_FROM_ARGUMENT4: 4,
-            pickletools.TAKEN_FROM_ARGUMENT4U: 4,
-            pickletools.TAKEN_FROM_ARGUMENT8U: 8,
-        }
-        if size != pickletools.UP_TO_NEWLINE:
+        if opcode.name in _PLAIN:
+            size = 0 if opcode.arg is None else opcode.arg.n
             found[ord(opcode.code)] = _Opcode(opcode.name, counts.get(size, size), size in counts)
     return found
 
 
-def _steps(data: bytes) -> Iterator[Step]:
-    """The opcodes up to the end of the pickle, or up to the first that is not plain.
+def _named(code: int) -> str:
+    import pickletools
 
-    Raises:
-        TornPickle: the bytes end before.
-    """
-    opcodes, at, end = _opcodes(), 0, len(data)
-    while at < end:
-        opcode = opcodes.get(data[at])
-        if opcode is None or opcode.name not in _PLAIN:
-            yield Step(f"byte {data[at]:02x}" if opcode is None else opcode.name, b"", at)
-            return
-        name, size, counted = opcode
-        start = at + 1
-        if counted:
-            length = int.from_bytes(data[start : start + size], "little")
-            start, size = start + size, length
-        if start + size > end:
-            break
-        argument = data[start : start + size] if size <= _LONGEST_TEXT else b""
-        yield Step(name, argument, at)
-        at = start + size
-        if name == "STOP":
-            return
-    raise TornPickle
+    names = (opcode.name for opcode in pickletools.opcodes if opcode.code == chr(code))
+    return next(names, f"byte {code:02x}")
+
+
+@cache
+def _passed() -> tuple[int, ...]:
+    """For each byte how long the argument is of an opcode of which nothing is to be known; -1 for all others."""
+    found = [-1] * 256
+    for code, (name, size, counted) in _opcodes().items():
+        if not counted and name not in {"PROTO", "STOP", "MEMOIZE", "STACK_GLOBAL", *_RECALLS}:
+            found[code] = size
+    return tuple(found)
 
 
 def read(data: bytes) -> Program:
@@ -119,52 +101,92 @@ def read(data: bytes) -> Program:
     Raises:
         TornPickle: the bytes end before the pickle does.
     """
-    program = Program()
-    memo: dict[int, str] = {}
-    remembered = 0
-    top: list[str | None] = [None, None]  # the texts that are the two topmost on the stack, where they are texts
-    for step in _steps(data):
-        program.opcodes += 1
-        name, argument, at = step
-        if name in _BETWEEN:
-            if name == "MEMOIZE":
-                if top[1] is not None:
-                    memo[remembered] = top[1]
-                remembered += 1
-        elif name in _TEXTS:
-            top = [top[1], argument.decode(errors="replace")]
-        elif name in _RECALLS:
-            top = [top[1], memo.get(int.from_bytes(argument, "little"))]
-        elif name == "STACK_GLOBAL":
-            _look_up(program, top, at)
-            top = [None, None]
+    machine = _Machine(data)
+    passed, at, end, count = _passed(), 0, len(data), 0
+    while at < end:
+        code = data[at]
+        if machine.text is None and (size := passed[code]) >= 0:  # most of them
+            machine.below = None
+            at += 1 + size
+        elif machine.text is None and code == _MEMOIZE:
+            machine.remembered += 1
+            at += 1
         else:
-            _note(program, step, top, len(data))
-            top = [None, None]
-        if program.strange is not None:
-            break
-    return program
+            at = machine.step(at)
+        count += 1
+        if machine.has_ended:
+            machine.program.opcodes = count
+            return machine.program
+    raise TornPickle
 
 
-def _look_up(program: Program, top: list[str | None], at: int) -> None:
-    module, name = top
-    if not module or not name:
-        program.strange = f"a name at byte {at:,} that is computed, not spelled out"
-    elif (full := f"{module}.{name}") not in program.names:
-        program.names.append(full)
+@dataclass(slots=True)
+class _Machine:
+    """As much of the stack machine as tells names that are spelled out.
 
+    Attributes:
+        text, below: the topmost on the stack and the one below it, where they are texts.
+        memo: the texts among what was remembered.
+        remembered: how much was.
+    """
 
-def _note(program: Program, step: Step, top: list[str | None], end: int) -> None:
-    """What is to be known of the other opcodes."""
-    name, argument, at = step
-    if name not in _PLAIN:
-        program.strange = f"{name} at byte {at:,}"
-    elif name == "PROTO":
-        program.protocol = argument[0]
-    elif name == "STOP":
-        program.behind = end - at - 1
-    elif name in _NUMBERS and top[1] is not None:
-        program.numbers.setdefault(top[1], struct.unpack(_NUMBERS[name], argument)[0])
+    data: bytes
+    program: Program = field(default_factory=Program)
+    text: str | None = None
+    below: str | None = None
+    memo: dict[int, str] = field(default_factory=dict)
+    remembered: int = 0
+    has_ended: bool = False
+
+    def step(self, at: int) -> int:
+        """Takes one opcode, and gives the place of the next one."""
+        opcode = _opcodes().get(self.data[at])
+        if opcode is None:
+            return self._stop(at, f"{_named(self.data[at])} at byte {at:,}")
+        name, size, counted = opcode
+        start = at + 1
+        if counted:
+            start, size = start + size, int.from_bytes(self.data[start : start + size], "little")
+        if start + size > len(self.data):
+            raise TornPickle
+        argument = self.data[start : start + size] if size <= _LONGEST_TEXT else b""
+        if name in _BETWEEN:
+            self._remember(name)
+        elif name in _TEXTS:
+            self.below, self.text = self.text, argument.decode(errors="replace")
+        elif name in _RECALLS:
+            self.below, self.text = self.text, self.memo.get(int.from_bytes(argument, "little"))
+        elif name == "STACK_GLOBAL":
+            self._look_up(at)
+        else:
+            self._note(name, argument, start + size)
+            self.below = self.text = None
+        return start + size
+
+    def _remember(self, name: str) -> None:
+        if name == "MEMOIZE":
+            if self.text is not None:
+                self.memo[self.remembered] = self.text
+            self.remembered += 1
+
+    def _look_up(self, at: int) -> None:
+        if not self.below or not self.text:
+            self._stop(at, f"a name at byte {at:,} that is computed, not spelled out")
+        elif (full := f"{self.below}.{self.text}") not in self.program.names:
+            self.program.names.append(full)
+        self.below = self.text = None
+
+    def _note(self, name: str, argument: bytes, behind: int) -> None:
+        if name == "PROTO":
+            self.program.protocol = argument[0]
+        elif name == "STOP":
+            self.program.behind, self.has_ended = len(self.data) - behind, True
+        elif name in _NUMBERS and self.text is not None:
+            self.program.numbers.setdefault(self.text, struct.unpack(_NUMBERS[name], argument)[0])
+
+    def _stop(self, at: int, strange: str) -> int:
+        self.program.strange, self.has_ended = strange, True
+        return at
 
 
 def plain(value: Any) -> str:  # noqa: ANN401

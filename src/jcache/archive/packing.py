@@ -17,7 +17,6 @@ _WORTH_IT: Final = 64 << 10  # bytes; a frame of less is stored without a sample
 _FASTEST: Final = -5
 _GAIN: Final = 0.95  # what a sample must shrink to, to be worth the work
 _USUAL: Final = 3
-_FEW: Final = 256 << 20  # bytes of entries for which the smallest archive is worth the time
 _WINDOW_LOG: Final = WINDOW.bit_length() - 1
 
 
@@ -149,12 +148,12 @@ def usual(level: int) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=level, write_checksum=True)
 
 
-def solid(level: int | None, stored_bytes: int) -> zstandard.ZstdCompressor:
-    """A compressor that finds what entries share within a window.
+def solid(level: int | None) -> zstandard.ZstdCompressor:
+    """A compressor that finds what entries share within a window, in 0.5 GiB of memory.
 
-    Of the executables of a transformer with 12 and with 24 layers, level 9 leaves 0.86 of a tar; the setting for a few
-    leaves 0.58, and that for many 0.64 in a third of its time: what counts is that long matches are weighed against
-    each other, which a target length of 64 does not do. Long distances serve what is beyond the tables.
+    Of the executables of a transformer with 12 and with 24 layers, level 9 leaves 0.86 of a tar, and this setting 0.58:
+    what counts is that long matches are weighed against each other, which a target length of 64 does not do. Long
+    distances serve what is beyond the tables.
     """
     import zstandard
 
@@ -163,10 +162,8 @@ def solid(level: int | None, stored_bytes: int) -> zstandard.ZstdCompressor:
             level, window_log=_WINDOW_LOG, enable_ldm=True, ldm_min_match=512, write_checksum=True
         )
     else:
-        are_few = stored_bytes <= _FEW
         parameters = zstandard.ZstdCompressionParameters.from_level(
-            18, strategy=zstandard.STRATEGY_BTULTRA if are_few else zstandard.STRATEGY_BTOPT,
-            search_log=4 if are_few else 2, min_match=3, target_length=256, hash_log=22, chain_log=24,
-            window_log=_WINDOW_LOG, enable_ldm=True, write_checksum=True,
+            18, strategy=zstandard.STRATEGY_BTULTRA, search_log=3, min_match=3, target_length=256, hash_log=22,
+            chain_log=24, window_log=_WINDOW_LOG, enable_ldm=True, write_checksum=True,
         )  # fmt: skip
     return zstandard.ZstdCompressor(compression_params=parameters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
@@ -13,7 +12,6 @@ from jcache.archive.recompression import MAX_CONTENT, content_of
 from jcache.archive.tar_headers import BLOCK, END, written
 from jcache.layout import DIRECTORY_NAMES, Kind
 
-_SIZES = re.compile(rb'"bytes":(\d+)')
 _SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
@@ -22,7 +20,7 @@ class Writer:
     """Writes an archive to a stream; the calls come in the order of the methods."""
 
     def __init__(self, stream: BinaryIO, *, level: int | None = None, solid: bool = False) -> None:
-        """Level None is one that suits: entries as they are; thorough if solid, more so if there are few."""
+        """Level None is one that suits: entries as they are; thorough if solid."""
         self._stream = stream
         self._solid = solid
         self._level = level
@@ -35,15 +33,15 @@ class Writer:
 
     def manifest(self, data: bytes, signature: bytes | None = None) -> None:
         """Writes the manifest's bytes (`jcache.archive.manifest.encode`) and their signature, if any."""
-        self._packer = self._packer_for(data)
+        self._packer = self._made_packer()
         self._write, self._pass_on = self._packer.write, self._packer.pass_on
         self._file(MANIFEST_NAME, data)
         if signature is not None:
             self._file(SIGNATURE_NAME, signature)
 
-    def _packer_for(self, manifest: bytes) -> Packer:
+    def _made_packer(self) -> Packer:
         if self._solid:
-            return Squeezing(self._stream, solid(self._level, sum(map(int, _SIZES.findall(manifest)))))
+            return Squeezing(self._stream, solid(self._level))
         return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
 
     def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:

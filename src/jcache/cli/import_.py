@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from jcache import files
+from jcache.adapters import Adapter
 from jcache.archive import Head, PlainReader, Reader, open_archive
 from jcache.archive.manifest import Manifest, adapter_of
 from jcache.cli import output
@@ -159,8 +160,8 @@ def _opened(archive: str) -> Iterator[BinaryIO]:
 def _take(reader: Reader, root: Root, options: Options, *, is_named: bool) -> tuple[Report, int]:
     head, trust = _head(reader, options)
     adapter = adapter_of(head.manifest)
-    if adapter is not None and not is_named:  # it goes where its program looks for it
-        root = future_root(choose_path(adapter.places(os.environ)[0], os.environ), plain=False)
+    if adapter is not None and not is_named:
+        root = future_root(_place_of(adapter), plain=False)
     root = laid_out(root, adapter)
     outlook = Outlook(root, options)
     plan = plan_import(
@@ -197,6 +198,18 @@ def _take(reader: Reader, root: Root, options: Options, *, is_named: bool) -> tu
             rest = chain(first, members)
             receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
         return finished(report, imported, store, outlook, head.manifest, trust)
+
+
+def _place_of(adapter: Adapter) -> Path:
+    """Where another program looks for its cache.
+
+    Raises:
+        InvalidValue: in several places, for one thing or another.
+    """
+    places = list(dict.fromkeys(choose_path(place, {}) for place in adapter.places(os.environ)))
+    if len(places) > 1:
+        raise InvalidValue(f"{adapter.title} may be in {' or '.join(map(str, places))}: name one of them by --root.")
+    return places[0]
 
 
 def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:

@@ -137,6 +137,8 @@ def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
     if not caches:
         raise NoCacheHere("There is no cache on this machine: run a program with `jcache run -- CMD` to make one.")
     total = sum(cache.bytes for cache in caches)
+    for notice in (notice for cache in caches if cache.census for notice in cache.census.notices):
+        output.warning(notice)
     if json:
         output.as_json({"caches": [_cache_json(cache) for cache in caches], "total_bytes": total})
         return

@@ -17,10 +17,11 @@ from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
-from jcache.recording import Program, TraceCall
+from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.runs import RunReport, collect, environment, learn, new_id, settings, summary
 from jcache.store import Store
+from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
 
 

@@ -49,7 +49,7 @@ def show(
             return 0
         known = (store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}).get(entry.key)
         details = _read(store, entry)
-        lineage = read_lineage(store)
+        lineage = read_lineage(store, of=entry.kind)
         if json:
             links = lineage_tree.as_json(lineage, (entry.kind, entry.key))
             output.as_json(_as_json(store, entry, known, details) | {"links": links})

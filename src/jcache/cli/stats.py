@@ -67,7 +67,8 @@ def stats(
 ) -> None:
     """Show hits, misses and why, and the time saved: of each run, and in all.
 
-    Runs are those of `jcache run`, and of programs that call `jcache.enable()`; graphs those of `jcache.GraphCache`.
+    Runs are those of `jcache run`, and of programs that call `jcache.enable()`; traces those of `jcache.jit`, graphs
+    those of `jcache.GraphCache`.
 
     Example: jcache stats --run last
     """

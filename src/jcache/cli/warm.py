@@ -14,10 +14,11 @@ from jcache.cli.run import recorded
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.lineage import is_program
-from jcache.recording import HIT, Program, TraceCall
+from jcache.recording import BYPASSED, HIT, Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.runs import SCHEMA_VERSION, RunReport
 from jcache.store import Store, header_at
+from jcache.trace_calls import TraceCall
 from jcache.trace_reports import NO_TRACES
 
 _NOT_WARM: Final = 1
@@ -80,8 +81,8 @@ def _count(store: Store, kind: Kind, keys: Collection[str]) -> int:
 
 def _missed(report: RunReport) -> list[Program | TraceCall]:
     """What was compiled or traced, though a run had been before."""
-    asked: list[Program | TraceCall] = [*report.programs, *report.traces.calls]
-    return [one for one in asked if one.outcome != HIT]
+    calls = [call for call in report.traces.calls if call.outcome not in (HIT, BYPASSED)]
+    return [*(program for program in report.programs if program.outcome != HIT), *calls]
 
 
 def _as_json(
@@ -125,8 +126,11 @@ def _render(
         return
     traces = second.traces or NO_TRACES
     executables = output.count(len(second.programs), "executable", "executables")
-    calls = output.count(len(traces.calls), "trace", "traces")
+    calls = output.count(len(traces.calls) - traces.bypassed, "trace", "traces")
     output.message(f"jcache: second run: {second.hits:,} of {executables} hit, {traces.hits:,} of {calls} hit")
+    for call in traces.calls:
+        if call.outcome == BYPASSED:
+            output.message(f"  left to jax.jit: {call.name}: {call.reason}")
     for one in missed if verbose else missed[:_ROWS]:
         doing = "traced" if isinstance(one, TraceCall) else "compiled"
         reason = "" if one.reason is None else f": {one.reason}"

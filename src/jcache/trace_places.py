@@ -1,0 +1,40 @@
+"""The traces of the root that a program has in use."""
+
+from __future__ import annotations
+
+import os
+
+from jcache import _replay, roots
+from jcache.errors import NotStorable
+from jcache.locking import timeout_in
+from jcache.roots import InUse
+from jcache.runtime import enable
+from jcache.sealed_store import store_of
+from jcache.trace_entries import TRACES
+from jcache.trace_shelf import Shelf
+
+
+class _Shelf:
+    """The shelf of the root in use, which keeps what it has learnt as long as that root is."""
+
+    of: tuple[InUse, Shelf] | None = None
+
+
+def shelf_in_use() -> Shelf:
+    """The traces of the root in use; without one, `jcache.enable` puts the default one in use.
+
+    Raises:
+        NotStorable: there is none, or this JAX is not known.
+    """
+    ours = roots.in_use()
+    if ours is None:
+        enable()
+        ours = roots.in_use()
+    if ours is None or ours.root is None:
+        raise NotStorable("There is no root in use.")
+    if reason := _replay.install():
+        raise NotStorable(f"{reason}.")
+    if _Shelf.of is None or _Shelf.of[0] is not ours:
+        store = store_of(ours.root, TRACES, max_bytes=ours.max_bytes, lock_timeout=timeout_in(os.environ))
+        _Shelf.of = ours, Shelf(store, ours.shared)
+    return _Shelf.of[1]
