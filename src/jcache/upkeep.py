@@ -1,4 +1,4 @@
-"""What keeps a root in order: plans executed, sidecars made, XLA's caches removed, and what is learnt on the way.
+"""What keeps a root in order: plans executed, sidecars made, XLA's sub-caches removed, and what is learnt on the way.
 
 Entries are removed under the lock, in short batches, each file before its sidecar: a sidecar alone harms nobody.
 """

@@ -75,21 +75,34 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path, namespace: str,
         InvalidValue: the file of allowed signers cannot be read, or a line of it is malformed.
     """
     signers = read_allowed_signers(allowed_signers)
-    claim = _parsed(signature)
-    if claim.namespace != namespace.encode():
-        raise Untrusted(f"The signature is for {claim.namespace.decode(errors='replace')!r}, not for '{namespace}'.")
-    known = [signer for signer in signers if signer.key == claim.key]
+    key = signed_by(data, signature, namespace)
+    known = [signer for signer in signers if signer.key == key]
     if not known:
-        digest = base64.b64encode(hashlib.sha256(claim.key).digest()).decode().rstrip("=")
-        raise Untrusted(f"The signature is by a key that {allowed_signers} does not list: SHA256:{digest}.")
+        digest = base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
+        raise Untrusted(
+            f"The signature is by a key that {allowed_signers} does not list: SHA256:{digest}; if it is one of somebody "
+            "you trust, add it there."
+        )
     signer = next((signer for signer in known if signer.may_sign(namespace, now_ns)), None)
     if signer is None:
         raise Untrusted(
             f"{known[0].principals} may not sign for '{namespace}' now, as {allowed_signers} has it in line "
             f"{known[0].line}."
         )
-    _check_proof(claim, data)
     return signer.principals
+
+
+def signed_by(data: bytes, signature: bytes, namespace: str) -> bytes:
+    """The key that made the signature, whosever it is.
+
+    Raises:
+        Untrusted: it is not a signature of the data, for this namespace.
+    """
+    claim = _parsed(signature)
+    if claim.namespace != namespace.encode():
+        raise Untrusted(f"The signature is for {claim.namespace.decode(errors='replace')!r}, not for '{namespace}'.")
+    _check_proof(claim, data)
+    return claim.key
 
 
 def _private_key(path: Path) -> object:
@@ -128,7 +141,9 @@ def _check_proof(claim: _Signature, data: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(raw).verify(made, _signed(claim, data))
     except (InvalidSignature, ValueError) as error:
-        raise Untrusted("The manifest is not the one that was signed.") from error
+        raise Untrusted(
+            "The manifest is not the one that was signed: fetch the archive again, from who made it."
+        ) from error
 
 
 # The wire

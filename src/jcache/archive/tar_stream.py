@@ -97,7 +97,7 @@ class TarStream:
             raise self.refused(f"it has more than {MAX_MEMBERS} members")
         data = self.unpacked.read(padding + BLOCK)
         if not self.unpacked.content:
-            raise BadArchive(f"{self.unpacked.name} is empty.")
+            raise BadArchive(f"{self.unpacked.name} is empty: what should have made it has failed, and says why.")
         if len(data) < padding + BLOCK:
             raise truncated(self.unpacked.name, self.unpacked.received)
         block = data[padding:]

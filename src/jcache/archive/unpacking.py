@@ -89,7 +89,9 @@ class Unpacked:
             try:
                 data = self._stream.lend(min(size, PIECE))
             except self._errors as error:
-                raise BadArchive(f"{self.name} is damaged: {error} (near byte {self.received}).") from error
+                raise BadArchive(
+                    f"{self.name} is damaged: {error} (near byte {self.received}): fetch or make it again."
+                ) from error
         self.content += len(data)
         if self.content > SLACK + self.ratio * self._source.received:
             raise BadArchive(
@@ -191,7 +193,9 @@ class _Zstd:
         if len(header) < frames.BLOCK_HEADER:
             raise truncated(self._source.name, self._source.received)
         if header != frames.stored_block(self._stored_size, self._stored_at):
-            raise BadArchive(f"{self._source.name} is damaged: no stored block near byte {self._source.received}.")
+            raise BadArchive(
+                f"{self._source.name} is damaged near byte {self._source.received}: fetch or make it again."
+            )
         self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
         self._stored_at += self._block_left
 

@@ -43,10 +43,10 @@ def tell_notes(prepared: Prepared) -> None:
     """What is left out as it should be."""
     if not prepared.sources:
         why = " that was asked for" if prepared.excluded or prepared.legacy else ""
-        output.warning(f"No entry{why}: the archive is empty.")
+        output.warning(f"No entry{why}: the archive is empty; `jcache ls` shows what there is.")
     if prepared.legacy:
         number = output.count(prepared.legacy, "legacy entry", "legacy entries")
-        output.message(f"{number} not exported: no JAX after 0.4.30 reads such.")
+        output.message(f"{number} not exported, which no JAX after 0.4.30 reads: `jcache prune --legacy` removes such.")
 
 
 def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
@@ -77,7 +77,7 @@ def render(summary: dict[str, Any], *, verbose: bool) -> None:
     """The summary for people."""
     number = output.count(summary["entries"], "entry", "entries")
     if summary["xla_files"]:
-        number += f" and {output.count(summary['xla_files'], 'file', 'files')} of XLA's caches"
+        number += f" and {output.count(summary['xla_files'], 'file', 'files')} of XLA's sub-caches"
     how = [word for word in ("solid", "signed") if summary[word]]
     extra = f" ({', '.join(how)})" if how else ""
     if summary["excluded"]:

@@ -169,6 +169,10 @@ class Report:
                 f"{number} left out, since a pickle is a program that runs when it is read: --allow-pickle takes those"
                 " that name nothing beyond what such a cache needs; the program that wrote them makes them again"
             )
+        if self.refused and not self.is_merge:
+            yield "What was refused is not what it should be: fetch or make the archive again for the rest"
+        if self.of(Fate.OMITTED):
+            yield "What was omitted had changed, or was damaged, when it was exported: export it again for the rest"
         if self.of(Fate.REPLACED) and not self.dry_run:
             yield f"What was replaced is in quarantine: `jcache quarantine list {root}`"
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from jcache.adapters import meant_by, state_of
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest, Neighbour
-from jcache.archive.signing import NAMESPACE, verify
+from jcache.archive.signing import NAMESPACE, signed_by, verify
 from jcache.compression import Codec
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere, Untrusted
 from jcache.files import refusal
@@ -138,7 +138,7 @@ def check_trust(
         manifest: the bytes that are signed.
         signature: of them; None if there is none.
         required: whether there must be one, even if nobody is named.
-        allowed_signers: who may sign; None to take what anybody has, or nobody.
+        allowed_signers: who may sign; None to take what anybody has, if it is what they have signed, or nobody.
         now_ns: the time.
 
     Raises:
@@ -154,6 +154,7 @@ def check_trust(
             )
         return UNSIGNED
     if allowed_signers is None:
+        signed_by(manifest, signature, NAMESPACE)
         return Trust(signed=True)
     return Trust(signed=True, signer=verify(manifest, signature, allowed_signers, NAMESPACE, now_ns))
 
@@ -233,7 +234,7 @@ def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "wha
     if disk.f_files and 2 * len(sizes) > disk.f_favail:
         raise CannotWrite(
             f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
-            f"takes {disk.f_favail:,} more."
+            f"takes {disk.f_favail:,} more: make room with `jcache prune`, or name another --root."
         )
 
 
