@@ -454,3 +454,47 @@ def test_an_extension_module_of_the_users_counts_by_its_file(tmp_path: Path) -> 
         )  # fmt: skip
         keys.append(json.loads(done.stdout)["extension xxlimited"])
     assert keys[0] != keys[1]
+
+
+CUT = """
+import math
+if math:
+    from math import (sin,
+                      cos)
+TEXT = '''
+def build(): return "in a text"
+'''
+
+@staticmethod
+def decorated(x):
+    return sin(x)
+
+class Outer:
+    @property
+    def __hidden(self): return self.__class__.f
+
+    def f(self):
+        return cos(1) + {n}  # ends here
+    g = lambda self: (
+        2
+)
+
+def build(): return Outer().f(), Outer().g(), decorated.__func__(1), [k for k in (1, 2)], TEXT
+"""
+
+
+def test_a_function_is_found_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut out of its file or not: the key is the one that reading the whole file gives."""
+    keys = []
+    for n in (1, 2):
+        with imported(tmp_path / str(n), CUT.replace("{n}", str(n))) as model:
+            found = fingerprint(model.build)
+            assert {text.split()[0] for label, text in found.parts.items() if label.startswith(("func", "helper"))} == {
+                "code"
+            }
+            keys.append(found.hash)
+        monkeypatch.setattr("jcache.fingerprint.sources._cut_out", lambda text, begin: None)
+        with imported(tmp_path / f"whole{n}", CUT.replace("{n}", str(n))) as model:
+            keys.append(fingerprint(model.build).hash)
+        monkeypatch.undo()
+    assert keys[0] == keys[1] != keys[2] == keys[3]

@@ -238,6 +238,16 @@ def test_a_copy_has_the_same_key(value: object) -> None:
     assert (of(copied) == of(value)) is not strided
 
 
+def test_a_weak_reference_counts_by_what_it_refers_to() -> None:
+    """Which is nothing any more, if that is gone."""
+    one, same, other = {1}, {1}, {2}
+    assert of(weakref.ref(one)) == of(weakref.ref(same)) != of(weakref.ref(other))
+    gone = weakref.ref(other)
+    before = of(gone)
+    del other
+    assert of(gone) not in {before, of(weakref.ref(one))}
+
+
 def test_order_counts_only_where_it_is_part_of_the_value() -> None:
     """Dictionaries, sets and keyword arguments have none."""
     assert of({"a": 1, "b": 2}) == of({"b": 2, "a": 1})
@@ -316,7 +326,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "count": (itertools.count, "an iterator"),
     "a lock": (threading.Lock, "threads"),
     "a file in memory": (io.BytesIO, "an open file"),
-    "a weak reference": (lambda: weakref.ref(build), "cannot be seen"),
     "a memoryview": (lambda: memoryview(b"a"), "memory"),
     "a match": (lambda: re.match("a", "a"), "cannot be seen"),
     "a hidden function": (lambda: np.frompyfunc(build, 1, 1), "hides the function"),

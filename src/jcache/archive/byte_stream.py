@@ -87,6 +87,12 @@ class Budget:
             raise BadArchive(f"Refused {self._name}: it has {self._skipped} bytes to be skipped.")
 
 
+def damaged(name: str, received: int, why: str = "") -> BadArchive:
+    """The error that says that the stream is not as it was made."""
+    reason = f": {why}" if why else ""
+    return BadArchive(f"{name} is damaged near byte {received}{reason}; fetch or make it again.")
+
+
 def truncated(name: str, received: int) -> Truncated:
     """The error that says that there should be more."""
     return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")

@@ -80,8 +80,8 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path, namespace: str,
     if not known:
         digest = base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
         raise Untrusted(
-            f"The signature is by a key that {allowed_signers} does not list: SHA256:{digest}; if it is one of somebody "
-            "you trust, add it there."
+            f"The signature is by a key that {allowed_signers} does not list: SHA256:{digest}: add it there if you "
+            "trust whose it is."
         )
     signer = next((signer for signer in known if signer.may_sign(namespace, now_ns)), None)
     if signer is None:
@@ -141,9 +141,7 @@ def _check_proof(claim: _Signature, data: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(raw).verify(made, _signed(claim, data))
     except (InvalidSignature, ValueError) as error:
-        raise Untrusted(
-            "The manifest is not the one that was signed: fetch the archive again, from who made it."
-        ) from error
+        raise Untrusted("The manifest is not the one that was signed: get it anew from who made it.") from error
 
 
 # The wire

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.archive import gunzipping
 from jcache.archive import zstd_frames as frames
-from jcache.archive.byte_stream import PIECE, Budget, Source, truncated
+from jcache.archive.byte_stream import PIECE, Budget, Source, damaged, truncated
 from jcache.errors import BadArchive
 
 SLACK: Final = 64 << 20  # content that is not held against any ratio
@@ -89,9 +89,7 @@ class Unpacked:
             try:
                 data = self._stream.lend(min(size, PIECE))
             except self._errors as error:
-                raise BadArchive(
-                    f"{self.name} is damaged: {error} (near byte {self.received}): fetch or make it again."
-                ) from error
+                raise damaged(self.name, self.received, str(error)) from error
         self.content += len(data)
         if self.content > SLACK + self.ratio * self._source.received:
             raise BadArchive(
@@ -193,9 +191,7 @@ class _Zstd:
         if len(header) < frames.BLOCK_HEADER:
             raise truncated(self._source.name, self._source.received)
         if header != frames.stored_block(self._stored_size, self._stored_at):
-            raise BadArchive(
-                f"{self._source.name} is damaged near byte {self._source.received}: fetch or make it again."
-            )
+            raise damaged(self._source.name, self._source.received)
         self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
         self._stored_at += self._block_left
 
@@ -222,7 +218,7 @@ class _Frame:
         number = int.from_bytes(header, "little")
         kind, length = number >> 1 & 3, number >> 3
         if kind == 3:
-            raise BadArchive(f"{self._source.name} is damaged: a block of no type near byte {self._source.received}.")
+            raise damaged(self._source.name, self._source.received, "a block of no type")
         if kind == 1:
             length = 1
         self._is_over = bool(number & 1)
@@ -235,4 +231,4 @@ class _Frame:
     def check_end(self) -> None:
         """Raises BadArchive if the library has stopped before the end."""
         if not self._is_over or self._prefix:
-            raise BadArchive(f"{self._source.name} is damaged near byte {self._source.received}.")
+            raise damaged(self._source.name, self._source.received)

@@ -219,7 +219,7 @@ def finished(
     report.notes += over_the_cap(store)
     if imported.refused and trust.signer is not None:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
-        output.error(f"{number} from what {trust.signer} has signed, and did not come in: the archive was touched, so get it anew from them.")
+        output.error(f"{number} from what {trust.signer} has signed, and did not come in: get the archive anew.")
         return report, Untrusted.exit_code
     if report.loads is not None and report.loads.findings:
         return report, 1

@@ -163,7 +163,7 @@ def _has(record: bytes, inner: bytes) -> bool:
         end = at + len(inner)
         if record[max(at - 4, 0) : at].endswith(_BEFORE) and record.startswith(_AFTER, end):
             return True
-        at = record.find(inner, end)
+        at = record.find(inner, at + 1)
     return False
 
 
