@@ -9,6 +9,7 @@ import enum
 import fractions
 import functools
 import io
+import ipaddress
 import itertools
 import math
 import pathlib
@@ -21,6 +22,7 @@ import typing
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from hypothesis import strategies as st
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import changes, fingerprint
+from jcache.reads import Reads
 from tests.jax_programs import run
 
 
@@ -443,3 +446,27 @@ def test_values_of_jax() -> None:
     assert "donated or deleted" in deleted and "tracing" in traced[0]
     assert parts["environment jax_enable_x64"] == "True"
     assert {"distribution jax", "distribution jaxlib", "distribution numpy"} <= set(parts)
+
+
+def test_what_a_library_derives_while_something_is_traced_is_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A property that is kept then is none; one that was kept before, read a file for it or was set is."""
+
+    def network() -> ipaddress.IPv4Network:
+        return ipaddress.IPv4Network("10.0.0.0/8")
+
+    def address(number: int) -> ipaddress.IPv4Address:
+        Path(__file__).read_bytes()
+        return ipaddress.IPv4Address(number)
+
+    plain, derived, kept, assigned, read = (network() for _ in range(5))
+    with Reads():
+        assert str(derived.broadcast_address) == "10.255.255.255"
+        assert str(assigned.broadcast_address) == "10.255.255.255"
+    assert kept.broadcast_address
+    vars(assigned)["broadcast_address"] = ipaddress.IPv4Address("10.0.0.1")
+    monkeypatch.setattr(ipaddress.IPv4Network, "_address_class", staticmethod(address))
+    with Reads():
+        assert read.broadcast_address
+    monkeypatch.undo()
+    assert of(plain) == of(derived)
+    assert of(kept) == of(read) and len({of(each) for each in (plain, kept, assigned)}) == 3

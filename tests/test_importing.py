@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jcache.archive import Member, open_archive
+from jcache.archive import members as archive_members
 from jcache.archive.manifest import Item, Manifest
 from jcache.archive.reader import Reader
+from jcache.archive.signing import sign
 from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
@@ -24,7 +27,7 @@ from jcache.ledger import Known
 from jcache.locking import locked
 from jcache.roots import create_root
 from jcache.serialization import pack_executable, unpack_executable
-from jcache.shipping import intake, staging
+from jcache.shipping import intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
@@ -230,11 +233,10 @@ def test_come_meanwhile(tmp_path: Path) -> None:
 # -- what is refused
 
 
-@pytest.mark.parametrize("limits", [{}, {"_SMALL": 0}, {"PIECE": 100, "_AT_ONCE": 150}], ids=["small", "more", "large"])
-def test_other_bytes(tmp_path: Path, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry whose bytes are not those of the manifest is not published, the others are, whatever their sizes."""
-    for name, limit in limits.items():
-        monkeypatch.setattr(staging, name, limit)
+@pytest.mark.parametrize("piece", [1 << 20, 100])
+def test_other_bytes(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry whose bytes are not those of the manifest is not published, the others are, in however many pieces."""
+    monkeypatch.setattr(archive_members, "PIECE", piece)
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)))
     datas[1] = datas[1][:-1] + bytes([datas[1][-1] ^ 1])
@@ -258,10 +260,8 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not target.path.exists()
 
 
-@pytest.mark.parametrize("small", [0, 1 << 20], ids=["by another thread", "at once"])
-def test_disk_fills_up(tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk fills up on the way, what was whole by then is there, and nothing of the rest."""
-    monkeypatch.setattr(staging, "_SMALL", small)
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(5)))
     write, written = Unpublished.write, []
@@ -299,7 +299,12 @@ def test_trust(tmp_path: Path) -> None:
         check_trust(b"", None, required=True, allowed_signers=None, now_ns=NOW)
     with pytest.raises(Untrusted, match="not signed"):
         check_trust(b"", None, required=True, allowed_signers=tmp_path, now_ns=NOW)
-    assert check_trust(b"", b"some", required=False, allowed_signers=None, now_ns=NOW).signed
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    signature = sign(b"manifest", tmp_path / "key")
+    assert check_trust(b"manifest", signature, required=False, allowed_signers=None, now_ns=NOW).signed
+    for wrong in (b"some", sign(b"other", tmp_path / "key"), sign(b"manifest", tmp_path / "key", "file")):
+        with pytest.raises(Untrusted, match=r"signature|signed"):
+            check_trust(b"manifest", wrong, required=False, allowed_signers=None, now_ns=NOW)
 
 
 def test_future_root(tmp_path: Path) -> None:

@@ -201,6 +201,11 @@ CALLS = {  # statements before the imports, and before the call; what `explain` 
     "a weak type": ("|call['power'] = 2.0 * jnp.ones(())", "float32[] weak → float32[]"),
     "a shape": ("|x = x[:1]", "float32[2,4] → float32[1,4]"),
     "a structure": ("|state = dict(state, more=x)", "state"),
+    "a sharding": (
+        "|from jax.sharding import *; there = NamedSharding(Mesh(jax.devices(), 'd'), PartitionSpec('d'));"
+        "x = jax.device_put(x, there)",
+        "float32[2,4] → float32[2,4] of sharding",
+    ),
     "x64": ("jax.config.update('jax_enable_x64', True)|", "jax_enable_x64 False → True"),
     "matmul precision": (
         "jax.config.update('jax_default_matmul_precision', 'float32')|", "jax_default_matmul_precision None → 'float32'"

@@ -206,6 +206,14 @@ def test_an_operand_outside_of_the_tape_is_found() -> None:
     assert found is not None and found[0] is Damage.GRAMMAR and "Command 1" in found[1]
 
 
+def test_a_tape_that_was_never_filled_is_found() -> None:
+    """What a crash leaves where blocks were not written, zeros of the right length, is damage without a record, too."""
+    for key in (TAPE, SCC):
+        data = data_of(key)
+        for length in (24, len(data) // 2, len(data) - 40):
+            assert fault(key, data[:-length] + bytes(length)) is not None, length
+
+
 def graph_with(change: Callable[[dict[str, Any]], None]) -> bytes:
     value = json.loads(data_of(GRAPH))
     change(value)
@@ -327,6 +335,21 @@ def test_a_hostile_pickle_is_found(data: bytes) -> None:
     assert found is not None and found[0] is Damage.CODE and not Path("owned").exists()
 
 
+def test_a_pickle_of_another_protocol_is_found() -> None:
+    """phasic writes protocol 5; one that Python does not know cannot be loaded."""
+    data = bytearray(data_of(TRACE))
+    data[1] = 255
+    found = fault(TRACE, bytes(data))
+    assert found is not None and found[0] is Damage.GRAMMAR
+
+
+def test_many_names_take_no_longer_than_as_many_opcodes() -> None:
+    """A pickle of nothing but names is read in linear time, and a few of them are shown."""
+    data = b"\x80\x05" + b"".join(b"\x8c\x06%06d\x8c\x01a\x93" % number for number in range(100_000)) + b"."
+    assert fault(TRACE, data) is not None and len(pickles.read(data).names) == 100_000
+    assert len(str(ADAPTER.facts(Kind.TRACES, TRACE, data)["names"])) < 200
+
+
 def test_a_real_trace_with_a_call_in_it_is_found() -> None:
     """One name among a thousand opcodes is enough."""
     data = data_of(TRACE)
@@ -385,6 +408,19 @@ def test_an_edited_digit_is_found(cache: Path, store: Store, aside: bool) -> Non
     assert not findings(store)
     edit(place(cache, GRAPH), b"19.0", b"18.0", aside=aside)
     assert findings(store) == {GRAPH: "changed"}
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
+@pytest.mark.parametrize("old_format", [False, True], ids=["pickle", "JSON"])
+def test_an_edited_trace_is_found(cache: Path, store: Store, aside: bool, old_format: bool) -> None:
+    """A trace as well, in both formats: of the same graph phasic makes the same one."""
+    key = TRACE.replace("trace-", "trace_json-") if old_format else TRACE
+    path = store.root.place(Kind.TRACES, key)
+    if old_format:
+        path.write_text('{"n_vertices": 23, "vertex_rates": [1.5, 2.5]}')
+    assert not findings(store)
+    edit(path, b"1.5" if old_format else b"K\x17", b"1.6" if old_format else b"K\x16", aside=aside)
+    assert findings(store) == {key: "changed"}
 
 
 @pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])

@@ -156,7 +156,9 @@ def _words(attributes: Any) -> str:
     dtype = seen["dtype"] if isinstance(seen["dtype"], str) else f"key {seen['dtype'][1]}"
     text = f"{dtype}[{','.join(map(str, seen['shape']))}]{' weak' if seen['weak_type'] else ''}"
     rest = {name: value for name, value in seen.items() if name not in _SHOWN}
-    return text if rest == _usual() else f"{text} {hashlib.sha256(repr(rest).encode()).hexdigest()[:12]}"
+    usual = _usual()
+    other = " and ".join(sorted(name for name in {*rest, *usual} if rest.get(name) != usual.get(name)))
+    return f"{text} of {other} {hashlib.sha256(repr(rest).encode()).hexdigest()[:12]}" if other else text
 
 
 @cache

@@ -5,7 +5,9 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -141,3 +143,44 @@ def test_links_in_a_root_are_told_and_not_followed(jcache: Jcache, jax_cache: Pa
     (root / "executables").symlink_to(jax_cache)
     result = jcache("clear", "--yes", "--root", root)
     assert "symbolic link" in result.err and list(jax_cache.glob("*-cache"))
+
+
+BAR = """
+import os, sys
+from jcache.cli import output
+with output.Bar(sys.argv[1]) as bar:
+    os.write(1, b"ready\\n")  # a bar takes what is printed to the terminal
+    for line in sys.stdin:
+        bar.show(1, 2)
+        os.write(1, b"done\\n")
+"""
+
+
+def test_one_bar_on_a_terminal() -> None:
+    """Of two processes on a terminal, as in a pipe, one shows a bar: the first, and the other once that has ended."""
+    primary, secondary = pty.openpty()
+    env = clean_environment({"TERM": "xterm", "NO_COLOR": "1"})
+    both = []
+    for name in ("first", "second"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BAR, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=secondary,
+            env=env, text=True,
+        )  # fmt: skip
+        assert process.stdin and process.stdout and process.stdout.readline() == "ready\n"
+        both.append((process, process.stdin, process.stdout))
+    time.sleep(1.1)  # a bar is for what takes longer than a second
+    shown: list[str] = []
+    for process, say, answer in (both[1], both[0], both[1]):
+        say.write("show\n")
+        say.flush()
+        assert answer.readline() == "done\n"
+        if process is both[0][0] or shown:
+            say.close()
+            assert process.wait(10) == 0
+        shown += re.findall("first|second", os.read(primary, 65536).decode()) if select([primary], [], [], 0)[0] else []
+    os.close(primary)
+    os.close(secondary)
+    assert list(dict.fromkeys(shown)) == ["first", "second"]
+    for process, _, answer in both:
+        answer.close()
+        assert process.returncode == 0

@@ -1,17 +1,58 @@
-import sys, json, traceback, warnings, contextlib, io, functools, threading, pickle, gc
-import jax, jax.numpy as jnp, numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+"""Whatever can be done with `jax.jit`, done with it or with `jcache.jit`; prints what came of it.
 
-whose, root = sys.argv[1:3]
-only = sys.argv[3:]
+python jit_features.py jax|jcache DIRECTORY
+
+Prints JSON: by name what each case gave, its warnings and what it printed; and how often functions were traced and
+served.
+"""
+
+# ruff: noqa: BLE001, E741 - whatever is raised is what is compared
+
+import collections
+import contextlib
+import copy
+import functools
+import inspect
+import io
+import json
+import pickle
+import sys
+import threading
+import traceback
+import warnings
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+whose, root = sys.argv[1:]
+done = {"_trace": 0, "_stand_in": 0}
+
+
+def count(cls, name):
+    original = getattr(cls, name)
+
+    def counted(*args):
+        done[name] += 1
+        return original(*args)
+
+    setattr(cls, name, counted)
+
+
 if whose == "jcache":
     import jcache
+    from jcache.resolving import Resolver
 
     jcache.enable(root, strict=True)
     jit = functools.partial(jcache.jit, check="never")
+    for name in done:
+        count(Resolver, name)
 else:
     jit = jax.jit
-J = jit
+
 CASES = {}
 
 
@@ -33,7 +74,7 @@ def show(x):
                 np.asarray(l, dtype=np.float64 if l.dtype != bool else bool).round(6).tolist()
                 if l.size < 20
                 else float(np.asarray(l).sum()),
-                str(l.sharding) if len(l.sharding.device_set) > 1 else sorted((d.id for d in l.devices())),
+                str(l.sharding) if len(l.sharding.device_set) > 1 else sorted(d.id for d in l.devices()),
             ]
         return repr(l)
 
@@ -439,7 +480,6 @@ def attributes():
 
     f = jit(named)
     f(1.0)
-    import inspect
 
     return [
         f.__name__,
@@ -460,7 +500,6 @@ def attributes():
 @case
 def hashing():
     f = jit(lambda x: x)
-    import weakref
 
     return [isinstance(hash(f), int), f == f, {f: 1}[f], weakref.ref(f)() is f, bool(f)]
 
@@ -469,7 +508,7 @@ def top(x):
     return x + 1
 
 
-topj = J(top)
+topj = jit(top)
 
 
 @case
@@ -483,7 +522,6 @@ def pickling():
 
 @case
 def copying():
-    import copy
 
     try:
         return [show(copy.copy(topj)(1.0)), show(copy.deepcopy(topj)(1.0))]
@@ -576,7 +614,6 @@ def async_error():
 
 @case
 def trees():
-    import collections
 
     NT = collections.namedtuple("NT", "a b")
     f = jit(lambda t: {"x": NT(t["l"][0], None), "y": (t["l"][1], [t["o"]])})
@@ -705,7 +742,7 @@ def ensure_ct():
 @case
 def pmap_like():
     f = jit(lambda x: x * 2)
-    return show(jax.pmap(f)(jnp.arange(4.0)))
+    return np.asarray(jax.pmap(f)(jnp.arange(4.0))).tolist()
 
 
 @case
@@ -805,19 +842,26 @@ def np_in_out():
     return show(f((np.ones(2, np.float32), 1, np.float64(2.0))))
 
 
-out = {}
-for n, c in CASES.items():
-    if only and n not in only:
-        continue
-    buf = io.StringIO()
-    try:
-        with warnings.catch_warnings(record=True) as w:
+def main():
+    said = {}
+    for name, case in CASES.items():
+        printed = io.StringIO()
+        with (
+            warnings.catch_warnings(record=True) as heard,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter("always")
-            with contextlib.redirect_stdout(buf):
-                v = c()
-        out[n] = [v, sorted({str(x.message)[:100].replace("jcache", "") for x in w}), buf.getvalue()]
-    except Exception as e:
-        out[n] = ["RAISED", type(e).__name__, str(e)[:300]]
-        if only:
-            traceback.print_exc()
-print(json.dumps(out))
+            try:
+                value = case()
+            except Exception as error:
+                value = ["raised", type(error).__name__, str(error)[:300]]
+        said[name] = [
+            value,
+            sorted({str(each.message)[:100].replace("jcache", "") for each in heard}),
+            printed.getvalue(),
+        ]
+    print(json.dumps([said, done]))
+
+
+main()

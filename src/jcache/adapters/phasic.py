@@ -103,9 +103,9 @@ class _Phasic:
     def written_ns(self, kind: Kind, key: str, data: bytes) -> int | None:
         from jcache.adapters import phasic_content
 
-        if key.startswith(("elimination-", "scc-")):
-            return 0  # of the same graph phasic makes the same tape, to the last bit
-        return phasic_content.written_ns(data) if kind is Kind.GRAPHS else None
+        if kind is Kind.TRACES:
+            return 0  # of the same graph phasic makes the same trace and tape, to the last bit
+        return phasic_content.written_ns(data)
 
     def is_code(self, kind: Kind, key: str) -> bool:
         return key.startswith("trace-")

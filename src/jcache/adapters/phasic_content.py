@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from jcache.adapters import phasic_tapes, pickles
@@ -22,6 +23,8 @@ from jcache.findings import Damage, Fault
 MAX_JSON: Final = 64 << 20  # bytes that are parsed, four times the largest graph seen; memory is up to 25 times that
 _OTHER_TYPE: Final = re.compile(rb'"__type__"\s*:(?!\s*"ndarray")|\\u')
 _TRACE: Final = "phasic.trace_elimination"
+_PROTOCOL: Final = 5  # of its pickles
+_SHOWN: Final = 12  # names of a pickle, which has seven of phasic's
 _NAMES: Final = frozenset(
     [f"{_TRACE}.{name}" for name in ("EliminationTrace", "Operation", "OpType")]
     + ["numpy.dtype", "numpy.ndarray"]
@@ -227,6 +230,8 @@ def _pickle_fault(data: bytes) -> Fault | None:
         return Fault(Damage.TORN, "The pickle ends before its end.")
     if (strange := _reach(program)) is not None:
         return Fault(Damage.CODE, f"It reaches beyond phasic and numpy: {strange}.")
+    if program.protocol != _PROTOCOL:
+        return Fault(Damage.GRAMMAR, f"It says protocol {program.protocol}, where phasic's have {_PROTOCOL}.")
     if program.behind:
         return Fault(Damage.GRAMMAR, f"{program.behind:,} bytes lie behind the pickle.")
     if f"{_TRACE}.EliminationTrace" not in program.names:
@@ -248,7 +253,7 @@ def _pickle_facts(data: bytes) -> dict[str, object]:
         "state length": program.numbers.get("state_length"),
         "parameters": program.numbers.get("param_length"),
         "opcodes": program.opcodes,
-        "names": ", ".join(map(pickles.plain, program.names)),
+        "names": ", ".join(map(pickles.plain, islice(program.names, _SHOWN))),
         "reaches": _reach(program),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -59,13 +59,20 @@ def _sizes(data: bytes) -> dict[str, int] | None:
 
 
 def _operand_fault(data: bytes, sizes: dict[str, int]) -> Fault | None:
-    """The first operand that lies outside of the tape's memory or inputs, where phasic would read or write."""
+    """The first operand that lies outside of the tape's memory or inputs, where phasic would read or write.
+
+    A command without operands, or a last input of zeros alone, is what a crash leaves where a file was never filled.
+    """
     doubles, inputs = sizes["doubles"], sizes["inputs"]
     tape = memoryview(data)[40 : 40 + 80 * sizes["commands"]]
     for number, (a, i, x, b, j, y, c, k, z) in enumerate(_COMMAND.iter_unpack(tape)):
+        if not (x or y or z):
+            return Fault(Damage.GRAMMAR, f"Command {number:,} refers to nothing.")
         for offset, entry, place in ((a, i, x), (b, j, y), (c, k, z)):
             if (place == _MEMORY and offset >= doubles) or (place == _INPUT and entry >= inputs):
                 return Fault(Damage.GRAMMAR, f"Command {number:,} refers to what lies outside of the tape.")
+    if inputs and not any(data[-24:]):
+        return Fault(Damage.GRAMMAR, "It ends in zeros.")
     return None
 
 

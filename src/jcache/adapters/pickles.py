@@ -53,7 +53,7 @@ class Program:
 
     protocol: int = 0
     opcodes: int = 0
-    names: list[str] = field(default_factory=list)
+    names: dict[str, None] = field(default_factory=dict)
     strange: str | None = None
     numbers: dict[str, int] = field(default_factory=dict)
     behind: int = 0
@@ -172,8 +172,8 @@ class _Machine:
     def _look_up(self, at: int) -> None:
         if not self.below or not self.text:
             self._stop(at, f"a name at byte {at:,} that is computed, not spelled out")
-        elif (full := f"{self.below}.{self.text}") not in self.program.names:
-            self.program.names.append(full)
+        else:
+            self.program.names[f"{self.below}.{self.text}"] = None
         self.below = self.text = None
 
     def _note(self, name: str, argument: bytes, behind: int) -> None:

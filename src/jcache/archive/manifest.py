@@ -233,7 +233,7 @@ def _refused(data: bytes, name: str, where: str, error: Exception) -> BadArchive
             "use the jcache that made the archive, or a newer one."
         )
     reason = str(error) if isinstance(error, fields.Malformed) else "it is not canonical JSON, as a manifest is"
-    return BadArchive(f"The manifest of {name} cannot be used: {where}: {reason}. Fetch or make the archive again.")
+    return BadArchive(f"The manifest of {name} cannot be used: {where}: {reason}. Make it again.")
 
 
 _ROWS: Final = {

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ SCHEMA_VERSION: Final = 1
 _WIDE: Final = 10_000  # what is not a terminal has no width: nothing is cut there
 _PROGRESS_AFTER: Final = 1.0
 _NARROWEST: Final = 8
+_terminal: int | None = None  # by which the one that we draw on is locked
 
 
 def data(text: str) -> None:
@@ -82,11 +84,16 @@ def is_terminal() -> bool:
 
 
 class Bar:
-    """A progress bar of bytes on a terminal, shown once the work has taken a second; elsewhere nothing."""
+    """A progress bar of bytes on a terminal, shown once the work has taken a second; elsewhere nothing.
+
+    Of `jcache export | jcache import -` one at a time shows one, as they would draw over each other: who comes first,
+    until it ends.
+    """
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
         self._start = time.monotonic()
+        _may_draw()
         self._bar: Any = None
         self._task: Any = None
 
@@ -99,7 +106,7 @@ class Bar:
 
     def show(self, done: int, total: int) -> None:
         """So many bytes of so many are done."""
-        if self._bar is None and sys.stderr.isatty() and time.monotonic() - self._start > _PROGRESS_AFTER:
+        if self._bar is None and time.monotonic() - self._start > _PROGRESS_AFTER and _may_draw():
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
             text, size = TextColumn("{task.description}"), DownloadColumn(binary_units=True)
@@ -109,6 +116,24 @@ class Bar:
             self._bar.start()
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
+
+
+def _may_draw() -> bool:
+    """Whether stderr is a terminal on which no other process of jcache draws; then none does until this one ends."""
+    global _terminal
+    if _terminal is None and sys.stderr.isatty():
+        import fcntl
+
+        mine = sys.stderr.fileno()
+        with suppress(OSError):  # of a terminal that cannot be locked
+            mine = os.open(os.ttyname(mine), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(mine)
+                return False
+        _terminal = mine
+    return _terminal is not None
 
 
 def ndjson(value: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from jcache.fingerprint.discovery import Discovery, discovered, discovered_now
 from jcache.fingerprint.texts import changes
+from jcache.fingerprint.walk import keep
 from jcache.fingerprint.whole import Fingerprint, fingerprint
 
-__all__ = ["Discovery", "Fingerprint", "changes", "discovered", "discovered_now", "fingerprint"]
+__all__ = ["Discovery", "Fingerprint", "changes", "discovered", "discovered_now", "fingerprint", "keep"]

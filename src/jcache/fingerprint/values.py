@@ -51,6 +51,10 @@ class Encoder(ABC):
         """Of the version of what a module belongs to."""
 
     @abstractmethod
+    def is_derived(self, instance: Any, name: str, value: Any) -> bool:
+        """Whether an attribute was derived from the others."""
+
+    @abstractmethod
     def named(self, value: Any) -> bytes | None:
         """Of what a library has under a name of its own; None for anything else."""
 
@@ -118,7 +122,8 @@ class Encoder(ABC):
             own = object.__getattribute__(value, "__dict__")
         except AttributeError:
             own = None
-        found = [(str(name), each) for name, each in own.items()] if isinstance(own, dict) else []
+        own = own if isinstance(own, dict) else {}
+        found = [(str(name), each) for name, each in own.items() if not self.is_derived(value, name, each)]
         for name in _slots(type(value)):
             try:
                 found.append((name, object.__getattribute__(value, name)))

@@ -9,16 +9,18 @@ label is written down, so that recursion has an end. Each node and each value is
 
 import os
 import sys
+import threading
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import lookups, origins
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import derived, lookups, origins
 from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members, shallow
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
 from jcache.fingerprint.identities import WeakIdentities
-from jcache.fingerprint.parts import Part, is_extension
+from jcache.fingerprint.parts import Part, is_extension, total
 from jcache.fingerprint.references import References, named_by
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.texts import shortened
@@ -31,6 +33,8 @@ _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader
 
 class Walk(References):
     """One walk; `parts` is what it has found."""
+
+    _deriving: Final[set[tuple[int, int, str]]] = set()
 
     def __init__(self, home: str, name: str) -> None:
         """Walk on behalf of a function of that name in the module `home`."""
@@ -66,6 +70,16 @@ class Walk(References):
     def codes(self) -> tuple[CodeType, ...]:
         """The code of the functions that it has been through."""
         return tuple(function.__code__ for _, function in self._functions)
+
+    def is_derived(self, instance: Any, name: str, value: Any) -> bool:
+        digest, place = derived.noted(instance, name), (threading.get_ident(), id(instance), name)
+        if digest is None or place in self._deriving:
+            return False
+        self._deriving.add(place)
+        try:
+            return digest == digest_of(value)
+        finally:
+            self._deriving.discard(place)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
@@ -288,3 +302,22 @@ def _part_of(code: CodeType, items: list[bytes], kind: str) -> Part:
     part = Part(digest, f"{kind} {shortened(digest)}")
     _known.put(code, (items, part))
     return part
+
+
+def digest_of(value: Any) -> bytes | None:
+    """Of a value by itself; None if it has none."""
+    walk = Walk("", "value")
+    try:
+        walk.value("value", value)
+        walk.run()
+    except GraphKeyError:
+        return None
+    return total(walk.parts)
+
+
+def keep(instance: Any, name: str, value: Any) -> None:
+    """Notes that an attribute of an instance of a library's class was derived from its others."""
+    if origins.of_module_named(str(type(instance).__module__)) != origins.USER:
+        digest = digest_of(value)
+        if digest is not None:
+            derived.note(instance, name, digest)

@@ -8,12 +8,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import FrameType, TracebackType
 from typing import Any, Final
 from urllib.parse import unquote
 
 from jcache._patching import Patch
-from jcache.fingerprint import origins
+from jcache.fingerprint import keep, origins
 from jcache.frozen import Frozen
 from jcache.reads.contents import (
     IRREGULAR,
@@ -168,6 +169,7 @@ def _watch() -> str | None:
         replaced += [(os._Environ, name, _note_environment) for name in ("__iter__", "__len__", "__repr__")]
         replaced += [(threading.Thread, "start", _note_thread)]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
+        _patches.append(Patch(cached_property, "__get__", _keeping))
     return None if _heard else "cannot be watched: another audit hook forbids it"
 
 
@@ -205,6 +207,21 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return call
 
     return replace
+
+
+def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What a property keeps counts as derived if it reads nothing for it."""
+
+    def get(a_property: Any, instance: Any, owner: Any = None) -> Any:
+        if instance is None or threading.get_ident() not in _blocks:
+            return original(a_property, instance, owner)
+        with Reads() as read:
+            value = original(a_property, instance, owner)
+        if not read.parts and read.reason is None:
+            keep(instance, a_property.attrname, value)
+        return value
+
+    return get
 
 
 def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 2) -> None:
