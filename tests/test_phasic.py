@@ -256,6 +256,12 @@ def test_what_a_graph_must_not_say(change: Callable[[dict[str, Any]], None], dam
     assert found is not None and found[0] is damage
 
 
+def test_what_is_said_of_a_graph_is_short() -> None:
+    """However long what it says of itself is, and whatever a terminal would make of that."""
+    found = fault(GRAPH, graph_with(_set("graph_data.n_vertices", "\x1b[31m" * 50_000)))
+    assert found is not None and len(found[1]) < 100 and found[1].isprintable()
+
+
 def test_what_a_graph_was_called_with_may_be_of_a_users_class() -> None:
     """phasic writes down what it was called with, by class, and never reads it again."""
     for name in ("__main__.Rates", "mymodels.Demography"):

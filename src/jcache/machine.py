@@ -26,7 +26,7 @@ class Cache(NamedTuple):
 
     Attributes:
         path: where.
-        layout: by which name programs know how it is laid out.
+        layout: by which name programs know how it is laid out; ``unknown`` of one that cannot be looked into.
         title: what it is, for people.
         bytes: of all files in it.
         census: what it holds; None of one whose size alone is known.
@@ -67,11 +67,13 @@ def find(environment: Mapping[str, str], *, root: str | None = None) -> list[Cac
         if (real := os.path.realpath(path)) not in found and path.is_dir():
             try:
                 found[real] = _count(path, environment, timeout)
-            except NoCacheHere:
-                continue
+            except NoCacheHere as error:
+                if not os.access(path, os.R_OK | os.X_OK):  # nobody knows whether there is one
+                    found[real] = Cache(path, "unknown", "a directory", problem=str(error))
     triton = _triton(environment)
-    if triton.is_dir():
-        found[os.path.realpath(triton)] = Cache(triton, "triton", _TRITON, tree_size(triton)[1])
+    if (real := os.path.realpath(triton)) not in found and triton.is_dir():
+        path = Path(real) if triton.is_symlink() else triton  # du does not follow a link either
+        found[real] = Cache(path, "triton", _TRITON, tree_size(path)[1])
     return list(found.values())
 
 

@@ -23,9 +23,9 @@ ROUNDS = 3
 # A virtual machine gives freed memory back seconds later, and to get it again costs more than to fill it: without a
 # pause, who writes at once would have the memory of the last target's files, and who reads a manifest first would not.
 GIVEN_BACK_S = 5.0
-# The aim is 0.8 of tar's throughput. Two digests of each byte take 0.8 s of CPU time, the rest that tar has not 3 s; tar
-# takes 5 to 16, as memory is at hand or not, and as inodes were deleted in the last minutes, which ext4 then looks at
-# again and again. Beside others at work, medians of three were 0.45 to 0.89 by CPU time and 0.4 to 1.3 by the clock.
+# The aim is 0.8 of tar's throughput. Two digests of each byte take 0.8 s of CPU time, the rest that tar has not 3 s.
+# Tar takes 5 to 16: memory is at hand or not, and ext4 passes over inodes that were deleted in the last minutes. Beside
+# others at work, medians of three were 0.45 to 0.89 by CPU time and 0.4 to 1.3 by the clock.
 LEAST_BY_CLOCK, LEAST_BY_CPU = 0.4, 0.4
 MOST_IF_SOLID = 0.6
 

@@ -177,6 +177,19 @@ def test_info_without_a_root_shows_every_cache(home: Path, cache: Path, jcache: 
     assert {one["root"] for one in every["caches"]} >= {str(cache), str(home / ".phasic_cache")}
 
 
+def test_a_linked_triton_cache_is_counted_where_it_lies(home: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """A link to a larger disk is followed, as `du` would not; one to another cache hides nothing of that."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch" / "kernel.cubin").write_bytes(b"x" * 1000)
+    (home / ".triton").mkdir()
+    (home / ".triton" / "cache").symlink_to(tmp_path / "scratch")
+    found = {one["layout"]: one for one in jcache("info", "--json", env=at(home)).json["caches"]}
+    assert found["triton"]["total_bytes"] == 1000 and found["triton"]["root"] == str(tmp_path / "scratch")
+    (home / ".triton" / "cache").unlink()
+    (home / ".triton" / "cache").symlink_to(home / ".phasic_cache")
+    assert [one["layout"] for one in jcache("info", "--json", env=at(home)).json["caches"]] == ["phasic"]
+
+
 # -- real phasic processes
 
 

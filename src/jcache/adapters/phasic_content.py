@@ -159,7 +159,8 @@ def _graph_fault(value: dict[str, Any], stem: str) -> Fault | None:
     vertices = graph.get("n_vertices")
     for name in ("states", "vertex_indices"):
         if (count := _length(graph.get(name))) is not None and vertices is not None and count != vertices:
-            return Fault(Damage.GRAMMAR, f"It has {count:,} {name.replace('_', ' ')} of {vertices} vertices.")
+            said = str(_fact(vertices))[:40]
+            return Fault(Damage.GRAMMAR, f"It has {count:,} {name.replace('_', ' ')} of {said} vertices.")
     return None
 
 

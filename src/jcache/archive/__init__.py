@@ -2,9 +2,9 @@
 
 An archive is a tar inside zstd, so that ``zstd -d | tar t`` lists it. It is written and read in one pass::
 
-    archive   = zstd frames around the tar, with a window of 128 MiB at most: one if solid, else of 1 MiB at most, stored
-                where what they hold is compressed already (`zstd_frames`), those of larger entries of their own; some
-                may be there to be skipped, but none behind the tar
+    archive   = zstd frames around the tar, with a window of 128 MiB at most: one if solid, else of 1 MiB at most,
+                stored where what they hold is compressed already (`zstd_frames`), those of larger entries of their own;
+                some may be there to be skipped, but none behind the tar
     tar       = manifest [signature] entry* neighbour* trailer end
     manifest  = "manifest.json"          always first: canonical JSON (`jcache.archive.manifest`)
     signature = "manifest.json.sig"      armored SSHSIG of the bytes of manifest.json, namespace "jcache-archive"
