@@ -453,3 +453,59 @@ def test_an_interrupted_call_stores_nothing_of_another(tmp_path: Path) -> None:
     """After Ctrl-C in the middle of compiling a function, the next program that is compiled is not taken for it."""
     assert run(INTERRUPTED, tmp_path / "root", "interrupt").value == [False, [2.0] * 3]
     assert run(INTERRUPTED, tmp_path / "root").value == [True, [2.0] * 3]
+
+
+CALLBACK = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+def host(x):
+    return np.asarray(jnp.sin(np.asarray(x)))  # a program of its own, compiled while the other one runs
+
+@jcache.jit(check="never")
+def step(x):
+    return jax.pure_callback(host, jax.ShapeDtypeStruct((3,), jnp.float32), x) + 100
+
+result = step(jnp.arange(3.0)).tolist()
+(call,) = [call for call in jcache.stats().traces.calls if call.name.endswith("step")]
+print(json.dumps([result, call.outcome, call.reason]))
+"""
+
+
+def test_what_a_callback_compiles_is_not_stored_in_its_callers_place(tmp_path: Path) -> None:
+    """A program with a callback is traced as ever, with the reason, also where the callback runs JAX itself."""
+    cold, warm = (run(CALLBACK, tmp_path / "root").value for _ in range(2))
+    assert cold[0] == warm[0] and min(cold[0]) >= 100
+    assert [cold[1:], warm[1:]] == [[word, "it calls back to the host"] for word in ("not_stored", "bypassed")]
+
+
+ASKING = """
+import json, sys
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+class Model:
+    @jcache.jit(check="never", static_argnums=0)
+    def split(self, x):
+        "Splits."
+        return x.reshape(jax.device_count(), -1).mean(0)
+
+    def __cache_key__(self):
+        return "model"
+
+model, x = Model(), jnp.arange(8.0)
+reason = str(Model.split.explain(model, x))
+said = [model.split.__name__, model.split.__doc__, model.split.__self__ is model, model.split == model.split]
+print(json.dumps([model.split(x).tolist(), reason, said]))
+"""
+
+
+def test_how_many_devices_there_are_counts(tmp_path: Path) -> None:
+    """A function may ask for it; and a method is one of its object, as with `jax.jit`."""
+    one = run(ASKING, tmp_path / "root").value
+    two = run(ASKING, tmp_path / "root", env=DEVICES).value
+    assert one[0] == list(range(8)) and two[0] == [2.0, 3.0, 4.0, 5.0]
+    assert "devices 1, " in two[1] and two[2] == ["split", "Splits.", True, True]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jcache import _recipes, _stablehlo
+from jcache import _lowering, _recipes, _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
 from jcache.layout import name_of
@@ -45,6 +45,7 @@ class Compilation:
     """What compiling a program told, to be filled while JAX does so in this thread.
 
     Attributes:
+        module: the program; None for whichever comes next.
         kept: which flat arguments the executable takes.
         signature: of the program.
         device_key: of all that an executable depends on, besides the trace.
@@ -54,9 +55,10 @@ class Compilation:
         recipe: how it was compiled.
         targets: of the custom calls in it.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
-        done: whether it was compiled.
+        done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """
 
+    module: Any = None
     kept: tuple[int, ...] = ()
     signature: str = ""
     device_key: str = ""
@@ -129,9 +131,10 @@ def install() -> str | None:
         return reason
     from jax._src import cache_key, compiler
     from jax._src.export import _export  # noqa: F401 - imported while a program is traced, it would have it traced again
-    from jax._src.interpreters import pxla
+    from jax._src.interpreters import mlir, pxla
 
     _stablehlo.marker()
+    _patches.append(Patch(mlir, "jaxpr_subcomp", _lowering.noting_rules))
     _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _telling))
     _patches.append(Patch(compiler, "compile_or_get_cached", _replaying))
     _patches.append(Patch(cache_key, "get", _noting_keys))
@@ -153,10 +156,11 @@ def at_top_level() -> bool:
 
 def _impossible() -> str | None:
     from jax._src import cache_key, compilation_cache, compiler
-    from jax._src.interpreters import pxla
+    from jax._src.interpreters import mlir, pxla
 
     from_hlo = getattr(getattr(pxla, "UnloadedMeshExecutable", None), "from_hlo", None)
     for name, function, begins, has in (
+        ("jaxpr_subcomp", getattr(mlir, "jaxpr_subcomp", None), ("ctx", "jaxpr"), set()),
         ("from_hlo", from_hlo, ("name", "hlo"), {"kept_var_idx", "host_callbacks", "keepalive"}),
         ("compile_or_get_cached", getattr(compiler, "compile_or_get_cached", None), _COMPILE, set()),
         ("get_executable_and_time", getattr(compilation_cache, "get_executable_and_time", None), _GET, set()),
@@ -173,14 +177,19 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def from_hlo(*args: Any, **kwargs: Any) -> Any:
         expected = _here.expected
-        if isinstance(expected, Compilation) and not expected.done:
-            given = parameters.bind(*args, **kwargs).arguments
+        given = parameters.bind(*args, **kwargs).arguments
+        if isinstance(expected, Compilation) and _is_of(expected, given["hlo"]):
             expected.kept = tuple(sorted(given["kept_var_idx"]))
             reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
-            expected.reason = reasons[0] if reasons else _hoisted()
+            expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _hoisted()
         return original(*args, **kwargs)
 
     return from_hlo
+
+
+def _is_of(expected: Compilation, module: Any) -> bool:
+    """Whether a module that JAX compiles is the one that is expected."""
+    return not expected.done and (expected.module is None or expected.module.operation == module.operation)
 
 
 def _patched_original(name: str) -> Callable[..., Any]:
@@ -218,10 +227,11 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             return executable, _here.keys[0] if _here.keys else None
 
         expected = _here.expected
-        if isinstance(expected, Compilation) and not expected.done and expected.reason is None:
-            _describe(expected, computation, backend, devices, compile_options)  # before JAX changes the options
-            executable, expected.executable_key = compile_it(computation)
+        if isinstance(expected, Compilation) and _is_of(expected, computation):
             expected.done = True
+            if expected.reason is None:
+                _describe(expected, computation, backend, devices, compile_options)  # before JAX changes the options
+            executable, expected.executable_key = compile_it(computation)
             return executable
         expected = _replay_of(computation)
         if expected is not None:

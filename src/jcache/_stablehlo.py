@@ -8,6 +8,7 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -17,6 +18,7 @@ _CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
 _DETAILED: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
+_NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 
 
 def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -44,8 +46,8 @@ def marker() -> Any:
     return primitive
 
 
-def bind_witness(value: Any, when_lowered: Callable[[], None]) -> Any:
-    """The same array, in a program that tells when it is lowered, and is the same program."""
+def bind_witness(value: Any, when_lowered: Callable[[Any], None]) -> Any:
+    """The same array, in a program that tells when it is lowered, and to which module, and is the same program."""
     return _witness().bind(value, when_lowered=when_lowered)
 
 
@@ -54,8 +56,8 @@ def _witness() -> Any:
     from jax._src.core import Primitive
     from jax.interpreters import mlir
 
-    def lower(_: Any, operand: Any, *, when_lowered: Callable[[], None]) -> list[Any]:
-        when_lowered()
+    def lower(ctx: Any, operand: Any, *, when_lowered: Callable[[Any], None]) -> list[Any]:
+        when_lowered(ctx.module_context.module)
         return [operand]
 
     primitive: Any = Primitive(f"{_MARK}_witness")
@@ -160,8 +162,9 @@ def log_as_for(module: Any, compile_options: Any) -> None:
 
 
 def text_digest(module: Any) -> str:
-    """SHA-256 of a module as text without source positions: the same whenever the same is traced."""
-    return _sha256(str(module.operation.get_asm(enable_debug_info=False)))
+    """SHA-256 of a module as text, without source positions and its name: the same whenever the same is traced."""
+    text = str(module.operation.get_asm(enable_debug_info=False))
+    return _sha256(_NAMED.sub("module", text, count=1))
 
 
 def to_artifact(module: Any) -> bytes:

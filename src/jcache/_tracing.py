@@ -82,10 +82,11 @@ def settings() -> dict[str, str]:
 
 
 def made_with() -> dict[str, str]:
-    """The JAX that traces, and for which platform."""
+    """The JAX that traces, for which platform, and how many devices a function may ask for."""
     import jax
 
-    return {"jax": versions()[0], "platform": jax.default_backend()}
+    devices = f"{jax.device_count()}, {jax.local_device_count()} of them local"
+    return {"jax": versions()[0], "platform": jax.default_backend(), "devices": devices}
 
 
 def forbidden() -> str | None:

@@ -20,7 +20,7 @@ from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable,
 from jcache.explanation import Explanation, explain
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
-from jcache.fingerprint import Fingerprint, changes, fingerprint
+from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
@@ -53,11 +53,7 @@ class Call(NamedTuple):
 
     def changes(self) -> str | None:
         """What differs now from what the key was made of, None if nothing does."""
-        try:
-            now = fingerprint(self.function, self.args, self.kwargs)
-        except GraphKeyError as error:
-            return str(error)
-        return None if now.hash == self.fingerprint.hash else "; ".join(changes(self.fingerprint.parts, now.parts))
+        return "; ".join(changed_meanwhile(self.fingerprint, self.function, self.args, self.kwargs)) or None
 
 
 class Found(NamedTuple):

@@ -13,6 +13,7 @@ The cache may fail, the program may not: whatever goes wrong, the function is tr
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -67,7 +68,7 @@ class Jitted:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """The method of an instance."""
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As with `jax.jit`."""
@@ -124,7 +125,7 @@ class Jitted:
             return
         try:
             args, kwargs = statics.replaced(args, kwargs, lambda _, arg: tree_map(specification, arg))
-        except TypeError:  # nothing stands for one of them
+        except Exception:  # noqa: BLE001 - nothing stands for one of them, whatever it is
             return
         compare_later(Served(function, self._jitted.lower, statics, args, kwargs, call.shelf, kept, text), self._check)
 

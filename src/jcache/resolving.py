@@ -101,6 +101,7 @@ class Resolver:
         def resolve(*args: Any, **kwargs: Any) -> Any:
             return self._resolve(args, kwargs)
 
+        resolve.__name__ = _plain_name(self.function)
         self.jitted: Any = jax.jit(resolve, **self.options)
 
     def is_settled(self) -> bool:
@@ -217,11 +218,11 @@ class Resolver:
         place = None if traced.reason is not None else _tracing.first_computed(values, leaves)
         told = False
 
-        def tell() -> None:
+        def tell(module: Any = None) -> None:
             nonlocal told
             call = Call(wanted.key, shelf, None if told else traced.build.seconds)
             told = True
-            call.traced, call.compilation = traced, _replay.Compilation()
+            call.traced, call.compilation = traced, _replay.Compilation(module=module)
             _begin(call, call.compilation)
 
         if place is None:
@@ -289,6 +290,13 @@ class Resolver:
         """Remembers why a call was traced, or will be in the next process."""
         if len(self.refused) < _MOST_REFUSED:
             self.refused[key] = reason
+
+
+def _plain_name(function: Callable[..., Any]) -> str:
+    """The name that `jax.jit` gives the program of a function."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", "<unnamed function>"))
 
 
 def _begin(call: Call | None, expected: _replay.Compilation | _replay.Replay | None = None) -> None:

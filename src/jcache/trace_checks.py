@@ -19,7 +19,7 @@ from typing import Any, Final
 from jcache import _stablehlo, _tracing, watching
 from jcache.building import staleness
 from jcache.findings import Damage
-from jcache.trace_keys import Statics, asked
+from jcache.trace_keys import Asked, Statics, asked
 from jcache.trace_shelf import Kept, Shelf
 
 _ONE_IN: Final = 20
@@ -87,12 +87,13 @@ def compare(served: Served) -> bool | None:
     Warns:
         UserWarning: it is another program.
     """
-    wanted = asked(served.function, served.statics, served.args, served.kwargs)
-    header = served.kept.opened.header
-    if wanted.key != header.key or staleness(header, wanted.parts) or _tracing.forbidden():
+    wanted, header = _unchanged(served), served.kept.opened.header
+    if wanted is None:
         return None
     lowered = served.lower(*served.args, **served.kwargs).compiler_ir("stablehlo")
     same = _stablehlo.text_digest(lowered) == served.text
+    if not same and _unchanged(served) is None:  # something has changed while it was traced
+        return None
     watching.say_compared(wanted.fingerprint.name, header.key, same=same)
     if same:
         return True
@@ -106,6 +107,14 @@ def compare(served: Served) -> bool | None:
         stacklevel=2,
     )
     return False
+
+
+def _unchanged(served: Served) -> Asked | None:
+    """What the call asks for; None where that is not what it has been served any more."""
+    wanted, header = asked(served.function, served.statics, served.args, served.kwargs), served.kept.opened.header
+    if wanted.key != header.key or staleness(header, wanted.parts) or _tracing.forbidden():
+        return None
+    return wanted
 
 
 def _compare_softly(served: Served) -> None:
@@ -127,5 +136,5 @@ def specification(leaf: Any) -> Any:
         return leaf
     make: Any = jax.ShapeDtypeStruct
     sharding = leaf.sharding if getattr(leaf, "_committed", False) else None
-    weak = {"weak_type": True} if leaf.weak_type else {}  # which jax 0.4 cannot say: a TypeError
+    weak = {"weak_type": True} if getattr(leaf, "weak_type", False) else {}  # which jax 0.4 cannot say: a TypeError
     return make(leaf.shape, leaf.dtype, sharding=sharding, **weak)

@@ -14,11 +14,11 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, cast
 
 from jcache import _tracing
-from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
 from jcache.frozen import Frozen
@@ -43,6 +43,7 @@ class Asked:
         parts: all that went into the key, in words.
         leaves: of the arguments that are traced.
         likes: the structures of these arguments.
+        changed: what has changed since of that which the fingerprint was made of.
     """
 
     fingerprint: Fingerprint
@@ -50,6 +51,7 @@ class Asked:
     parts: Mapping[str, str]
     leaves: list[Any]
     likes: list[Any]
+    changed: Callable[[], list[str]]
 
 
 class Statics:
@@ -93,13 +95,15 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
         NotStorable: a traced argument is none that jcache knows.
     """
     taken = _Taken()
-    base = fingerprint(function, *statics.replaced(args, dict(sorted(kwargs.items())), taken.structure))
+    given = statics.replaced(args, dict(sorted(kwargs.items())), taken.structure)
+    base = fingerprint(function, *given)
+    changed = partial(changed_meanwhile, base, function, *given)
     around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
     around |= _variables(base.parts)
     whole = [base.hash, *(f"{label}\n{text}" for label, text in sorted((taken.exact | around).items()))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
-    return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes)
+    return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes, changed)
 
 
 def roughly(function: Callable[..., Any]) -> str:

@@ -107,6 +107,8 @@ class Traced:
         """Calls the function, whose exceptions pass."""
         result = self.build.run(call, self.asked.fingerprint)
         self.reason = self.build.reason
+        if self.reason is None and (changed := self.asked.changed()):
+            self.reason = f"tracing it changes its key: {_some(changed)}"
         return result
 
     @property

@@ -190,6 +190,15 @@ def test_a_linked_triton_cache_is_counted_where_it_lies(home: Path, tmp_path: Pa
     assert [one["layout"] for one in jcache("info", "--json", env=at(home)).json["caches"]] == ["phasic"]
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="no permission hinders root")
+def test_a_cache_that_cannot_be_read_is_shown_as_such(home: Path, jcache: Jcache) -> None:
+    """Nobody knows what is in it, and that is said."""
+    (home / ".phasic_cache").chmod(0)
+    (one,) = jcache("info", "--json", env=at(home)).json["caches"]
+    (home / ".phasic_cache").chmod(0o755)
+    assert one["layout"] == "unknown" and "cannot be read" in one["problem"]
+
+
 # -- real phasic processes
 
 

@@ -3,6 +3,8 @@
 from jcache.fingerprint.discovery import Discovery, discovered, discovered_now
 from jcache.fingerprint.texts import changes
 from jcache.fingerprint.walk import keep
-from jcache.fingerprint.whole import Fingerprint, fingerprint
+from jcache.fingerprint.whole import Fingerprint, changed_meanwhile, fingerprint
 
-__all__ = ["Discovery", "Fingerprint", "changes", "discovered", "discovered_now", "fingerprint", "keep"]
+__all__ = [
+    "Discovery", "Fingerprint", "changed_meanwhile", "changes", "discovered", "discovered_now", "fingerprint", "keep"
+]  # fmt: skip

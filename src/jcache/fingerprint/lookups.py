@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from jcache.fingerprint import origins
 from jcache.fingerprint.bytecode import IMPORT, NOTHING, Chain
 from jcache.fingerprint.canonical import SCALARS
+from jcache.fingerprint.own_names import is_as_called, own_name
 from jcache.fingerprint.refusals import Refused
 
 ABSENT: Final = object()
@@ -209,7 +210,7 @@ def is_importer(value: Any) -> bool:
     return value is importlib.import_module or value is builtins.__import__
 
 
-_verdicts: dict[str, tuple[Any, bool, bool]] = {}
+_verdicts: dict[str, tuple[Any, bool, bool, str]] = {}
 
 
 def is_by_name(found: Found) -> bool:
@@ -218,7 +219,7 @@ def is_by_name(found: Found) -> bool:
     Numbers, texts and containers may have been set by anybody, and count by content; but those of a library that
     the function itself imports do not, for before that nobody knows what they are.
     """
-    by_content, users = _verdict(found)
+    by_content, users, _ = _verdict(found)
     is_unknown_before = found.inside and found.origin != origins.STDLIB
     return not users and (not by_content or is_unknown_before)
 
@@ -228,12 +229,29 @@ def is_users(found: Found) -> bool:
     return _verdict(found)[1]
 
 
-def _verdict(found: Found) -> tuple[bool, bool]:
+def called(found: Found) -> str:
+    """What something of a library is by its own account, for anybody may have put it under another's name.
+
+    Modules, and what a library has that the function itself imports, have their usual name before that too.
+    """
+    may_come_later = isinstance(found.value, types.ModuleType) or (found.inside and found.origin != origins.STDLIB)
+    if may_come_later and is_as_called(found.value, found.name, found.path.partition(".")[0]):
+        return ""
+    return _verdict(found)[2]
+
+
+def _verdict(found: Found) -> tuple[bool, bool, str]:
     known = _verdicts.get(found.path)
     if known is None or known[0] is not found.value:
         by_content = type(found.value) in SCALARS or isinstance(found.value, _CONTAINERS)
-        known = _verdicts[found.path] = found.value, by_content, _is_users(found.value, 4)
+        own = "" if by_content else own_name(found.value)
+        known = _verdicts[found.path] = found.value, by_content, is_made_of_users(found.value), own
     return known[1:]
+
+
+def is_made_of_users(value: Any) -> bool:
+    """Whether something, wherever it is kept, has been made of the user's code."""
+    return _is_users(value, 4)
 
 
 def _is_users(value: Any, depth: int) -> bool:

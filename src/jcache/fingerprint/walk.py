@@ -236,7 +236,8 @@ class Walk(References):
     def _of_library(self, found: lookups.Found) -> bytes:
         is_module = isinstance(found.value, ModuleType)
         self.require(origins.of_module(found.value) if is_module else found.origin)
-        name = named_by(found.path)
+        own = lookups.called(found)
+        name = named_by(found.path) + (text(own) if own else b"")
         if is_module:
             return name
         if lookups.is_by_name(found):

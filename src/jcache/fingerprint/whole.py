@@ -12,6 +12,7 @@ from jcache.fingerprint import lookups, origins
 from jcache.fingerprint.arguments import bound, unfolded
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.parts import total
+from jcache.fingerprint.texts import changes
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.names import storable
@@ -77,6 +78,15 @@ def _fingerprint(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
     return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes())
+
+
+def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    """What calling `function` has changed of that which a fingerprint was made of before, in words."""
+    try:
+        now = fingerprint(function, args, kwargs)
+    except GraphKeyError as error:
+        return [str(error)]
+    return [] if now.hash == then.hash else changes(then.parts, now.parts)
 
 
 def name_of(function: Any) -> str:

@@ -1,0 +1,77 @@
+"""The fence around lowering: programs whose primitives the program lowers by rules of its own.
+
+JAX calls a rule when it lowers, which is after what a function runs was recorded; a served program is never lowered.
+JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.lookups import is_made_of_users
+
+_MOST: Final = 64
+
+
+class _Here(threading.local):
+    """The programs that this thread has lowered by such rules, and the names of the primitives."""
+
+    def __init__(self) -> None:
+        self.found: deque[tuple[Any, str]] = deque(maxlen=_MOST)
+
+
+_here = _Here()
+_known: Final[WeakIdentities[tuple[list[Any], bool]]] = WeakIdentities()
+
+
+def noting_rules(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What JAX lowers equations with, which notes primitives of the user's."""
+
+    def jaxpr_subcomp(ctx: Any, jaxpr: Any, *args: Any, **kwargs: Any) -> Any:
+        for primitive in {equation.primitive for equation in jaxpr.eqns}:
+            if _is_users(primitive):
+                _here.found.append((ctx.module, primitive.name))
+        return original(ctx, jaxpr, *args, **kwargs)
+
+    return jaxpr_subcomp
+
+
+def own_rule(module: Any) -> str | None:
+    """Why a program that was lowered must not be kept, None if nothing of this kind speaks against it."""
+    for lowered, name in _here.found:
+        if lowered.operation == module.operation:
+            return f"it uses the primitive {name!r}, whose lowering is the program's own"
+    return None
+
+
+def _is_users(primitive: Any) -> bool:
+    rules = _rules(primitive)
+    known = _known.get(primitive)
+    if known is None or known[0] != rules:
+        made_of = [primitive, *filter(callable, vars(primitive).values()), *_unfolded(rules)]
+        known = rules, any(is_made_of_users(each) for each in made_of)
+        _known.put(primitive, known)
+    return known[1]
+
+
+def _rules(primitive: Any) -> list[Any]:
+    from jax._src.interpreters import mlir
+
+    tables: list[Any] = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]
+    entries = (table[primitive] for table in tables if primitive in table)
+    return [getattr(entry, "rule", entry) for entry in entries]
+
+
+def _unfolded(rules: Iterable[Any]) -> list[Any]:
+    """Rules, and the functions that partial ones are given."""
+    found: list[Any] = []
+    for rule in rules:
+        found.append(rule)
+        if isinstance(rule, partial):
+            found += filter(callable, (*rule.args, *rule.keywords.values()))
+    return found
