@@ -328,6 +328,72 @@ def test_a_node_with_a_cached_property_and_a_cache_field(tmp_path: Path) -> None
     assert run(NODES, tmp_path / "root").value == [1, *values]
 
 
+CHANGING = """
+import functools, json, sys
+import jax.numpy as jnp, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+TABLE, SHAPES, rng = None, {}, np.random.default_rng(0)
+
+class Model:
+    size = 3
+
+    @functools.cached_property
+    def table(self):
+        return np.arange(self.size, dtype=np.float32)
+
+model = Model()
+
+@functools.lru_cache
+def memo(size):
+    return np.arange(size, dtype=np.float32)
+
+def lazily(x):
+    global TABLE
+    TABLE = np.arange(3.0) if TABLE is None else TABLE
+    return x * TABLE
+
+def registering(x):
+    SHAPES["x"] = x.shape
+    return x
+
+def drawing(x):
+    return x + rng.normal(size=3)
+
+def setting(x):
+    model.offset = 4.0
+    return x + model.size
+
+def keeping(x):
+    return x * model.table * memo(3)
+
+LATER = {"lazily": lambda: TABLE.sum(), "registering": lambda: SHAPES["x"], "drawing": lambda: rng.normal(),
+         "setting": lambda: model.offset, "keeping": lambda: model.table.sum()}
+step = jcache.jit(globals()[sys.argv[2]], check="never")
+explanation = step.explain(jnp.ones(3))
+value = step(jnp.ones(3)).tolist()
+print(json.dumps([[value, float(np.sum(LATER[sys.argv[2]]()))], explanation.hit, str(explanation)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("lazily", "global TABLE None → "), ("registering", "global SHAPES dict[0] "),
+     ("drawing", "global rng numpy.random"), ("setting", "global model __main__.Model ")],
+)  # fmt: skip
+def test_what_tracing_changes_is_changed_in_each_process(tmp_path: Path, name: str, why: str) -> None:
+    """A function that changes what it depends on while it is traced is traced as ever, and `explain` says so."""
+    cold, warm = (run(CHANGING, tmp_path / "root", name).value for _ in range(2))
+    assert warm[:2] == cold[:2] == [cold[0], False]
+    assert f"miss, tracing it changes its key: {why}" in warm[2]
+
+
+def test_what_functools_keeps_is_no_change(tmp_path: Path) -> None:
+    """A cached property or function that is asked for the first time while something is traced is no reason."""
+    cold, warm = (run(CHANGING, tmp_path / "root", "keeping").value for _ in range(2))
+    assert (cold[1], warm[1], warm[0]) == (False, True, cold[0]), warm[2]
+
+
 PLACES = """
 import json, sys
 import jax, jax.numpy as jnp, numpy as np
@@ -509,3 +575,45 @@ def test_how_many_devices_there_are_counts(tmp_path: Path) -> None:
     two = run(ASKING, tmp_path / "root", env=DEVICES).value
     assert one[0] == list(range(8)) and two[0] == [2.0, 3.0, 4.0, 5.0]
     assert "devices 1, " in two[1] and two[2] == ["split", "Splits.", True, True]
+
+
+LOWERED = """
+import json, sys
+import jax, jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+def rule(x):
+    return getattr(jnp, sys.argv[2])(x)
+
+mine = Primitive("mine")
+mine.def_abstract_eval(lambda x: x)
+mlir.register_lowering(mine, mlir.lower_fun(getattr(jnp, sys.argv[3]), multiple_results=False))
+if sys.argv[3] == "abs":
+    mlir.register_lowering(mine, mlir.lower_fun(rule, multiple_results=False), platform="cpu")
+
+@jcache.jit(check="never")
+def inner(x):
+    return jax.lax.scan(lambda carry, _: (jax.jit(mine.bind)(carry), None), x, length=1)[0] + 1
+
+@jcache.jit(check="never")
+def other(x):
+    return jnp.abs(x) + 1
+
+x = jnp.zeros(3)
+found = [inner(x).tolist(), other(x).tolist()]
+print(json.dumps([inner.explain(x).reason, other.explain(x).hit, found[0]]))
+"""
+
+
+@pytest.mark.parametrize("rules", [[("sin", "abs"), ("cos", "abs")], [("abs", "sin"), ("abs", "cos")]])
+def test_a_lowering_rule_of_the_programs_own_is_not_overlooked(tmp_path: Path, rules: list[tuple[str, str]]) -> None:
+    """What uses a primitive that the program itself defines is traced in each process, and all else is served."""
+    for names, value in zip(rules, ([1.0] * 3, [2.0] * 3), strict=True):
+        for _ in range(2):
+            reason, is_hit, found = run(LOWERED, tmp_path / "root", *names).value
+            assert reason == "it uses the primitive 'mine', whose lowering is the program's own"
+            assert is_hit
+            assert found == value

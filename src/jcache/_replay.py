@@ -231,7 +231,9 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             expected.done = True
             if expected.reason is None:
                 _describe(expected, computation, backend, devices, compile_options)  # before JAX changes the options
-            executable, expected.executable_key = compile_it(computation)
+            executable, key = compile_it(computation)
+            if expected.reason is None:
+                expected.executable_key = key
             return executable
         expected = _replay_of(computation)
         if expected is not None:

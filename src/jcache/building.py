@@ -38,6 +38,7 @@ class Build:
             were loaded.
         reason: why the graph must not be stored, None if it may.
         is_passing: whether that reason says nothing about the same build in another process.
+        kept: as `jcache.reads.Reads` has it.
     """
 
     def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:
@@ -49,6 +50,7 @@ class Build:
         self.found: dict[str, str] = {}
         self.reason: str | None = None
         self.is_passing = False
+        self.kept: list[tuple[Any, str]] = []
 
     def run(self, call: Callable[[], T], of: Fingerprint) -> T:
         """Calls a function, whose exceptions pass."""
@@ -63,6 +65,7 @@ class Build:
         finally:
             _mine.builds.pop()
             _everyones.remove(self)
+        self.kept = read.kept
         self.found.update({**read.parts, **ran.parts})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")

@@ -138,8 +138,8 @@ def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = C
     types of the others, and JAX's version and options. What else ran or was read while it was traced is compared as
     well. It uses the root that `jcache.enable` has put in use, and calls that itself if the program has not.
 
-    Programs with host callbacks or effects, of several processes, or under a mesh that is in effect are traced as ever;
-    so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
+    Programs with host callbacks, effects or lowering rules of their own, of several processes, or under a mesh that is
+    in effect are traced as ever; so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
 
     Args:
         function: which; None to be used as a decorator with arguments.

@@ -43,7 +43,7 @@ class Asked:
         parts: all that went into the key, in words.
         leaves: of the arguments that are traced.
         likes: the structures of these arguments.
-        changed: what has changed since of that which the fingerprint was made of.
+        changed: what has changed since of that which the fingerprint was made of, besides what was `kept`.
     """
 
     fingerprint: Fingerprint
@@ -51,7 +51,7 @@ class Asked:
     parts: Mapping[str, str]
     leaves: list[Any]
     likes: list[Any]
-    changed: Callable[[], list[str]]
+    changed: Callable[[Sequence[tuple[Any, str]]], list[str]]
 
 
 class Statics:

@@ -107,8 +107,9 @@ class Traced:
         """Calls the function, whose exceptions pass."""
         result = self.build.run(call, self.asked.fingerprint)
         self.reason = self.build.reason
-        if self.reason is None and (changed := self.asked.changed()):
+        if self.reason is None and (changed := self.asked.changed(self.build.kept)):
             self.reason = f"tracing it changes its key: {_some(changed)}"
+        self.build.kept.clear()
         return result
 
     @property

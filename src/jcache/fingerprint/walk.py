@@ -10,6 +10,7 @@ label is written down, so that recursion has an end. Each node and each value is
 import os
 import sys
 import threading
+from collections.abc import Collection
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -36,14 +37,15 @@ class Walk(References):
 
     _deriving: Final[set[tuple[int, int, str]]] = set()
 
-    def __init__(self, home: str, name: str) -> None:
-        """Walk on behalf of a function of that name in the module `home`."""
+    def __init__(self, home: str, name: str, without: Collection[tuple[int, str]] = ()) -> None:
+        """Walk on behalf of a function of that name in the module `home`, passing over attributes of some objects."""
         super().__init__(home, name)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], bytes] = {}
         self._functions: list[tuple[str, FunctionType]] = []
         self._classes: list[tuple[str, type]] = []
         self._shows: set[str] = set()
+        self._without = without
 
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
@@ -72,6 +74,8 @@ class Walk(References):
         return tuple(function.__code__ for _, function in self._functions)
 
     def is_derived(self, instance: Any, name: str, value: Any) -> bool:
+        if self._without and (id(instance), name) in self._without:
+            return True
         digest, place = derived.noted(instance, name), (threading.get_ident(), id(instance), name)
         if digest is None or place in self._deriving:
             return False

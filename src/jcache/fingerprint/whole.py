@@ -2,7 +2,7 @@
 
 # ruff: noqa: ANN401 - callables and arguments are anything
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
@@ -47,15 +47,26 @@ class Fingerprint:
         return storable(f"{self.name}-{self.hash}")
 
 
-def fingerprint(function: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = _NOTHING) -> Fingerprint:
+def fingerprint(
+    function: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] = _NOTHING,
+    without: Collection[tuple[int, str]] = (),
+) -> Fingerprint:
     """The fingerprint of calling `function` with these arguments, which is not done.
+
+    Args:
+        function: which.
+        args: its arguments by position.
+        kwargs: and by name.
+        without: attributes that do not count, by the address of their object and their name.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
     name = name_of(function)
     try:
-        return _fingerprint(name, function, args, kwargs)
+        return _fingerprint(name, function, args, kwargs, without)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -64,10 +75,12 @@ def fingerprint(function: Any, args: Sequence[Any] = (), kwargs: Mapping[str, An
         ) from error
 
 
-def _fingerprint(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Fingerprint:
+def _fingerprint(
+    name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], without: Collection[tuple[int, str]]
+) -> Fingerprint:
     call = unfolded(function, args, kwargs)
     home = getattr(call.function, "__globals__", None) or {}
-    walk = Walk(str(home.get("__name__", "") or getattr(call.function, "__module__", "")), name)
+    walk = Walk(str(home.get("__name__", "") or getattr(call.function, "__module__", "")), name, without)
     if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -80,10 +93,24 @@ def _fingerprint(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[
     return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes())
 
 
-def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """What calling `function` has changed of that which a fingerprint was made of before, in words."""
+def changed_meanwhile(
+    then: Fingerprint,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    kept: Iterable[tuple[Any, str]] = (),
+) -> list[str]:
+    """What calling a function has changed of that which its fingerprint was made of before, in words.
+
+    Args:
+        then: the fingerprint.
+        function: of which it was made.
+        args: as they were given for it.
+        kwargs: likewise.
+        kept: objects on which cached properties have kept something meanwhile, which is no change.
+    """
     try:
-        now = fingerprint(function, args, kwargs)
+        now = fingerprint(function, args, kwargs, {(id(instance), name) for instance, name in kept})
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)

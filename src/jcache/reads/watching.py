@@ -72,6 +72,7 @@ class Reads:
         parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
         reason: why what was built in it must not be stored, in words that follow its name; None if it may.
         is_passing: whether that reason says nothing about the same code in another process.
+        kept: the objects on which cached properties have kept something, and under which names.
     """
 
     def __init__(self, *, strict: bool = True) -> None:
@@ -79,6 +80,7 @@ class Reads:
         self.parts: Mapping[str, str] = Frozen()
         self.reason: str | None = None
         self.is_passing = False
+        self.kept: list[tuple[Any, str]] = []
         self.frame: FrameType | None = None  # that has begun the block
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
@@ -219,6 +221,8 @@ def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
             value = original(a_property, instance, owner)
         if not read.parts and read.reason is None:
             keep(instance, a_property.attrname, value)
+            for block in _blocks.get(threading.get_ident(), ()):
+                block.kept.append((instance, a_property.attrname))
         return value
 
     return get
