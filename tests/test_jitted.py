@@ -574,7 +574,7 @@ def test_how_many_devices_there_are_counts(tmp_path: Path) -> None:
     one = run(ASKING, tmp_path / "root").value
     two = run(ASKING, tmp_path / "root", env=DEVICES).value
     assert one[0] == list(range(8)) and two[0] == [2.0, 3.0, 4.0, 5.0]
-    assert "devices 1, " in two[1] and two[2] == ["split", "Splits.", True, True]
+    assert "number of devices 1 (local: 1) → 2" in two[1] and two[2] == ["split", "Splits.", True, True]
 
 
 LOWERED = """

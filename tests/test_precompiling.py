@@ -129,7 +129,7 @@ if sys.argv[2] == "precompile":
     print(json.dumps([[one.name, one.outcome, one.reason] for one in done]))
 else:
     x = jnp.ones(3)
-    print(json.dumps([Model(2.0).loss.func.explain(Model(2.0), x, x).hit, jcache.jit(plain).explain(x).hit]))
+    print(json.dumps([Model(2.0).loss.__func__.explain(Model(2.0), x, x).hit, jcache.jit(plain).explain(x).hit]))
     jcache.jit(plain)(x)
 """
 

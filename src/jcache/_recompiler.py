@@ -126,10 +126,7 @@ def _check(known: Any) -> None:  # noqa: ANN401
     for name, mine in _tracing.made_with().items():
         theirs = known.get(name)
         if theirs != mine:
-            what = (
-                f"by jax {theirs}, and a call under jax {mine}" if name == "jax" else f"for {theirs}, and one on {mine}"
-            )
-            raise _Elsewhere(f"it was traced {what} is traced anew")
+            raise _Elsewhere(f"it was traced with {name} {theirs}, and a call with {mine} is traced anew")
 
 
 def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # noqa: ANN401

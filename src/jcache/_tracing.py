@@ -85,8 +85,8 @@ def made_with() -> dict[str, str]:
     """The JAX that traces, for which platform, and how many devices a function may ask for."""
     import jax
 
-    devices = f"{jax.device_count()}, {jax.local_device_count()} of them local"
-    return {"jax": versions()[0], "platform": jax.default_backend(), "devices": devices}
+    devices = f"{jax.device_count()} (local: {jax.local_device_count()})"
+    return {"jax": versions()[0], "platform": jax.default_backend(), "number of devices": devices}
 
 
 def forbidden() -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,6 +126,8 @@ def _jitted_of(function: Any) -> tuple[Jitted, functools.partial[Any] | None]:
     """What `jit` has made, and what of its arguments is given already."""
     if isinstance(function, Jitted):
         return function, None
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, Jitted):
+        function = functools.partial(function.__func__, function.__self__)
     if isinstance(function, functools.partial) and isinstance(function.func, Jitted):
         return function.func, function
     if not callable(function):
