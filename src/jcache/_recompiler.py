@@ -74,7 +74,7 @@ def _recompile(program: str) -> Answer:
 def _compiled(key: str) -> Answer:
     from jcache import _recipes, _stablehlo, _tracing
     from jcache.lineage import belongs_to
-    from jcache.trace_entries import Trace
+    from jcache.trace_entries import Trace, has_executable
     from jcache.trace_places import shelf_in_use
     from jcache.trace_shelf import Kept
 
@@ -95,12 +95,12 @@ def _compiled(key: str) -> Answer:
         module = _stablehlo.module_of(bytes(program.payload))
         compile_options = _recipes.options_of(parts["recipe"], module, devices, backend)
         device = _stablehlo.device_key(parts["signature"], backend, devices, compile_options)
-        if any(_is_there(shelf.store.root, one) for one in kept.executables(parts["signature"], device)):
+        if any(has_executable(shelf.store.root, one) for one in kept.executables(parts["signature"], device)):
             return "there", ""
         executable = _compile(module, devices, compile_options, backend)
     finally:
         configured.restore()
-    if not _is_there(shelf.store.root, executable):
+    if not has_executable(shelf.store.root, executable):
         raise _Failed("JAX did not store what it compiled")
     if reason := shelf.found(kept, parts["signature"], device, executable):
         raise _Failed(reason)
@@ -138,13 +138,6 @@ def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # n
     if not keys:
         raise _Failed("JAX's cache is not in use")
     return keys[0]
-
-
-def _is_there(root: Any, executable: str) -> bool:  # noqa: ANN401
-    from jcache.layout import ENTRY_SUFFIX, Kind
-    from jcache.names import storable
-
-    return os.path.lexists(root.directory(Kind.EXECUTABLES) / (storable(executable) + ENTRY_SUFFIX))
 
 
 if __name__ == "__main__":

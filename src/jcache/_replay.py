@@ -177,11 +177,12 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def from_hlo(*args: Any, **kwargs: Any) -> Any:
         expected = _here.expected
-        given = parameters.bind(*args, **kwargs).arguments
-        if isinstance(expected, Compilation) and _is_of(expected, given["hlo"]):
-            expected.kept = tuple(sorted(given["kept_var_idx"]))
-            reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
-            expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _hoisted()
+        if isinstance(expected, Compilation):
+            given = parameters.bind(*args, **kwargs).arguments
+            if _is_of(expected, given["hlo"]):
+                expected.kept = tuple(sorted(given["kept_var_idx"]))
+                reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
+                expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _hoisted()
         return original(*args, **kwargs)
 
     return from_hlo

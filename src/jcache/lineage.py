@@ -145,7 +145,7 @@ def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True)
 
     def read(members: Iterable[Member]) -> None:
         for member in members:
-            header = _header(store, member)
+            header = header_of(store, member)
             if header is not None:
                 headers[member] = header
             else:
@@ -159,7 +159,8 @@ def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True)
     return Lineage(headers.values(), frozenset(here), unread)
 
 
-def _header(store: Store, member: Member) -> EnvelopeHeader | None:
+def header_of(store: Store, member: Member) -> EnvelopeHeader | None:
+    """What a trace or graph says about itself; None of one that has gone, or cannot be read."""
     kind, key = member
     with suppress(OSError, DamagedEntry):
         header = header_at(store.root.directory(kind) / f"{key}{ENTRY_SUFFIX}")

@@ -13,10 +13,9 @@ from jcache.census import Census, take_census
 from jcache.errors import JcacheError, NoCacheHere
 from jcache.files import tree_size
 from jcache.locking import timeout_in
-from jcache.roots import choose_path, open_root
+from jcache.roots import VARIABLES, choose_path, open_root
 from jcache.store import Store
 
-_VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 _USUAL: Final = ("~/.jax_cache",)
 _TRITON: Final = "Triton's cache"
 
@@ -84,7 +83,7 @@ def has_others(environment: Mapping[str, str]) -> bool:
 
 def _places(environment: Mapping[str, str]) -> Iterator[Path]:
     yield choose_path(None, {})
-    for text in (*(environment.get(name) for name in _VARIABLES), *_others(environment)):
+    for text in (*(environment.get(name) for name in VARIABLES), *_others(environment)):
         if text:
             try:
                 yield choose_path(text, environment)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -17,11 +16,10 @@ from typing import Any
 from jcache import _options, roots
 from jcache.errors import InvalidValue
 from jcache.jitted import Jitted
-from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.names import storable
 from jcache.presets import STORE_EVERYTHING
 from jcache.resolving import Call, Resolver
 from jcache.trace_checks import Check
+from jcache.trace_entries import has_executable
 
 
 class Spec:
@@ -196,8 +194,7 @@ def _executable(call: Call) -> str | None:
 def _is_there(executable: str) -> bool:
     ours = roots.in_use()
     found = () if ours is None or ours.root is None else (ours.root, *ours.shared)
-    name = storable(executable) + ENTRY_SUFFIX
-    return any(os.path.lexists(root.directory(Kind.EXECUTABLES) / name) for root in found)
+    return any(has_executable(root, executable) for root in found)
 
 
 @contextmanager

@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from jcache.errors import DamagedEntry
 from jcache.jax_child import Child, Died, child_of, interpreter
-from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.lineage import is_program
+from jcache.layout import Kind
+from jcache.lineage import header_of, is_program
 from jcache.runs import settings
-from jcache.store import Store, header_at
+from jcache.store import Store
 from jcache.upkeep import Progress
 
 _RECOMPILER: Final = Path(__file__).with_name("_recompiler.py")
@@ -86,14 +84,8 @@ def recompile(store: Store, keys: Collection[str], progress: Progress[str] = ite
 
 def _programs(store: Store, keys: Collection[str]) -> list[str]:
     """The programs that can be compiled."""
-    directory = store.root.directory(Kind.TRACES)
-    found = []
-    for key in sorted(keys):
-        with suppress(OSError, DamagedEntry):
-            header = header_at(directory / (key + ENTRY_SUFFIX))
-            if is_program(header) and header.payload_length:
-                found.append(key)
-    return found
+    headers = ((key, header_of(store, (Kind.TRACES, key))) for key in sorted(keys))
+    return [key for key, header in headers if header is not None and is_program(header) and header.payload_length]
 
 
 def _answer(child: Child, key: str) -> tuple[Recompiling, str]:

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from jcache.errors import InvalidValue, NoCacheHere
 from jcache.files import publish, read, refusal
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 from jcache.listing import is_legacy
+
+VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
     """
     text = explicit
     if text is None:
-        for source in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
+        for source in VARIABLES:
             text = environment.get(source) or None
             if text is not None:
                 break

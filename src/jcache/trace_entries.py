@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from jcache.errors import DamagedEntry
-from jcache.layout import Kind, name_of
+from jcache.layout import Kind, Root, name_of
 from jcache.lineage import version_of
 from jcache.names import storable
 from jcache.serialization import Codec, EnvelopeHeader, seal
@@ -70,6 +71,11 @@ class Trace:
             msg = "A trace whose payload has values of wrong types."
             raise DamagedEntry(msg)
         return trace
+
+
+def has_executable(root: Root, executable: str) -> bool:
+    """Whether a root has what JAX's cache has under a key."""
+    return os.path.lexists(root.place(Kind.EXECUTABLES, storable(executable)))
 
 
 def program_key(trace: EnvelopeHeader, of: str) -> str:

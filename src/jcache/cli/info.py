@@ -11,7 +11,7 @@ from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.errors import NoCacheHere
 from jcache.layout import Kind
-from jcache.roots import choose_path
+from jcache.roots import VARIABLES, choose_path
 from jcache.units import format_age, format_size, rfc3339
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ _LABELS = {
     "unknown": "unknown files",
 }
 _SAMPLE = 256
-_NAMED = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 _XLA = ("autotune", "kernels")  # whose label says it all
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
@@ -45,7 +44,7 @@ def info(
 
     Example: jcache info --root ~/.cache/jax
     """
-    if every or (root is None and not any(map(os.environ.get, _NAMED))):
+    if every or (root is None and not any(map(os.environ.get, VARIABLES))):
         from jcache import machine
 
         caches = machine.find(os.environ, root=root) if every or machine.has_others(os.environ) else []

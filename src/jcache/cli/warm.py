@@ -3,7 +3,6 @@
 import json as jsonlib
 import os
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -11,13 +10,13 @@ import typer
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.run import recorded
-from jcache.errors import DamagedEntry, InvalidValue
-from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.lineage import is_program
+from jcache.errors import InvalidValue
+from jcache.layout import Kind
+from jcache.lineage import header_of, is_program
 from jcache.recording import BYPASSED, HIT, Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.runs import SCHEMA_VERSION, RunReport
-from jcache.store import Store, header_at
+from jcache.store import Store
 from jcache.trace_calls import TraceCall
 from jcache.trace_reports import NO_TRACES
 
@@ -72,11 +71,8 @@ def _keys(store: Store) -> dict[Kind, set[str]]:
 
 def _count(store: Store, kind: Kind, keys: Collection[str]) -> int:
     """How many entries of a kind these are; programs of traces are no traces of their own."""
-    directory, programs = store.root.directory(kind), 0
-    for key in keys if kind is Kind.TRACES else ():
-        with suppress(OSError, DamagedEntry):
-            programs += is_program(header_at(directory / (key + ENTRY_SUFFIX)))
-    return len(keys) - programs
+    headers = (header_of(store, (kind, key)) for key in keys) if kind is Kind.TRACES else ()
+    return len(keys) - sum(header is not None and is_program(header) for header in headers)
 
 
 def _missed(report: RunReport) -> list[Program | TraceCall]:
