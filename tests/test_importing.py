@@ -27,7 +27,7 @@ from jcache.ledger import Known
 from jcache.locking import locked
 from jcache.roots import create_root
 from jcache.serialization import pack_executable, unpack_executable
-from jcache.shipping import intake
+from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
@@ -342,6 +342,8 @@ def test_torn(tmp_path: Path) -> None:
 def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C leaves whole batches and nothing else."""
     monkeypatch.setattr(intake, "_BATCH", 2)
+    monkeypatch.setattr(behind, "_JOBS", 1)
+    monkeypatch.setattr(behind, "_PAGES", 1)
     source, target = populated(tmp_path / "a", count=5), create_root(tmp_path / "b")
     reader, plan = planned(packed(source), target)
     imported, told = Imported(), []

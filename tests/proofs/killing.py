@@ -35,7 +35,7 @@ from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine
 from jcache.repair import repair
 from jcache.serialization import Codec, pack_executable, seal
-from jcache.shipping import intake
+from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
@@ -129,7 +129,7 @@ def restore(store: Store, _seed: int) -> None:
 
 def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
     """An import, in batches of three."""
-    intake._BATCH = 3  # type: ignore[misc]
+    intake._BATCH = behind._JOBS = 3  # type: ignore[misc]
     datas = {
         (kind, key(number)): content(kind, key(number)) for kind in (Kind.EXECUTABLES, Kind.TRACES) for number in NEW
     }

@@ -32,7 +32,6 @@ from jcache.cli.import_steps import (
 from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
-from jcache.layout import Root
 from jcache.roots import choose_path, make_root, wants_plain
 from jcache.shipping.fates import Imported
 from jcache.shipping.forecast import Hit
@@ -122,11 +121,12 @@ def import_(
     target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     name = "the standard input" if archive == _STDIN else archive
     with _opened(archive) as stream:
+        outlook = Outlook(target, options)
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainReader):
-            report, code = take_tar(reader, target, options)
+            report, code = take_tar(reader, outlook)
         else:
-            report, code = _take(reader, target, options, is_named=root is not None)
+            report, code = _take(reader, outlook, is_named=root is not None)
     if json:
         output.as_json(report.as_json())
     else:
@@ -157,13 +157,13 @@ def _opened(archive: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take(reader: Reader, root: Root, options: Options, *, is_named: bool) -> tuple[Report, int]:
+def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, int]:
+    root, options = outlook.root, outlook.options
     head, trust = _head(reader, options)
     adapter = adapter_of(head.manifest)
     if adapter is not None and not is_named:
         root = future_root(_place_of(adapter), plain=False)
-    root = laid_out(root, adapter)
-    outlook = Outlook(root, options)
+    outlook.root = root = laid_out(root, adapter)
     plan = plan_import(
         head.manifest,
         root,

@@ -5,7 +5,7 @@ from jcache.archive import PlainReader
 from jcache.archive.plain import shown
 from jcache.cli import output
 from jcache.cli.import_report import Report
-from jcache.cli.import_steps import Options, Outlook, damaged_here, exit_code, finished, told
+from jcache.cli.import_steps import Outlook, damaged_here, exit_code, finished, told
 from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
@@ -16,14 +16,15 @@ from jcache.shipping.importing import UNSIGNED
 from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
 
 
-def take_tar(reader: PlainReader, root: Root, options: Options) -> tuple[Report, int]:
+def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
     """Takes a tar, or says what that would do; the exit code is of either."""
+    root, options = outlook.root, outlook.options
     if options.require_signature or options.allowed_signers is not None:
         raise Untrusted(
             f"{reader.name} does not begin with a manifest, which is what is signed: nothing of it was taken; ask for "
             "an archive of `jcache export --sign KEY`."
         )
-    outlook, result = Outlook(root, options), PlainImport()
+    result = PlainImport()
     wishes = Wishes(
         transcode=outlook.codec,
         replace=options.replace,

@@ -16,10 +16,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from threading import Thread
+from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.archive.manifest import Host
 from jcache.compression import Codec
@@ -162,8 +164,11 @@ def here(environment: Mapping[str, str]) -> Here:
     versions: dict[str, str] = found["versions"]
     host = provenance.host()
     gpus = _gpus(host.gpus, environment)
+    described = _described(found, interpreter(environment))
+    if described["jaxlib"] is not None:
+        described["options"] = _meanwhile(described["options"])
     return Here(
-        **_described(found, interpreter(environment)),
+        **described,
         platforms=_platforms(versions, nvidia=bool(gpus)),
         cpu=host.cpu,
         cpu_features=_features(platform.machine().lower(), platform.release()),
@@ -214,6 +219,23 @@ def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
         "jaxlib": versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
         "options": cache(partial(_options_of, python)),
     }
+
+
+_T = TypeVar("_T")
+
+
+def _meanwhile(ask: Callable[[], _T]) -> Callable[[], _T]:
+    """Asks at once, beside what else there is to do, and gives the answer when it is wanted."""
+    answer: Future[_T] = Future()
+
+    def do() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001  whoever wants the answer has it
+            answer.set_exception(error)
+
+    Thread(target=do, daemon=True).start()  # who ends before it answers does not wait
+    return answer.result
 
 
 def _options_of(python: str) -> int | None:

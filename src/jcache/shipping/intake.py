@@ -23,8 +23,9 @@ from jcache.errors import DamagedEntry, JcacheError
 from jcache.layout import Kind
 from jcache.ledger import Known
 from jcache.receiving import Arrival, holder, opened
+from jcache.shipping.behind import Behind
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
-from jcache.shipping.staging import Held, Incoming, Mismatch, Staged, stage, whole
+from jcache.shipping.staging import Held, Incoming, Mismatch, Staged, compared, fill, stage, whole
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
 from jcache.surroundings import FUTURE_NS
@@ -32,15 +33,13 @@ from jcache.surroundings import FUTURE_NS
 if TYPE_CHECKING:
     from jcache.adapters import Adapter
 
-_BATCH: Final = 128  # files that are open meanwhile
-_BATCH_BYTES: Final = 64 << 20
+_BATCH: Final = 64  # files that are open meanwhile, beside those that are being written
 
 
-class _Waiting(NamedTuple):
-    """An entry that is written and not published yet."""
+class _Taken(NamedTuple):
+    """An entry on its way."""
 
     item: Item
-    staged: Staged
     replace: bool
     checks: int | None
 
@@ -63,9 +62,10 @@ class Intake:
         self._open = ExitStack()
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories: dict[Path, int] = {}
+        self._place: Path | None = None  # of what is on its way
         self._known: dict[Kind, dict[str, Known]] = {}
-        self._waiting: list[_Waiting] = []
-        self._waiting_bytes = 0
+        self._behind: Behind[_Taken, Staged] = Behind()
+        self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
 
     def __enter__(self) -> Self:
         return self
@@ -75,11 +75,13 @@ class Intake:
     ) -> None:
         try:
             if error is None or isinstance(error, JcacheError):  # what is here is whole, whatever comes after it
-                self.publish()
+                self.publish(failing=error is not None)
         finally:
-            for waiting in self._waiting:
-                with suppress(OSError):
-                    waiting.staged.file.discard()
+            self._behind.close()
+            for _, staged in [*self._waiting, *self._behind.made()]:
+                if isinstance(staged, Staged):
+                    with suppress(OSError):
+                        staged.file.discard()
             self._open.close()
 
     # -- entries
@@ -97,20 +99,27 @@ class Intake:
             CannotWrite: as of `Store.receive`.
         """
         place, root = self._holder(item), self._store.root
-        if self._waiting and self._holder(self._waiting[0].item) != place:
+        if place != self._place:
             self.publish()
+            self._place = place
         directory, written_ns = self._directory(place), self._at_most(item.created_ns)
+        taken = _Taken(item, replace, checks)
         try:
             if root.adapter is not None:
-                content, checks = _checked(root.adapter, item, content), CHECKS_VERSION
-            with files.refusal(f"store {item.key}"):
-                staged = stage(directory, content, item, written_ns)
+                content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
+            room = self._behind.room(item.bytes)
+            if room is not None:
+                fill(room, content, item)
+                self._behind.add(taken, room, lambda data: stage(directory, written_ns, lambda file: file.write(data)))
+                self._wait_for(self._behind.made())
+            else:
+                with files.refusal(f"store {item.key}"):
+                    staged = stage(directory, written_ns, lambda file: compared(content, item, file.write))
+                self._wait_for([(taken, staged)])
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
-        self._waiting.append(_Waiting(item, staged, replace, checks))
-        self._waiting_bytes += item.bytes
-        if len(self._waiting) >= _BATCH or self._waiting_bytes >= _BATCH_BYTES:
-            self.publish()
+        if len(self._waiting) >= _BATCH:
+            self._publish()
         return None
 
     def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
@@ -130,13 +139,42 @@ class Intake:
         self._imported.fates[item.kind, item.key] = fate
         return self.take_over(item) if fate is Fate.PRESENT else None
 
-    def publish(self) -> None:
+    def publish(self, *, failing: bool = False) -> None:
+        """Publishes all that was taken.
+
+        Args:
+            failing: whether there has been an error, so that another one is none to tell of.
+
+        Raises:
+            CannotWrite: as of `Store.receive`.
+        """
+        try:
+            self._wait_for(self._behind.made(all_=True), failing=failing)
+        finally:
+            if self._waiting:
+                self._publish()
+
+    def _wait_for(self, made: list[tuple[_Taken, Staged | OSError]], *, failing: bool = False) -> None:
+        """Lets files that are written wait to be published.
+
+        Raises:
+            CannotWrite: one could not be written.
+        """
+        errors = []
+        for taken, staged in made:
+            if isinstance(staged, Staged):
+                self._waiting.append((taken, staged))
+            else:
+                errors.append((taken, staged))
+        if errors and not failing:
+            with files.refusal(f"store {errors[0][0].item.key}"):
+                raise errors[0][1]
+
+    def _publish(self) -> None:
         """Publishes what waits; an entry that has come meanwhile stays, and is compared."""
-        if not self._waiting:
-            return
-        kind = self._waiting[0].item.kind
-        arrivals = [(one.item, self._arrival(one)) for one in self._waiting]
-        self._waiting, self._waiting_bytes = [], 0
+        kind = self._waiting[0][0].item.kind
+        arrivals = [(taken.item, self._arrival(taken, staged)) for taken, staged in self._waiting]
+        self._waiting = []
         try:
             self._store.receive(kind, [arrival for _, arrival in arrivals])
         finally:
@@ -152,10 +190,10 @@ class Intake:
                 if fate is Fate.PRESENT:
                     self.take_over(item)
 
-    def _arrival(self, one: _Waiting) -> Arrival:
-        item, (file, taken_ns) = one.item, one.staged
-        known = self._what_is_known(item, taken_ns, one.checks)
-        return Arrival(known, file, self._at_most(item.recency_ns), item.sidecar, one.replace)
+    def _arrival(self, taken: _Taken, staged: Staged) -> Arrival:
+        item = taken.item
+        known = self._what_is_known(item, staged.taken_ns, taken.checks)
+        return Arrival(known, staged.file, self._at_most(item.recency_ns), item.sidecar, taken.replace)
 
     def take_over(self, item: Item) -> None:
         """Lets an entry that is there, and equal, have what is newer or was not known of it."""
@@ -207,7 +245,7 @@ class Intake:
         executables = self._directory(self._store.root.directory(Kind.EXECUTABLES))
         with files.refusal(f"store {neighbour.path}"), _descended(executables, parents) as directory:
             try:
-                file = stage(directory, content, neighbour, self._now).file
+                file = stage(directory, self._now, lambda file: compared(content, neighbour, file.write)).file
             except Mismatch as mismatch:
                 return self._imported.refused.append(Refused(neighbour, str(mismatch)))
             try:

@@ -45,32 +45,49 @@ class Staged(NamedTuple):
     taken_ns: int
 
 
-def stage(directory: int, content: Incoming, what: Item | Neighbour, written_ns: int) -> Staged:
-    """Writes a new file, of which nothing stays if that fails.
+def stage(directory: int, written_ns: int, write: Callable[[Unpublished], object]) -> Staged:
+    """Makes a new file, of which nothing stays if that fails.
 
     Args:
         directory: descriptor of the one in which it is to be published.
-        content: the bytes.
-        what: says how many they should be, and their digest.
         written_ns: the modification time to be.
+        write: writes the bytes, and may raise what it likes.
 
     Raises:
-        Mismatch: they are not those that they should be.
-        OSError: they cannot be written.
+        OSError: it cannot be made.
     """
     file = Unpublished(directory)
     try:
-        _check(what, content.pour(file.write), content.digest())
+        write(file)
         return Staged(file, file.settle(written_ns))
     except BaseException:
         file.discard()
         raise
 
 
+def compared(content: Incoming, what: Item | Neighbour, into: Callable[[bytes | memoryview], object]) -> None:
+    """Hands out all bytes in pieces; raises Mismatch unless they are those that they should be."""
+    _check(what, content.pour(into), content.digest())
+
+
+def fill(memory: memoryview, content: Incoming, what: Item | Neighbour) -> None:
+    """Fills memory of the size that the bytes should have; raises Mismatch unless they are those."""
+    left = memory
+
+    def take(piece: bytes | memoryview) -> None:
+        nonlocal left
+        if len(piece) > len(left):
+            raise Mismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
+        left[: len(piece)] = piece
+        left = left[len(piece) :]
+
+    compared(content, what, take)
+
+
 def whole(content: Incoming, what: Item | Neighbour) -> bytes:
     """All bytes in memory; raises Mismatch unless they are those that they should be."""
     data = bytearray()
-    _check(what, content.pour(data.extend), content.digest())
+    compared(content, what, data.extend)
     return bytes(data)
 
 

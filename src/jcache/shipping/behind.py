@@ -1,0 +1,88 @@
+"""Files that a second thread writes, while the first one reads and compares the next bytes.
+
+Copying bytes into files is half of what receiving takes, and the kernel does it without Python's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, Generic, NamedTuple, TypeVar
+
+_PAGE: Final = 4 << 20  # bytes
+_PAGES: Final = 3  # one that is filled, one that is written, and one between them
+_JOBS: Final = 48  # of a page, each of which may be a file that is open
+
+Name = TypeVar("Name")
+Made = TypeVar("Made")
+
+
+class _Job(NamedTuple, Generic[Name, Made]):
+    name: Name
+    data: memoryview
+    write: Callable[[memoryview], Made]
+
+
+class Behind(Generic[Name, Made]):
+    """Takes bytes and what writes them, and gives what that made, in the same order.
+
+    The bytes are held in a few pages of memory, and who wants room while all of it waits to be written, waits.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._page = memoryview(bytearray(_PAGE))
+        self._used = 0  # of the page
+        self._jobs: list[_Job[Name, Made]] = []  # of the page
+        self._at_work: deque[tuple[Future[list[tuple[Name, Made | OSError]]], memoryview]] = deque()
+        self._made: list[tuple[Name, Made | OSError]] = []
+
+    def room(self, size: int) -> memoryview | None:
+        """Memory for so many bytes, which is lent until the next call but `add`; None if that is too much."""
+        if size > _PAGE:
+            return None
+        if self._used + size > _PAGE or len(self._jobs) == _JOBS:
+            self._hand_over()
+        return self._page[self._used : self._used + size]
+
+    def add(self, name: Name, data: memoryview, write: Callable[[memoryview], Made]) -> None:
+        """Has what `room` gave, and has been filled, written."""
+        self._jobs.append(_Job(name, data, write))
+        self._used += len(data)
+
+    def made(self, *, all_: bool = False) -> list[tuple[Name, Made | OSError]]:
+        """What writing has made since the last call, or why it has failed; all that was asked for, or what is ready."""
+        if all_ and self._jobs:
+            self._hand_over()
+        while self._at_work and (all_ or self._at_work[0][0].done()):
+            self._collect()
+        made, self._made = self._made, []
+        return made
+
+    def close(self) -> None:
+        """Ends the thread, after what it was given to do."""
+        self._thread.shutdown()
+
+    def _hand_over(self) -> None:
+        """Gives the page to the thread, and takes another one."""
+        self._at_work.append((self._thread.submit(_written, self._jobs), self._page))
+        self._jobs, self._used = [], 0
+        self._page = memoryview(bytearray(_PAGE)) if len(self._at_work) < _PAGES else self._collect()
+
+    def _collect(self) -> memoryview:
+        """Waits for the page that has waited longest."""
+        future, page = self._at_work[0]
+        self._made += future.result()  # who is interrupted while he waits comes here again
+        self._at_work.popleft()
+        return page
+
+
+def _written(jobs: list[_Job[Name, Made]]) -> list[tuple[Name, Made | OSError]]:
+    made: list[tuple[Name, Made | OSError]] = []
+    for job in jobs:
+        try:
+            made.append((job.name, job.write(job.data)))
+        except OSError as error:
+            made.append((job.name, error))
+    return made
