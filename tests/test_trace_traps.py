@@ -1,0 +1,219 @@
+"""What is known to stand in the way of keeping traces and executables, each a program that starts warm all the same.
+
+They were met when Torax was exported by hand (`jax.export`, `serialize_executable`), and each of them stopped it.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+HEAD = """
+import contextlib, io, json, sys
+import jax, jax.numpy as jnp, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+"""
+TAIL = """
+step = jcache.jit(step)
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    results = [step(*arguments()) for _ in range(2)]
+explained = step.explain(*arguments())
+flat = [[np.asarray(leaf).tolist() for leaf in jax.tree.leaves(each)] for each in results]
+assert flat[0] == flat[1]
+print(json.dumps({"traced": printed.getvalue().count("traced"), "flat": flat[0], "shown": show(results[0]),
+                  "hit": explained.hit or explained.reason}))
+"""
+PLAIN = """
+def show(result):
+    return None
+"""
+LINEAR_ALGEBRA = (
+    PLAIN
+    + """
+def arguments():
+    return np.eye(4, dtype=np.float32) * 3 + 1, np.arange(4.0, dtype=np.float32)[::-1].copy()
+
+def step(a, b):
+    print("traced")
+    return jnp.linalg.solve(a, b), jnp.linalg.eigh(a)[0], jnp.linalg.svd(a)[1]
+"""
+)
+SORTING = (
+    PLAIN
+    + """
+def arguments():
+    return (np.asarray([3.0, 1.0, 2.0], np.float32),)
+
+def step(x):
+    print("traced")
+    return jnp.sort(x), jnp.argsort(x), jnp.median(x), jax.lax.top_k(x, 2)
+"""
+)
+FLOAT_KEYS = """
+def show(result):
+    return repr(jax.tree.map(lambda leaf: leaf.tolist(), result))
+
+def arguments():
+    return ({0.5: jnp.ones(2), -1.25: {2: jnp.zeros(2), 10: None}},)
+
+def step(tree):
+    print("traced")
+    return {1.5: tree[0.5] + 1, 0.25: [tree[-1.25][2], {(1, 2.0): tree[0.5]}]}
+"""
+LAZY_NODES = """
+import dataclasses
+
+@dataclasses.dataclass
+class Point:
+    x: object
+    y: object
+
+@dataclasses.dataclass
+class Outcome:
+    value: object
+    name: str = ""
+
+def register(cls, fields, meta=()):
+    with contextlib.suppress(ValueError):  # it is
+        jax.tree_util.register_dataclass(cls, fields, meta)
+
+def show(result):
+    return [type(result).__name__, type(result.value).__name__, result.name]
+
+def arguments():
+    register(Point, ["x", "y"])
+    register(Outcome, ["value"], ["name"])
+    return (Point(jnp.ones(2), jnp.arange(2.0)),)
+
+def step(point):
+    print("traced")
+    return Outcome(Point(point.x * 2, point.y + 1), "moved")
+"""
+LATE_NODES = LAZY_NODES.replace('    register(Outcome, ["value"], ["name"])\n', "").replace(
+    '("traced")\n', '("traced")\n    register(Outcome, ["value"], ["name"])\n'
+)
+UNSTABLE_HASHES = """
+import enum
+
+class Kind(enum.Enum):
+    ONE, TWO = "one", "two"
+
+@jax.tree_util.register_pytree_node_class
+class Node:
+    def __init__(self, children, names):
+        self.children, self.names = children, names
+
+    def tree_flatten(self):
+        return self.children, self.names
+
+    @classmethod
+    def tree_unflatten(cls, names, children):
+        return cls(children, names)
+
+NAMES = (frozenset({"a", "bb", "ccc", "dddd"}), "text", None, Kind.TWO, ("x", 1.5))
+
+def show(result):
+    return [sorted(result.names[0]), str(result.names[1:])]
+
+def arguments():
+    return (Node((jnp.ones(2), {"z": jnp.zeros(1), "a": jnp.ones(1)}), NAMES),)
+
+def step(node):
+    print("traced")
+    return Node((node.children[0] + len(node.names[0]), node.children[1]), node.names)
+"""
+
+
+def said(program: str, root: Path, **env: object) -> Any:
+    return run(HEAD + program + TAIL, root, env=env).value
+
+
+def check_clean(root: Path) -> None:
+    with Store(open_root(root)) as store:
+        assert not verify(store, Request(grace_ns=0)).findings
+
+
+@pytest.mark.parametrize("program", [LINEAR_ALGEBRA, SORTING], ids=["LAPACK", "sorting"])
+def test_executables_that_are_hard_to_keep(tmp_path: Path, program: str) -> None:
+    """LAPACK is there for who never lowered any of it, and what sorts is kept before it first runs, in both tiers."""
+    root = tmp_path / "root"
+    cold = said(program, root)
+    assert (cold["traced"], cold["hit"]) == (1, True)
+    assert said(program, root) == cold | {"traced": 0}
+    shutil.rmtree(open_root(root).directory(Kind.EXECUTABLES))
+    assert said(program, root) == cold | {"traced": 0}  # from the stored program
+    assert said(program, root) == cold | {"traced": 0}
+    check_clean(root)
+
+
+@pytest.mark.parametrize(
+    "program", [FLOAT_KEYS, LAZY_NODES, UNSTABLE_HASHES], ids=["float keys", "lazy nodes", "unstable hashes"]
+)
+def test_structures_that_are_hard_to_keep(tmp_path: Path, program: str) -> None:
+    """Dictionaries have any keys, classes are registered late, and no hash of one process means anything in another."""
+    root = tmp_path / "root"
+    cold = said(program, root, PYTHONHASHSEED=1)
+    assert cold["traced"] == 1
+    assert cold["hit"] is True
+    for seed in (2, 3):
+        assert said(program, root, PYTHONHASHSEED=seed) == cold | {"traced": 0}
+    check_clean(root)
+
+
+def test_a_class_that_only_tracing_registers(tmp_path: Path) -> None:
+    """Who has not traced does not know the class, so it is traced in each process, and returned all the same."""
+    root = tmp_path / "root"
+    cold = said(LATE_NODES, root)
+    assert (cold["traced"], cold["shown"]) == (1, ["Outcome", "Point", "moved"])
+    for _ in range(2):
+        assert said(LATE_NODES, root) | {"hit": None} == cold | {"hit": None}
+    check_clean(root)
+
+
+def test_nothing_of_jax_export_is_needed(tmp_path: Path) -> None:
+    """jax does not install `flatbuffers`, which `jax.export` needs to serialize; traces are kept and served without."""
+    without = "import sys; sys.modules['flatbuffers'] = None\n"
+    program = HEAD + SORTING + TAIL
+    cold = run(without + program, tmp_path / "root").value
+    assert (cold["traced"], cold["hit"]) == (1, True)
+    assert run(without + program, tmp_path / "root").value == cold | {"traced": 0}
+
+
+COLLECTING = """
+import gc
+began = []
+gc.callbacks.append(lambda phase, info: began.append(tracing) if phase == "start" else None)
+tracing = False
+
+def show(result):
+    return [began.count(True), gc.isenabled()]
+
+def arguments():
+    return (jnp.ones(3),)
+
+def step(x):
+    global tracing
+    print("traced")
+    tracing = True
+    kept = [[] for _ in range(100_000)]  # with the collector on, many collections
+    tracing = False
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_no_garbage_is_collected_while_tracing(tmp_path: Path, before: str) -> None:
+    """Which takes a third of the time and finds nothing; afterwards the collector is as it was."""
+    shown = said(COLLECTING.replace("tracing = False\n", f"tracing = False\ngc.{before}()\n", 1), tmp_path / "root")
+    assert shown["shown"] == [0, before == "enable"]
