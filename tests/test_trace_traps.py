@@ -217,3 +217,37 @@ def test_no_garbage_is_collected_while_tracing(tmp_path: Path, before: str) -> N
     """Which takes a third of the time and finds nothing; afterwards the collector is as it was."""
     shown = said(COLLECTING.replace("tracing = False\n", f"tracing = False\ngc.{before}()\n", 1), tmp_path / "root")
     assert shown["shown"] == [0, before == "enable"]
+
+
+AFTERWARDS = (
+    PLAIN
+    + """
+import gc
+
+def show(result):
+    return gc.isenabled()
+
+def arguments():
+    return (jnp.ones(3),)
+
+def step(x):
+    print("traced")
+    return x * 2
+"""
+)
+FAILING = (
+    AFTERWARDS
+    + """
+def failing(x):
+    raise ValueError(gc.isenabled())
+
+with contextlib.suppress(ValueError):
+    jcache.jit(failing)(jnp.ones(3))
+"""
+)
+
+
+@pytest.mark.parametrize("program", [AFTERWARDS, FAILING], ids=["hit", "error"])
+def test_the_collector_is_on_afterwards(tmp_path: Path, program: str) -> None:
+    """It is after a miss, a hit, and a function that raises."""
+    assert [said(program, tmp_path / "root")["shown"] for _ in range(2)] == [True, True]

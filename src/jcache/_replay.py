@@ -22,6 +22,7 @@ from typing import Any, Final
 from jcache import _lowering, _recipes, _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
+from jcache.collector import collector
 from jcache.layout import name_of
 
 _COMPILE: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
@@ -242,6 +243,7 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             expected.signature = _stablehlo.signature(computation)
             expected.device_key = _stablehlo.device_key(expected.signature, backend, devices, compile_options)
             executable = _load(expected, compile_options, backend, rest)
+            collector.go_on()  # compiling may take long
             if executable is None:
                 artifact = expected.artifact(expected.signature)
                 if artifact is None:

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from jcache import _replay, _stablehlo, _tracing, roots, structures, watching
+from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.explanation import Explanation
 from jcache.once import warn_once
@@ -126,19 +125,26 @@ class Resolver:
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         started = time.perf_counter()
         _begin(None)
-        looked_up = self._look_up(args, kwargs)
-        if looked_up is None:
-            return self.function(*args, **kwargs)
-        wanted, shelf, found, rough = looked_up
-        kept, why = (found, None) if isinstance(found, Kept) else (None, found)
-        if kept is not None:
-            if wanted.key in self._unserved:
-                why = "it has no program that can be replayed here"
-            elif isinstance(made := self._stand_in(wanted, shelf, kept, (rough, started)), tuple):
-                return made[0]
-            else:
-                why = made
-        return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
+        stands_in = False
+        collector.put_off()
+        try:
+            looked_up = self._look_up(args, kwargs)
+            if looked_up is not None:
+                wanted, shelf, found, rough = looked_up
+                kept, why = (found, None) if isinstance(found, Kept) else (None, found)
+                if kept is not None and wanted.key in self._unserved:
+                    why = "it has no program that can be replayed here"
+                elif kept is not None:
+                    made = self._stand_in(wanted, shelf, kept, (rough, started))
+                    if isinstance(made, tuple):
+                        stands_in = True
+                        return made[0]
+                    why = made
+                return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
+        finally:
+            if not stands_in:  # else it waits until the executable is there
+                collector.go_on()
+        return self.function(*args, **kwargs)
 
     def _look_up(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -205,8 +211,7 @@ class Resolver:
     def _trace(self, wanted: Asked, traced: Traced, shelf: Shelf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from jax.tree_util import tree_flatten, tree_unflatten
 
-        with _without_collections():
-            result = traced.run(lambda: self.function(*args, **kwargs))
+        result = traced.run(lambda: self.function(*args, **kwargs))
         values, treedef = tree_flatten(result)
         try:
             traced.results = _tracing.results_of(values)
@@ -235,6 +240,7 @@ class Resolver:
 
     def settle(self) -> tuple[Call | None, str | None]:
         """Stores what was traced, or tells that it was served; returns the call, and why it is not stored."""
+        collector.go_on()
         call = _mine.call
         _begin(None)
         if call is None:
@@ -272,6 +278,7 @@ class Resolver:
         """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
         from jax.tree_util import tree_leaves
 
+        collector.go_on()
         call = _mine.call
         _begin(None)
         if call is not None and call.traced is not None:
@@ -303,15 +310,3 @@ def _begin(call: Call | None, expected: _replay.Compilation | _replay.Replay | N
     """What this thread is about to compile."""
     _mine.call = call
     _replay.expect(expected)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Collecting garbage while tracing finds next to none, and takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

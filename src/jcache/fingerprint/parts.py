@@ -51,6 +51,7 @@ class Parts(Encoder):
         self._name = name
         self._counts: dict[str, int] = {}
         self._nodes: dict[int, bytes] = {}
+        self._named_classes: dict[int, tuple[type, bytes]] = {}  # of libraries
         self._above: dict[str, str] = {}
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()

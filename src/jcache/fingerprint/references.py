@@ -67,13 +67,17 @@ class References(Parts):
         reference = self._nodes.get(id(cls))
         if reference is not None:
             return reference
+        if (known := self._named_classes.get(id(cls))) is not None:
+            return known[1]
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
         is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
             self.require(origin, own if own is not None and is_extension(own) else None)
-            return named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
+            reference = named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
+            self._named_classes[id(cls)] = cls, reference
+            return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, id(cls), label, self._visit_class)
 
