@@ -41,6 +41,16 @@ def test_who_has_switched_it_off_finds_it_off() -> None:
         gc.enable()
 
 
+def test_it_waits_for_the_outermost() -> None:
+    """What is done meanwhile and has it wait, too, does not let it go on."""
+    with collector.waits():
+        with collector.waits():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    with pytest.raises(ValueError, match="whatever"), collector.waits():
+        raise ValueError("whatever")
+
+
 def test_the_last_thread_lets_it_go_on() -> None:
     """While another thread still puts it off, it waits."""
     begun, end = threading.Event(), threading.Event()

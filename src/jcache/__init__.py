@@ -145,7 +145,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"jcache.{_MODULE_OF[name]}"), name)
+    with import_module("jcache.collector").collector.waits():
+        value = globals()[name] = getattr(import_module(f"jcache.{_MODULE_OF[name]}"), name)
     return value
 
 

@@ -1,6 +1,6 @@
-"""Garbage collection put off while a trace is made or looked up.
+"""Garbage collection put off while modules are imported, and while a trace is made or looked up.
 
-What both allocate is needed, so that collecting finds next to none, and with the heap of a large program each time
+What these allocate is needed, so that collecting finds next to none, and with the heap of a large program each time
 takes a tenth of a second.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 
@@ -45,6 +47,17 @@ class _Collector:
             self._count -= 1
             if not self._count and self._was_enabled:
                 gc.enable()
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """Has it wait meanwhile."""
+        did_wait = self._mine.puts_off
+        self.put_off()
+        try:
+            yield
+        finally:
+            if not did_wait:
+                self.go_on()
 
     def begin_in_child(self) -> None:
         """In a forked child, other threads are no more."""

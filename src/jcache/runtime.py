@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jcache.collector import collector
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import NotInEffect
 from jcache.presets import Preset
@@ -92,7 +93,7 @@ def enable(
         write=parse_choice(Write, write, "does not say who writes"),
         callbacks=callbacks,
     )
-    with _Current.mutex:
+    with _Current.mutex, collector.waits():
         session = _Current.session
         if session is None or not session.answers(request):
             disable()
