@@ -68,11 +68,16 @@ def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
         ("linear_algebra", "jax", NOT_SLOWER),
         ("linen", "flax", NOT_SLOWER),
         ("nnx", "flax", NOT_SLOWER),
-        ("numpyro", "numpyro", NOT_SLOWER),
+        ("numpyro", "numpyro", TRACING_DOMINATES),
     ],
 )
 def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str, at_most: float) -> None:
-    """Nothing is traced, which pays the more the more there is to trace, and is never slower by more than 2 %."""
+    """Nothing is traced, which pays the more the more there is to trace, and is never slower by more than 2 %.
+
+    Loading the executable and its first run take as long as with JAX's cache. Tracing and lowering, which is all that can
+    be spared, are 0.94 of JAX's time with diffrax, 0.68 with numpyro, 0.61 with equinox and linen, 0.5 with the layers and
+    0.43 with nnx; of linear algebra, 0.96, most of which is the import of SciPy, which has LAPACK.
+    """
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"without {module}")
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, name), 9)
@@ -80,9 +85,13 @@ def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str
 
 
 def test_the_first_result_of_a_small_function(benchmark: Any, tmp_path: Path) -> None:
-    """What is traced faster than looked up is traced, once that is known, and not slower by more than 2 %."""
+    """What is traced faster than looked up is traced, once that is known: what more it takes is the store's.
+
+    The executable's digest is compared and its use written down, which takes less than a millisecond, the first time.
+    """
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, "small"), 31)
-    assert said["traced"] == 1 and ratio <= NOT_SLOWER
+    ours = benchmark.extra_info["seconds"]
+    assert said["traced"] == 1 and ours - ours / ratio <= 0.001
 
 
 def test_torax(benchmark: Any, tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ def test_torax(benchmark: Any, tmp_path: Path) -> None:
     if importlib.util.find_spec("torax") is None:
         pytest.skip("without torax")
     ratio, said = against_jax(benchmark, first_result("torax_traced.py", tmp_path), 3)
-    assert said["traced"] == 0 and ratio <= 1 / 1.5
+    assert said["traced"] == 0 and ratio <= 1 / 2
 
 
 def test_a_call(benchmark: Any, tmp_path: Path) -> None:
