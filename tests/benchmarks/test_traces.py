@@ -74,9 +74,9 @@ def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
 def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str, at_most: float) -> None:
     """Nothing is traced, which pays the more the more there is to trace, and is never slower by more than 2 %.
 
-    Loading the executable and its first run take as long as with JAX's cache. Tracing and lowering, which is all that can
-    be spared, are 0.94 of JAX's time with diffrax, 0.68 with numpyro, 0.61 with equinox and linen, 0.5 with the layers and
-    0.43 with nnx; of linear algebra, 0.96, most of which is the import of SciPy, which has LAPACK.
+    Loading the executable and its first run take as long as with JAX's cache. Tracing and lowering, which is all that
+    can be spared, are 0.94 of JAX's time with diffrax, 0.68 with numpyro, 0.61 with equinox and linen, 0.5 with the
+    layers, 0.43 with nnx, and 0.96 with linear algebra: most of that is the import of SciPy, which has LAPACK.
     """
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"without {module}")

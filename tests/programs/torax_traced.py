@@ -2,8 +2,8 @@
 
 python torax_traced.py jax|jcache DIRECTORY
 
-Prints JSON: seconds from the configuration to the end of the first step, of the CPU and by the clock, how often functions
-of Torax were traced as the outermost ones, and what the simulation has computed.
+Prints JSON: seconds from the configuration to the end of the first step, of the CPU and by the clock, how often
+functions of Torax were traced as the outermost ones, and what the simulation has computed.
 """
 
 import contextlib
