@@ -25,7 +25,7 @@ from jcache.once import warn_once
 from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_places import shelf_in_use
-from jcache.trace_shelf import Kept, Shelf, Traced
+from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf, Traced
 from jcache.verdicts import Verdicts, tally
 
 _MOST_REFUSED: Final = 1000
@@ -89,7 +89,7 @@ class Resolver:
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
         self._roughly = roughly(function)
-        self._unserved: set[str] = set()
+        self._unserved: dict[str, str] = {}
         self.forget()
 
     def forget(self) -> None:
@@ -133,7 +133,7 @@ class Resolver:
                 wanted, shelf, found, rough = looked_up
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
                 if kept is not None and wanted.key in self._unserved:
-                    why = "it has no program that can be replayed here"
+                    why = self._unserved[wanted.key]
                 elif kept is not None:
                     made = self._stand_in(wanted, shelf, kept, (rough, started))
                     if isinstance(made, tuple):
@@ -287,9 +287,10 @@ class Resolver:
             return False
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
-        self._unserved.add(call.key)
+        self._unserved[call.key] = NO_PROGRAM
         if not isinstance(error, _replay.CannotReplay):
-            self.refuse(f"its program cannot be replayed here: {error!r}", call.key)
+            self._unserved[call.key] = f"its program cannot be replayed here: {error!r}"
+            self.refuse(self._unserved[call.key], call.key)
         self.forget()
         return True
 

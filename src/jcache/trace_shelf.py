@@ -24,6 +24,9 @@ _MOST_READ: Final = 20
 _FEW: Final = 3
 
 
+NO_PROGRAM: Final = "it has no program that can be replayed here"
+
+
 class Kept:
     """A trace that is served.
 
@@ -132,6 +135,10 @@ class Traced:
         alike = (trace.kept, trace.results, trace.structure) == (before.kept, before.results, before.structure)
         return not alike or not set(trace.targets) <= set(before.targets)
 
+    def has_unfit(self, told: Compilation) -> bool:
+        """Whether the trace that is there has this very program, and yet none that could be replayed."""
+        return self.why == NO_PROGRAM and self._kept is not None and self._kept.artifact(told.signature) is not None
+
 
 class Shelf:
     """The traces of a root.
@@ -202,6 +209,9 @@ class Shelf:
         trace = traced.trace(told)
         if traced.differs(trace):
             return "tracing it again gives another program"
+        if traced.has_unfit(told):
+            traced.is_refused = True
+            return "its program is for other devices than those that its arguments lie on"
         sealed = b""
         if traced.header is None:
             sealed = seal_trace(

@@ -200,6 +200,47 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
     (lambda numpy: numpy.random.BitGenerator, _bits),
     (lambda numpy: numpy.random.RandomState, _random_state),
 )
-_OF_JAX: Final = {"PjitFunction": _jitted, "PjitInfo": _jit_options, "PyTreeDef": _treedef}
-STABLE: Final = frozenset({_jit_options, _treedef, _scalar, _dtype, _ufunc, _jax_array, _shape, _jitted})
+
+
+def _mesh(encoder: Any, mesh: Any) -> bytes:
+    """Of a mesh: its axes, and which devices it has where."""
+    encoder.library(sys.modules["jax"])
+    devices = [[getattr(each, name) for name in _DEVICE] for each in mesh.devices.flat]
+    return several(b"mesh", [_axes(encoder, mesh), encoder.encode(devices)])
+
+
+def _abstract_mesh(encoder: Any, mesh: Any) -> bytes:
+    encoder.library(sys.modules["jax"])
+    device = getattr(mesh, "abstract_device", None)
+    kind = device and [getattr(device, name, None) for name in ("device_kind", "num_cores", "platform")]
+    return several(b"abstract mesh", [_axes(encoder, mesh), encoder.encode(kind)])
+
+
+def _axes(encoder: Any, mesh: Any) -> bytes:
+    types = getattr(mesh, "axis_types", None)
+    names = types if types is None or isinstance(types, dict) else [str(each) for each in types]
+    return several(b"axes", [encoder.encode((tuple(mesh.axis_names), tuple(mesh.shape.items()))), text(str(names))])
+
+
+def _spec(encoder: Any, spec: Any) -> bytes:
+    """Of a partition: the axes of each dimension, and those that it is reduced over or not yet."""
+    parts = [str(part) if type(part).__name__ == "UnconstrainedSingleton" else part for part in spec]
+    sets = [sorted(map(str, getattr(spec, name, None) or ())) for name in ("unreduced", "reduced")]
+    return several(b"spec", [encoder.encode(parts), encoder.encode(sets)])
+
+
+def _named_sharding(encoder: Any, sharding: Any) -> bytes:
+    parts = (sharding.mesh, sharding.spec, sharding.memory_kind)
+    return several(b"sharding", [encoder.encode(part) for part in parts])
+
+
+_DEVICE: Final = ("platform", "device_kind", "id", "process_index")
+_OF_JAX: Final = {
+    "PjitFunction": _jitted, "PjitInfo": _jit_options, "PyTreeDef": _treedef, "Mesh": _mesh,
+    "AbstractMesh": _abstract_mesh, "PartitionSpec": _spec, "NamedSharding": _named_sharding,
+}  # fmt: skip
+STABLE: Final = frozenset(
+    {_jit_options, _treedef, _scalar, _dtype, _ufunc, _jax_array, _shape, _jitted, _mesh, _abstract_mesh, _spec,
+     _named_sharding}
+)  # fmt: skip
 """Encode what does not change."""

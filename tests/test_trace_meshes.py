@@ -1,0 +1,103 @@
+"""Functions that have a mesh of devices, for `with_sharding_constraint` and `shard_map`, start warm as well."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import contextlib, io, json, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+try:
+    from jax import shard_map
+except ImportError:
+    from jax.experimental.shard_map import shard_map
+import jcache
+
+root, change = sys.argv[1:]
+jcache.enable(root, strict=True)
+devices, names, spec = np.array(jax.devices()).reshape(2, 2), ("a", "b"), P(None, "b")
+exec(change)
+mesh = Mesh(devices, names)
+inner = NamedSharding(mesh, spec)
+x = jax.device_put(jnp.arange(16.0).reshape(4, 4), NamedSharding(mesh, P(names[0])))
+
+def constrained(x):
+    print("traced")
+    return jax.lax.with_sharding_constraint(x * 2, inner) + 1
+
+def mapped(x):
+    print("traced")
+    total = shard_map(lambda y: jax.lax.psum(y, names[0]), mesh=mesh, in_specs=P(names[0]), out_specs=P())(x)
+    return total, x.sum()
+
+def unplaced(x):
+    print("traced")
+    return jax.lax.with_sharding_constraint(x * 3, inner)
+
+said = {}
+for function, given in ((constrained, x), (mapped, x), (unplaced, np.asarray(x))):
+    jitted = jcache.jit(function)
+    before = jitted.explain(given)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        result = jitted(given)
+    traced = printed.getvalue().count("traced")
+    expected = jax.jit(function)(given)
+    assert jax.tree.all(jax.tree.map(np.array_equal, result, expected))
+    assert jax.tree.map(lambda leaf: leaf.sharding, result) == jax.tree.map(lambda leaf: leaf.sharding, expected)
+    said[function.__name__] = [traced, before.hit or str(before.changes or before.reason)]
+print(json.dumps(said))
+"""
+FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+ELSEWHERE = "its program is for other devices than those that its arguments lie on"
+
+
+def said(root: Path, change: str = "") -> Any:
+    return run(PROGRAM, root, change, env=FOUR).value
+
+
+def test_a_mesh_is_part_of_the_key(tmp_path: Path) -> None:
+    """A second process does not trace; with other axes, devices or partitions it does, and says what has changed.
+
+    What lies on one device only, and is moved to the mesh by the program, is traced as ever once that has been seen.
+    """
+    root = tmp_path / "root"
+    nothing = f"nothing of this name is in {root}"
+    assert said(root) == {name: [1, nothing] for name in ("constrained", "mapped", "unplaced")}
+    assert said(root) == {"constrained": [0, True], "mapped": [0, True], "unplaced": [1, True]}
+    shutil.rmtree(open_root(root).directory(Kind.EXECUTABLES))  # from the stored programs, once
+    for _ in range(2):
+        assert said(root) == {"constrained": [0, True], "mapped": [0, True], "unplaced": [1, ELSEWHERE]}
+    with Store(open_root(root)) as store:
+        assert not verify(store, Request(grace_ns=0)).findings
+
+
+@pytest.mark.parametrize(
+    ("change", "label", "of_both"),
+    [
+        ('spec = P("b", None)', "global inner", False),
+        ('spec = P(("a", "b"))', "global inner", False),
+        ("devices = devices[::-1]", "global mesh", True),
+        ("devices = devices.reshape(4, 1)", "global mesh", True),
+        ('names = ("c", "b")', "global mesh", True),
+    ],
+)
+def test_what_changes_a_mesh_is_a_miss(tmp_path: Path, change: str, label: str, of_both: bool) -> None:
+    """Partitions, the order of devices, the shape and the names of its axes."""
+    root = tmp_path / "root"
+    said(root)
+    found = said(root, change)
+    assert found["constrained"][0] == 1 and "global inner" in found["constrained"][1]
+    assert found["mapped"][0] == of_both and (not of_both or label in found["mapped"][1])
+    assert said(root, change)["constrained"] == [0, True]
+    assert said(root)["constrained"] == [0, True]
