@@ -131,8 +131,13 @@ def install() -> str | None:
     if reason := _impossible():
         return reason
     from jax._src import cache_key, compiler
-    from jax._src.export import _export  # noqa: F401 - imported while a program is traced, it would have it traced again
     from jax._src.interpreters import mlir, pxla
+
+    try:  # imported while a program is traced, it would have it traced again
+        from jax._src.export import _export  # noqa: F401
+    except ImportError as error:  # up to jax 0.6 it needs absl-py, which is not installed with it
+        hint = "; `pip install absl-py`" if error.name == "absl" else ""
+        return f"`jax.export` cannot be imported: {error}{hint}"
 
     _stablehlo.marker()
     _patches.append(Patch(mlir, "jaxpr_subcomp", _lowering.noting_rules))

@@ -9,7 +9,7 @@ JAX is imported by the functions, so that importing this module costs nothing.
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ _LAPACK: Final = ("lapack_", "blas_")
 _DETAILED: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
 _NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
+_MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
+_SYMBOL: Final = re.compile(r"@([\w.$-]+)")
 
 
 def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -130,12 +132,23 @@ def prepare_targets(targets: frozenset[str]) -> None:
 
 
 def signature(module: Any) -> str:
-    """A digest of the types of arguments and results, of their sharding, donation, layout and memory, and of meshes."""
+    """A digest of the types of arguments and results, of their sharding, donation, layout, memory and meshes."""
     main, whole = _main(module).operation.attributes, module.operation.attributes
     texts = [str(main[name]) if name in main else "" for name in ("function_type", "arg_attrs", "res_attrs")]
     texts += [str(whole[name]) if name in whole else "" for name in ("mhlo.num_partitions", "mhlo.num_replicas")]
-    texts += [str(other) for other in module.body.operations if other.operation.name == "sdy.mesh"]
-    return _sha256("\n".join(texts))
+    meshes = [str(other) for other in module.body.operations if other.operation.name == "sdy.mesh"]
+    return _sha256("\n".join(_with_meshes(texts, dict(_MESH.findall("\n".join(meshes))))))
+
+
+def _with_meshes(texts: Sequence[str], meshes: Mapping[str, str]) -> list[str]:
+    """Texts and the meshes that they name, by names of ours: what else a program has depends on what is in it."""
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"@{numbers.setdefault(found[1], str(len(numbers)))}" if found[1] in meshes else found[0]
+
+    renamed = [_SYMBOL.sub(number, text) for text in texts]
+    return renamed + [meshes[name] for name in numbers]
 
 
 def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str:
