@@ -107,7 +107,6 @@ class _Here(threading.local):
 _here = _Here()
 _patches: list[Patch] = []
 _replays: Final[dict[str, Callable[[], Replay]]] = {}
-_marked: Final[set[str]] = set()  # the names of modules that have been markers
 
 
 def expect(what: Compilation | Replay | None) -> None:
@@ -253,7 +252,7 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
                 artifact = expected.artifact(expected.signature)
                 if artifact is None:
                     raise CannotReplay
-                program = _stablehlo.from_artifact(artifact, computation.context)
+                program = _stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
                 _stablehlo.log_as_for(program, compile_options)
                 executable, expected.compiled = compile_it(program)
             return executable
@@ -264,13 +263,12 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _replay_of(computation: Any) -> Replay | None:
     """What stands in for compiling a module, None if it is no marker."""
-    expected, name = _here.expected, _stablehlo.name_of(computation)
-    if not isinstance(expected, Replay) and name not in _marked:
+    expected = _here.expected
+    if not isinstance(expected, Replay) and not _replays:
         return None
     trace = _stablehlo.trace_of(computation)
     if trace is None:
         return None
-    _marked.add(name)
     if isinstance(expected, Replay) and expected.trace == trace and not expected.signature:
         return expected
     if trace not in _replays:

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 _MARK: Final = "jcache_trace"
@@ -18,6 +19,7 @@ _CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
 _DETAILED: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
+_FIRST: Final = 64  # operations, among which the one of a marker is
 _NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 _MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
 _SYMBOL: Final = re.compile(r"@([\w.$-]+)")
@@ -95,7 +97,7 @@ def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
 
 def trace_of(module: Any) -> str | None:
     """Which trace a module is the marker of, None if it is no marker."""
-    for operation in _main(module).regions[0].blocks[0].operations:
+    for operation in islice(_main(module).regions[0].blocks[0].operations, _FIRST):
         if _target(operation) == _MARK:
             return str(operation.attributes["backend_config"].value)
     return None

@@ -7,9 +7,11 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from itertools import count
+from typing import Any, Final, cast
 
 from jcache._jax import versions
 from jcache.errors import NotStorable
@@ -23,6 +25,7 @@ _IDLE: Final = (
     "jax_traceback_", "jax_tracer_error_",
 )  # fmt: skip
 _KEY: Final = "key "
+_numbers: Final = count(1)
 _FORBIDDING: Final = {  # options that are about looking at a program while it runs or is traced
     "jax_disable_jit": "jit is disabled",
     "jax_debug_nans": "jax_debug_nans is on",
@@ -36,11 +39,27 @@ _FORBIDDING: Final = {  # options that are about looking at a program while it r
 
 
 @cache
-def hide_our_frames() -> None:
-    """Has JAX leave jcache's frames out of the tracebacks of errors, as its own."""
+def prepare() -> None:
+    """Has JAX leave jcache's frames out of the tracebacks of errors, as its own, and makes what traces depend on."""
     from jax._src import traceback_util
 
     traceback_util.register_exclusion(os.path.dirname(__file__))
+    _times()  # before much is traced: none of that is found after it has been made
+
+
+@cache
+def _times() -> Any:
+    """A context of JAX's that its traces depend on; None before jax 0.6, which has none to be made."""
+    import jax
+
+    make = getattr(jax, "make_user_context", None)
+    return None if make is None else make(0)
+
+
+def anew() -> AbstractContextManager[Any]:
+    """Has JAX trace what is jitted within, also what it has traced before: else nobody would see what that reads."""
+    times = _times()
+    return nullcontext() if times is None else cast("AbstractContextManager[Any]", times(next(_numbers)))
 
 
 def top_level() -> Callable[[], bool]:

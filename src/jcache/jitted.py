@@ -40,7 +40,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
         import jax
 
-        _tracing.hide_our_frames()
+        _tracing.prepare()
         functools.update_wrapper(self, function)
         self._jitted: Any = jax.jit(function, **options)
         self._resolver = Resolver(function, options)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -211,7 +212,8 @@ class Resolver:
     def _trace(self, wanted: Asked, traced: Traced, shelf: Shelf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from jax.tree_util import tree_flatten, tree_unflatten
 
-        result = traced.run(lambda: self.function(*args, **kwargs))
+        with _tracing.anew():
+            result = traced.run(lambda: self.function(*args, **kwargs))
         values, treedef = tree_flatten(result)
         try:
             traced.results = _tracing.results_of(values)
@@ -281,9 +283,9 @@ class Resolver:
         collector.go_on()
         call = _mine.call
         _begin(None)
-        if call is not None and call.traced is not None:
+        if call is not None:
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
-        if call is None or call.replay is None or not isinstance(error, Exception):
+        if call is None or call.replay is None or not isinstance(error, Exception) or not _is_of_jax(error):
             return False
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
@@ -291,13 +293,28 @@ class Resolver:
         if not isinstance(error, _replay.CannotReplay):
             self._unserved[call.key] = f"its program cannot be replayed here: {error!r}"
             self.refuse(self._unserved[call.key], call.key)
-        self.forget()
         return True
 
     def refuse(self, reason: str, key: str | None = None) -> None:
         """Remembers why a call was traced, or will be in the next process."""
         if len(self.refused) < _MOST_REFUSED:
             self.refused[key] = reason
+
+
+def _is_of_jax(error: Exception) -> bool:
+    """Whether an error has come from within JAX or jcache, and not from a signal's handler or a listener."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_filename.startswith(_homes())
+
+
+@functools.cache
+def _homes() -> tuple[str, ...]:
+    import jax
+    import jaxlib
+
+    return tuple(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (roots, jax, jaxlib))
 
 
 def _plain_name(function: Callable[..., Any]) -> str:

@@ -135,7 +135,9 @@ def _jax_array(encoder: Any, array: Any) -> bytes:
     if not array.is_fully_addressable:
         raise Refused(array, "parts of it are in other processes", _INSTEAD)
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-        return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, jax.random.key_data(array))])
+        with jax.ensure_compile_time_eval():  # while something is traced
+            data = jax.random.key_data(array)
+        return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, data)])
     weak = bool(getattr(array, "weak_type", False))
     return several(b"jax", [encoder.encode(weak), encoder.encode(tuple(array.shape)), _dtype(encoder, array.dtype),
                             tagged(b"content", _content(numpy.asarray(array)))])  # fmt: skip

@@ -26,7 +26,9 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 class Encoder(ABC):
     """Makes bytes of values, one after the other; whoever derives from it knows what functions and classes are."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = False) -> None:
+        """Encode dicts in their order, or so that it does not matter."""
+        self._in_order = in_order
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
 
@@ -106,8 +108,10 @@ class Encoder(ABC):
         return several(b"attributes", encodings)
 
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes:
-        """Of keys and values; their order does not matter."""
-        keyed = sorted(((self.encode(key), key, value) for key, value in values), key=lambda each: each[0])
+        """Of keys and values."""
+        keyed = [(self.encode(key), key, value) for key, value in values]
+        if not self._in_order:
+            keyed.sort(key=lambda each: each[0])
         encodings: list[bytes] = []
         for encoded, key, value in keyed:
             try:

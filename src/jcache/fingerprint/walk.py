@@ -37,11 +37,13 @@ class Walk(References):
 
     _deriving: Final[set[tuple[int, int, str]]] = set()
 
-    def __init__(self, home: str, name: str, without: Collection[tuple[int, str]] = ()) -> None:
+    def __init__(
+        self, home: str, name: str, without: Collection[tuple[int, str]] = (), *, in_order: bool = False
+    ) -> None:
         """Walk on behalf of a function of that name in the module `home`, passing over attributes of some objects."""
-        super().__init__(home, name)
+        super().__init__(home, name, in_order=in_order)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
-        self._globals: dict[tuple[str | None, str], bytes] = {}
+        self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[tuple[str, FunctionType]] = []
         self._classes: list[tuple[str, type]] = []
         self._shows: set[str] = set()
@@ -231,10 +233,12 @@ class Walk(References):
         return named_by(module.__name__)
 
     def _global(self, found: lookups.Found) -> bytes:
-        encoding = self._globals.get(found[1:3])
-        if encoding is None:
-            label = f"global {self._qualified(str(found.module), found.name)}"
-            encoding = self._globals[found[1:3]] = self.value(label, found.value)
+        name = (found.module, found.name)
+        for value, encoding in self._globals.setdefault(name, []):  # of several namespaces by the name of one module
+            if value is found.value:
+                return encoding
+        encoding = self.value(f"global {self._qualified(str(found.module), found.name)}", found.value)
+        self._globals[name].append((found.value, encoding))
         return encoding
 
     def _of_library(self, found: lookups.Found) -> bytes:

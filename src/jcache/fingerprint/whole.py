@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import lookups, origins
-from jcache.fingerprint.arguments import bound, unfolded
+from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.texts import changes
@@ -29,12 +29,14 @@ class Fingerprint:
         hash: 64 hexadecimal digits, the same for the same call in every process, on every machine.
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
+        in_order: whether the order of dicts counted.
     """
 
     name: str
     hash: str
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
+    in_order: bool = False
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -52,6 +54,8 @@ def fingerprint(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = _NOTHING,
     without: Collection[tuple[int, str]] = (),
+    *,
+    in_order: bool = False,
 ) -> Fingerprint:
     """The fingerprint of calling `function` with these arguments, which is not done.
 
@@ -60,13 +64,17 @@ def fingerprint(
         args: its arguments by position.
         kwargs: and by name.
         without: attributes that do not count, by the address of their object and their name.
+        in_order: whether the order of a dict's items counts.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
     name = name_of(function)
     try:
-        return _fingerprint(name, function, args, kwargs, without)
+        call = unfolded(function, args, kwargs)
+        home = getattr(call.function, "__globals__", None) or {}
+        module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
+        return _fingerprint(call, Walk(module, name, without, in_order=in_order), name, in_order=in_order)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -75,12 +83,7 @@ def fingerprint(
         ) from error
 
 
-def _fingerprint(
-    name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], without: Collection[tuple[int, str]]
-) -> Fingerprint:
-    call = unfolded(function, args, kwargs)
-    home = getattr(call.function, "__globals__", None) or {}
-    walk = Walk(str(home.get("__name__", "") or getattr(call.function, "__module__", "")), name, without)
+def _fingerprint(call: Call, walk: Walk, name: str, *, in_order: bool) -> Fingerprint:
     if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -90,7 +93,7 @@ def _fingerprint(
     walk.run()
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes())
+    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes(), in_order)
 
 
 def changed_meanwhile(
@@ -110,7 +113,8 @@ def changed_meanwhile(
         kept: objects on which cached properties have kept something meanwhile, which is no change.
     """
     try:
-        now = fingerprint(function, args, kwargs, {(id(instance), name) for instance, name in kept})
+        without = {(id(instance), name) for instance, name in kept}
+        now = fingerprint(function, args, kwargs, without, in_order=then.in_order)
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)

@@ -15,6 +15,7 @@ which the reader has too. Their nodes are counted from 0 through all of them, pa
               | null                              None, which JAX takes for a node without leaves
               | number                            what this node of the likes is, with all that is below it
               | [class, aux, number]              any other, and the number of its children
+              | [class, aux, number, digest]      and one that functions which are no methods take apart
     class     = "module:name" | number            the class of this node of the likes
     aux       = null | true | false | int of at most 64 bits | finite float | str without surrogates
               | [aux…] | {"tuple": [aux…]} | {"dict": [[aux, aux]…]}

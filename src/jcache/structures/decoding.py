@@ -14,6 +14,7 @@ from jcache import pytrees
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
 from jcache.structures.nodes import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of, parts_of
+from jcache.structures.registered import registered_by
 
 _DEEPEST: Final = 200  # of what a node has beside its children
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
@@ -53,9 +54,13 @@ class _Reader:
             return _structure(node)
         if type(node) is int:
             return self._like(node).treedef
-        if type(node) is not list or len(node) != 3 or type(node[2]) is not int or not 0 <= node[2] <= len(waiting):
+        if type(node) is not list or len(node) not in (3, 4):
+            raise _malformed()
+        if type(node[2]) is not int or not 0 <= node[2] <= len(waiting):
             raise _malformed()
         cls = find(node[0]) if type(node[0]) is str else self._like(node[0]).cls
+        if node[3:] != _registered_by(cls):
+            raise Unresolved(f"{name_of(cls)} is taken apart and put together by other functions than before.")
         return _made(cls, self._aux(node[1]), [waiting.pop() for _ in range(node[2])])
 
     def _like(self, number: Json) -> Node:
@@ -127,6 +132,13 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
     "like": (list, _Reader._part),
     "data": (str, _Reader._data),
 }
+
+
+def _registered_by(cls: type) -> list[str] | None:
+    try:
+        return registered_by(cls)
+    except Exception:  # noqa: BLE001 - the program's own code runs on the way
+        return None
 
 
 def _made(cls: type, aux: Any, children: list[Treedef]) -> Treedef:

@@ -18,6 +18,7 @@ from jcache.pytrees.classes import find, found_at, name_of
 from jcache.pytrees.plain import is_text
 from jcache.structures.decoding import decode
 from jcache.structures.nodes import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of
+from jcache.structures.registered import registered_by
 
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
@@ -60,7 +61,7 @@ def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
         elif isinstance(aux, NotStorable):
             raise NotStorable(f"{name_of(node.cls)} has beside its children {aux}")
         else:
-            encoded.append([known.class_of(node), aux, node.children])
+            encoded.append([known.class_of(node), aux, node.children, *registered_by(node.cls)])
     return encoded
 
 

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from functools import lru_cache, partial
-from types import FunctionType, MethodType
+from functools import lru_cache
 from typing import Any, Final
 
 from jcache.errors import NotStorable
 from jcache.structures.nodes import Treedef, nodes_of
+from jcache.structures.registered import functions_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
 _PLAIN: Final = (type(None), bool, int, float, str)
@@ -28,25 +27,7 @@ class Structure:
     def __cache_key__(self) -> object:
         """What `jcache.fingerprint` takes it for."""
         nodes = nodes_of(self.treedef)
-        return tuple(node and (node.cls, node.aux, node.children, *_functions_of(node.cls)) for node in nodes)
-
-
-def _functions_of(cls: type) -> Iterator[object]:
-    """What the program has registered to take instances apart and to put them together, but for methods of theirs."""
-    from jax._src import tree_util
-
-    waiting = list(getattr(tree_util, "_registry", {}).get(cls, ()))
-    while waiting:
-        function = waiting.pop(0)
-        if isinstance(function, partial):
-            waiting.append(function.func)
-        elif isinstance(function, MethodType) and function.__self__ is not cls:
-            yield function
-        elif isinstance(function, FunctionType):
-            if (function.__module__ or "").startswith("jax."):  # around the program's functions, if it has given any
-                waiting.extend(cell.cell_contents for cell in function.__closure__ or ())
-            elif not function.__code__.co_filename.startswith("<generated_"):  # equinox's, made of the fields
-                yield function
+        return tuple(node and (node.cls, node.aux, node.children, *functions_of(node.cls)) for node in nodes)
 
 
 def aval_key(leaf: Any) -> tuple[object, ...]:
