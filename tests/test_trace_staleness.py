@@ -189,3 +189,27 @@ def test_threads_on_several_devices(tmp_path: Path) -> None:
     assert len(cold) == 48 and not [value for value in cold.values() if isinstance(value, str)]
     for _ in range(3):
         assert run(HEAD + THREADS, root, "a", env=four).value == cold
+
+
+DISABLED = """
+def step(x):
+    print("traced")
+    return x * 2
+jitted = jcache.jit(step)
+jitted(x)
+before = jitted.explain(x).hit
+jcache.disable()
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    jitted(jnp.ones(3))
+other = jitted.explain(jnp.ones(3))
+directory = jax.config.jax_compilation_cache_dir
+jcache.enable(root, strict=True)
+jitted(jnp.ones(4))
+print(json.dumps([before, other.hit, other.reason, directory, jitted.explain(jnp.ones(4)).hit]))
+"""
+
+
+def test_who_has_disabled_it_is_not_asked_again(tmp_path: Path) -> None:
+    """After `disable` functions are traced as ever, and no root is put in use for them; until the next `enable`."""
+    expected = [True, False, "`jcache.disable()` has been called.", None, True]
+    assert [run(HEAD + DISABLED, tmp_path / "root", "a").value for _ in range(2)] == [expected] * 2

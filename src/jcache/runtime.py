@@ -29,6 +29,7 @@ class _Current:
     ended: Session | None = None  # whose statistics can still be read
     mutex = threading.RLock()
     hooked = False  # into multiprocessing
+    is_off = False  # the program wants none
 
 
 def enable(
@@ -96,13 +97,14 @@ def enable(
     with _Current.mutex, collector.waits():
         session = _Current.session
         if session is None or not session.answers(request):
-            disable()
+            _end()
             session = _Current.session = Session(request)
+            _Current.is_off = False
             put_in_use(InUse(session.root, session.enabled.max_bytes, session.shared))
             if session.enabled.warnings and not strict:
                 _warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:
-            disable()
+            _end()
             raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
         return session.enabled
 
@@ -110,7 +112,8 @@ def enable(
 def disable() -> None:
     """Puts JAX back to what it was before `enable`, with the cache it used then; without `enable`, does nothing.
 
-    Options that the program has set anew meanwhile stay as they are.
+    Options that the program has set anew meanwhile stay as they are. Functions of `jcache.jit` are traced as ever until
+    the next `enable`.
 
     Example:
         >>> import jax, jcache
@@ -121,11 +124,21 @@ def disable() -> None:
         True
     """
     with _Current.mutex:
-        session, _Current.session = _Current.session, None
-        if session is not None:
-            _Current.ended = session
-            put_in_use(None)
-            session.end()
+        _Current.is_off = _Current.is_off or _Current.session is not None
+        _end()
+
+
+def is_off() -> bool:
+    """Whether the program has called `disable` since it last called `enable`."""
+    return _Current.is_off
+
+
+def _end() -> None:
+    session, _Current.session = _Current.session, None
+    if session is not None:
+        _Current.ended = session
+        put_in_use(None)
+        session.end()
 
 
 def stats() -> RunReport:

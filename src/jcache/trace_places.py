@@ -8,7 +8,7 @@ from jcache import _replay, roots
 from jcache.errors import NotStorable
 from jcache.locking import timeout_in
 from jcache.roots import InUse
-from jcache.runtime import enable
+from jcache.runtime import enable, is_off
 from jcache.sealed_store import store_of
 from jcache.trace_entries import TRACES
 from jcache.trace_shelf import Shelf
@@ -27,6 +27,8 @@ def shelf_in_use() -> Shelf:
         NotStorable: there is none, or this JAX is not known.
     """
     ours = roots.in_use()
+    if ours is None and is_off():
+        raise NotStorable("`jcache.disable()` has been called.")
     if ours is None:
         enable()
         ours = roots.in_use()
