@@ -213,3 +213,38 @@ def test_who_has_disabled_it_is_not_asked_again(tmp_path: Path) -> None:
     """After `disable` functions are traced as ever, and no root is put in use for them; until the next `enable`."""
     expected = [True, False, "`jcache.disable()` has been called.", None, True]
     assert [run(HEAD + DISABLED, tmp_path / "root", "a").value for _ in range(2)] == [expected] * 2
+
+
+LIKE_JAX = """
+import functools, inspect
+def named(x, n: int = 2):
+    return x * n
+class Callable:
+    def __call__(self, x):
+        return x
+def facts(jit):
+    found = []
+    for function in (named, functools.partial(named, n=3), Callable()):
+        jitted = jit(function)
+        found.append([getattr(jitted, name, "none") for name in ("__name__", "__qualname__", "__module__", "__doc__")])
+        found.append([str(getattr(jitted, "__annotations__", "none")), str(inspect.signature(jitted))])
+        found.append(str(inspect.getfullargspec(jitted)))
+        assert jitted.__wrapped__ is function
+    for result in ("text", str, {1, 2}, named):
+        def wrong(x):
+            return x, result
+        try:
+            jit(wrong)(x)
+        except TypeError as error:
+            found.append(str(error))
+    return found
+print(json.dumps([facts(jax.jit), facts(jcache.jit)]))
+"""
+
+
+def test_it_looks_and_complains_like_jax(tmp_path: Path) -> None:
+    """Its names, signature and annotations are those of `jax.jit`'s, and what is no array is refused in JAX's words."""
+    for _ in range(2):
+        theirs, ours = run(HEAD + LIKE_JAX, tmp_path / "root", "a").value
+        assert ours == theirs
+        assert "output component" in ours[-1]

@@ -41,8 +41,9 @@ class Jitted:
         import jax
 
         _tracing.prepare()
-        functools.update_wrapper(self, function)
         self._jitted: Any = jax.jit(function, **options)
+        functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
+        functools.update_wrapper(self, function, assigned=())
         self._resolver = Resolver(function, options)
         self._is_settled = self._resolver.is_settled
         self._is_top_level = _tracing.top_level()
@@ -84,7 +85,7 @@ class Jitted:
 
     def __getattr__(self, name: str) -> Any:
         """All else is as with `jax.jit`."""
-        if name.startswith("__") or "_jitted" not in vars(self):
+        if (name.startswith("__") and name != "__signature__") or "_jitted" not in vars(self):
             raise AttributeError(name)
         return getattr(self._jitted, name)
 

@@ -218,7 +218,7 @@ class Resolver:
         try:
             traced.results = _tracing.results_of(values)
             traced.structure = structures.encode(treedef, wanted.likes)
-        except NotStorable as error:
+        except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
             traced.reason = traced.reason or str(error)
         leaves, wanted = wanted.leaves, dataclasses.replace(wanted, leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
