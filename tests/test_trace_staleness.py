@@ -44,6 +44,19 @@ def step(x):
     print("traced")
     return x * plugins[0]() * plugins[1]()
 """
+PATCHED = """
+import textwrap
+if variant == "a":
+    textwrap.TextWrapper.scale = staticmethod(lambda: 2.0)
+    textwrap.TextWrapper.rate = property(lambda self: 5.0)
+else:
+    textwrap.TextWrapper.scale = staticmethod(lambda: 3.0)
+    textwrap.TextWrapper.rate = property(lambda self: 7.0)
+def step(x):
+    print("traced")
+    wrapper = textwrap.TextWrapper()
+    return x * wrapper.scale() * wrapper.rate
+"""
 REGISTERED = """
 class Pair:
     def __init__(self, a, b):
@@ -92,12 +105,13 @@ def said(program: str, root: Path, variant: str = "a") -> Any:
     [
         (ORDER, [[9.0] * 2], [[5.0] * 2]),
         (NAMESAKES, [[6.0] * 2], [[8.0] * 2]),
+        (PATCHED, [[10.0] * 2], [[21.0] * 2]),
         (REGISTERED, [[1.0] * 2, [2.0] * 2], [[1.0] * 2, [2.0] * 2]),
     ],
-    ids=["order of a dict", "modules of one name", "functions of a node"],
+    ids=["order of a dict", "modules of one name", "a library's class", "functions of a node"],
 )
 def test_a_change_is_a_miss(tmp_path: Path, program: str, before: list[Any], after: list[Any]) -> None:
-    """The order of a dict, the second of two modules of one name, the functions that take a result apart."""
+    """A dict's order, the second of two modules of one name, a library's class, the functions of a node."""
     root = tmp_path / "root"
     assert [said(program, root) for _ in range(2)] == [[1, *before], [0, *before]]
     assert said(program, root, "b") == [1, *after]
