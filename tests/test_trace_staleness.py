@@ -262,3 +262,28 @@ def test_it_looks_and_complains_like_jax(tmp_path: Path) -> None:
         theirs, ours = run(HEAD + LIKE_JAX, tmp_path / "root", "a").value
         assert ours == theirs
         assert "output component" in ours[-1]
+
+
+LINEN = """
+import flax.linen as nn
+inputs, traced = jnp.ones((2, 3)), []
+def made(width):
+    module = nn.Dense(width)
+    params = {"params": {"kernel": jnp.ones((3, width)), "bias": jnp.ones(width)}}
+    def step(params, x):
+        print("traced")
+        return module.apply(params, x)
+    return jcache.jit(step, check="never"), params
+for width in (4, 5):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        step, params = made(width)
+        step(params, inputs)
+    traced.append(printed.getvalue().count("traced"))
+print(json.dumps(traced))
+"""
+
+
+def test_how_many_modules_of_flax_there_were_before_does_not_count(tmp_path: Path) -> None:
+    """They are numbered as they are made, and who does not trace makes fewer."""
+    pytest.importorskip("flax")
+    assert [run(HEAD + LINEN, tmp_path / "root", "a").value for _ in range(2)] == [[1, 1], [0, 0]]

@@ -29,6 +29,7 @@ class Encoder(ABC):
     def __init__(self, *, in_order: bool = False) -> None:
         """Encode dicts in their order, or so that it does not matter."""
         self._in_order = in_order
+        self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
 
@@ -127,6 +128,8 @@ class Encoder(ABC):
         except AttributeError:
             own = None
         own = own if isinstance(own, dict) else {}
+        if "_id" in own and _is_of_linen(type(value)):
+            own = own | {"_id": self._linen_ids.setdefault(own["_id"], len(self._linen_ids))}
         found = [(str(name), each) for name, each in own.items() if not self.is_derived(value, name, each)]
         for name in _slots(type(value)):
             try:
@@ -134,6 +137,10 @@ class Encoder(ABC):
             except AttributeError:
                 continue
         return self.attributes(found)
+
+
+def _is_of_linen(cls: type) -> bool:
+    return any((each.__module__, each.__name__) == ("flax.linen.module", "Module") for each in cls.__mro__)
 
 
 def _slots(cls: type) -> list[str]:
