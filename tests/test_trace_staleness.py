@@ -287,16 +287,3 @@ def test_how_many_modules_of_flax_there_were_before_does_not_count(tmp_path: Pat
     """They are numbered as they are made, and who does not trace makes fewer."""
     pytest.importorskip("flax")
     assert [run(HEAD + LINEN, tmp_path / "root", "a").value for _ in range(2)] == [[1, 1], [0, 0]]
-
-
-LAZY = """
-import jax.scipy as jsp
-def step(x):
-    print("traced")
-    return jsp.linalg.solve(jnp.eye(2) * 2, x)
-"""
-
-
-def test_a_module_that_a_library_imports_when_it_is_asked_for_is_no_change(tmp_path: Path) -> None:
-    """It is not there yet where nothing was traced."""
-    assert [said(LAZY, tmp_path / "root") for _ in range(2)] == [[1, [0.5] * 2], [0, [0.5] * 2]]

@@ -238,13 +238,9 @@ def is_users(found: Found) -> bool:
 def called(found: Found) -> str:
     """What something of a library is by its own account, for anybody may have put it under another's name.
 
-    Modules, what a library has that the function itself imports, and what a library may have in a module that it
-    imports when it is asked for, have their usual name before that too.
+    Modules, and what a library has that the function itself imports, have their usual name before that too.
     """
-    is_deep = found.path.count(".") > 1
-    may_come_later = isinstance(found.value, types.ModuleType) or (
-        (found.inside or is_deep) and found.origin != origins.STDLIB
-    )
+    may_come_later = isinstance(found.value, types.ModuleType) or (found.inside and found.origin != origins.STDLIB)
     if may_come_later and is_as_called(found.value, found.name, found.path.partition(".")[0]):
         return ""
     return _verdict(found)[2]
