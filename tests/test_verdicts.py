@@ -96,9 +96,9 @@ print(json.dumps([value, printed.getvalue().count("traced"), str(step.explain(jn
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize(("took", "traced"), [(0.4, [1, 0, 0, 0, 0]), (0.6, [1, 0, 0, 0, 1])])
+@pytest.mark.parametrize(("took", "traced"), [(0.15, [1, 0, 0, 0, 0]), (0.25, [1, 0, 0, 0, 1])])
 def test_what_takes_longer_to_look_up_is_traced(tmp_path: Path, took: float, traced: list[int]) -> None:
-    """Where looking up takes more than half of what tracing took, in three processes that were served."""
+    """Where looking up takes more than a fifth of what tracing took, in three processes that were served."""
     said = [run(CALLED, tmp_path / "root", took).value for _ in range(5)]
     assert [each[:2] for each in said] == [[2.0, times] for times in traced]
     assert ("tracing it is faster than looking it up" in said[-1][2]) == (traced[-1] == 1)
