@@ -73,12 +73,6 @@ def _witness() -> Any:
     return primitive
 
 
-def name_of(module: Any) -> str:
-    """What a module is called."""
-    name: str = module.operation.attributes["sym_name"].value
-    return name
-
-
 def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import dialects
@@ -190,20 +184,15 @@ def to_artifact(module: Any) -> bytes:
     return artifact
 
 
-def from_artifact(artifact: bytes, context: Any) -> Any:
-    """The module of a portable artifact, in a context of MLIR."""
-    deserialize = _mlir().deserialize_portable_artifact
-    wants_context = "context" in str(deserialize.__doc__).split("->", maxsplit=1)[0]
-    with context:
-        module = deserialize(artifact, *((context,) if wants_context else ()))
-        return _ir().Module.parse(module) if isinstance(module, str | bytes) else module
-
-
 def module_of(artifact: bytes) -> Any:
     """The module of a portable artifact, in a context of its own."""
     from jax._src.interpreters import mlir
 
-    return from_artifact(artifact, mlir.make_ir_context())
+    context, deserialize = mlir.make_ir_context(), _mlir().deserialize_portable_artifact
+    wants_context = "context" in str(deserialize.__doc__).split("->", maxsplit=1)[0]
+    with context:
+        module = deserialize(artifact, *((context,) if wants_context else ()))
+        return _ir().Module.parse(module) if isinstance(module, str | bytes) else module
 
 
 def _ir() -> Any:

@@ -49,7 +49,7 @@ def prepare() -> None:
 
 @cache
 def _times() -> Any:
-    """A context of JAX's that its traces depend on; None before jax 0.6, which has none to be made."""
+    """A context of JAX's that its traces depend on; None where it lets none be made."""
     import jax
 
     make = getattr(jax, "make_user_context", None)

@@ -22,8 +22,6 @@ from jcache.trace_keys import Asked
 T = TypeVar("T")
 _MOST_READ: Final = 20
 _FEW: Final = 3
-
-
 NO_PROGRAM: Final = "it has no program that can be replayed here"
 
 

@@ -74,7 +74,8 @@ def fingerprint(
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        return _fingerprint(call, Walk(module, name, without, in_order=in_order), name, in_order=in_order)
+        parts, hash_, codes = _walked(call, Walk(module, name, without, in_order=in_order))
+        return Fingerprint(name, hash_, parts, codes, in_order)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -83,7 +84,8 @@ def fingerprint(
         ) from error
 
 
-def _fingerprint(call: Call, walk: Walk, name: str, *, in_order: bool) -> Fingerprint:
+def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str, tuple[CodeType, ...]]:
+    """All that a call depends on, in words, its hash, and the code that was walked through."""
     if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -93,7 +95,7 @@ def _fingerprint(call: Call, walk: Walk, name: str, *, in_order: bool) -> Finger
     walk.run()
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return Fingerprint(name, total(walk.parts).hex(), parts, walk.codes(), in_order)
+    return parts, total(walk.parts).hex(), walk.codes()
 
 
 def changed_meanwhile(

@@ -33,6 +33,7 @@ class Behind(Generic[Name, Made]):
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._page = memoryview(bytearray(_PAGE))
+        self._free: list[memoryview] = []
         self._used = 0  # of the page
         self._jobs: list[_Job[Name, Made]] = []  # of the page
         self._at_work: deque[tuple[Future[list[tuple[Name, Made | OSError]]], memoryview]] = deque()
@@ -68,14 +69,16 @@ class Behind(Generic[Name, Made]):
         """Gives the page to the thread, and takes another one."""
         self._at_work.append((self._thread.submit(_written, self._jobs), self._page))
         self._jobs, self._used = [], 0
-        self._page = memoryview(bytearray(_PAGE)) if len(self._at_work) < _PAGES else self._collect()
+        if not self._free and len(self._at_work) == _PAGES:
+            self._collect()
+        self._page = self._free.pop() if self._free else memoryview(bytearray(_PAGE))
 
-    def _collect(self) -> memoryview:
+    def _collect(self) -> None:
         """Waits for the page that has waited longest."""
         future, page = self._at_work[0]
         self._made += future.result()  # who is interrupted while he waits comes here again
         self._at_work.popleft()
-        return page
+        self._free.append(page)
 
 
 def _written(jobs: list[_Job[Name, Made]]) -> list[tuple[Name, Made | OSError]]:
