@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import changes, fingerprint
-from jcache.reads import Reads
+from jcache.reads.watching import Reads
 from tests.jax_programs import run
 
 

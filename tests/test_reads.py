@@ -21,10 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from jcache.reads import Reads, now
+from jcache.reads.contents import now
+from jcache.reads.watching import Reads
 from tests.jax_programs import run
 
-WATCH = "import json, os, sys\nfrom jcache.reads import Reads, now\n"
+WATCH = "import json, os, sys\nfrom jcache.reads.contents import now\nfrom jcache.reads.watching import Reads\n"
 SAY = "\nprint(json.dumps([dict(reads.parts), reads.reason]))"
 
 

@@ -3,18 +3,20 @@
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 
-@dataclass(frozen=True)
 class Configured:
-    """Options of JAX's configuration that have been set, until `restore`."""
+    """Options of JAX's configuration that have been set, until `restore`.
 
-    unknown: tuple[str, ...]
-    """Those that the JAX at hand does not have, or not with such a value."""
-    _set: dict[str, tuple[object, object]]  # what each was, and what it became
+    Attributes:
+        unknown: those that the JAX at hand does not have, or not with such a value.
+    """
+
+    def __init__(self, unknown: tuple[str, ...], became: dict[str, tuple[object, object]]) -> None:
+        self.unknown = unknown
+        self._set = became  # by their names, what each was, and what it became
 
     def restore(self) -> None:
         """Put back what was there, except where the program has set something else since."""

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from jcache import _lowering, _recipes, _stablehlo
@@ -41,7 +40,6 @@ class CannotReplay(Exception):
     """What was to be replayed is not there, or does not fit here."""
 
 
-@dataclass(slots=True)
 class Compilation:
     """What compiling a program told, to be filled while JAX does so in this thread.
 
@@ -59,7 +57,6 @@ class Compilation:
         done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """
 
-    module: Any = None
     kept: tuple[int, ...] = ()
     signature: str = ""
     device_key: str = ""
@@ -69,10 +66,11 @@ class Compilation:
     recipe: str = ""
     targets: frozenset[str] = frozenset()
     reason: str | None = None
-    done: bool = False
+
+    def __init__(self, module: Any = None, *, done: bool = False) -> None:
+        self.module, self.done = module, done
 
 
-@dataclass(slots=True)
 class Replay:
     """What stands in for compiling, in this thread.
 
@@ -86,14 +84,19 @@ class Replay:
         loaded: the key in JAX's cache of the executable that was read from there, once one has been.
     """
 
-    trace: str
-    executables: Callable[[str, str], Iterable[str]]
-    artifact: Callable[[str], bytes | None]
-    targets: frozenset[str]
     signature: str = ""
     device_key: str = ""
     compiled: str | None = None
     loaded: str | None = None
+
+    def __init__(
+        self,
+        trace: str,
+        executables: Callable[[str, str], Iterable[str]],
+        artifact: Callable[[str], bytes | None],
+        targets: frozenset[str],
+    ) -> None:
+        self.trace, self.executables, self.artifact, self.targets = trace, executables, artifact, targets
 
 
 class _Here(threading.local):

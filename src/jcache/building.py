@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jcache import reads
+from jcache import under_way
 from jcache.economics import Economics
-from jcache.fingerprint import Discovery, Fingerprint, changes, discovered, discovered_now
+from jcache.fingerprint import Fingerprint
+from jcache.fingerprint.discovery import Discovery
 from jcache.layout import Kind, name_of
-from jcache.pytrees import Dumped
-from jcache.reads import Reads
-from jcache.serialization import Codec, EnvelopeHeader, seal
+from jcache.reads.watching import Reads
+from jcache.serialization import Codec, seal
+
+if TYPE_CHECKING:
+    from jcache.pytrees import Dumped
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("numpy", "jax", "jaxlib")
@@ -54,8 +55,7 @@ class Build:
 
     def run(self, call: Callable[[], T], of: Fingerprint) -> T:
         """Calls a function, whose exceptions pass."""
-        _mine.builds.append(self)
-        _everyones.append(self)
+        under_way.begin(self)
         try:
             with Discovery(of) as ran, Reads(strict=self.strict) as read:
                 self.is_passing = ran.reason is not None
@@ -63,8 +63,7 @@ class Build:
                 value = call()
                 self.seconds = time.perf_counter() - started
         finally:
-            _mine.builds.pop()
-            _everyones.remove(self)
+            under_way.end(self)
         self.kept = read.kept
         self.found.update({**read.parts, **ran.parts})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
@@ -91,59 +90,6 @@ class Build:
         )
 
 
-def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
-    """What an entry was found to depend on while it was made, besides the parts of its key."""
-    return {label: text for label, text in header.key_parts.items() if label not in known}
-
-
-def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
-    """What has changed of that which ran or was read while an entry was made.
-
-    Args:
-        header: of the entry.
-        known: the parts of its key.
-    """
-    then = found_in(header, known)
-    if not then:
-        return []
-    ran = discovered(then)
-    now = {**reads.now(then.keys() - ran.keys()), **discovered_now(ran)}
-    return [] if now == then else changes(then, now)
-
-
-class _Mine(threading.local):
-    """The builds of this thread, the outermost first."""
-
-    def __init__(self) -> None:
-        self.builds: list[Build] = []
-
-
-_mine = _Mine()
-_everyones: Final[list[Build]] = []
-
-
-def is_nested() -> bool:
-    """Whether this thread is building a graph."""
-    return bool(_mine.builds)
-
-
-def is_being_built_here(root: Path, key: str) -> bool:
-    """Whether this thread is building that very graph."""
-    return any((build.root, build.key) == (root, key) for build in _mine.builds)
-
-
-def depended_on(key: str, found: Mapping[str, str]) -> None:
-    """Says that a graph was asked for; those that are being built then depend on what it was found to depend on.
-
-    A thread that builds nothing may work for any of those who do.
-    """
-    mine = _mine.builds
-    if mine:
-        mine[-1].parents[key] = None
-    for build in mine or list(_everyones):
-        build.found.update(found)
-
-
 def producers() -> dict[str, str]:
     """What makes an entry, by name and version."""
     from jcache import __version__
@@ -151,11 +97,3 @@ def producers() -> dict[str, str]:
     libraries: dict[str, Any] = {name: sys.modules.get(name) for name in _LIBRARIES}
     versions = {name: str(getattr(module, "__version__", "")) for name, module in libraries.items() if module}
     return {"jcache": __version__, "python": platform.python_version()} | versions
-
-
-def _after_fork() -> None:
-    """In a forked child only the builds of this thread go on."""
-    _everyones[:] = _mine.builds
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,8 +1,8 @@
 """What `jcache.enable` is asked for, and what is in effect after it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from jcache.presets import Preset
 
@@ -14,8 +14,7 @@ class Write(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """What `jcache.enable` was asked for.
 
     Attributes:
@@ -33,8 +32,7 @@ class Request:
     callbacks: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enabled:
+class Enabled(NamedTuple):
     """What is in effect after `jcache.enable`.
 
     Attributes:
@@ -49,11 +47,11 @@ class Enabled:
         notes: what else is good to know.
     """
 
-    root: Path | None = None
-    directory: Path | None = None
-    max_bytes: int | None = None
+    root: Path | None
+    directory: Path | None
+    max_bytes: int | None
     preset: Preset
-    read_only: tuple[Path, ...] = ()
-    store: str = "none"
+    read_only: tuple[Path, ...]
+    store: str
     warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]

@@ -1,7 +1,6 @@
 """An entry as a value, what can lie beside it, and many entries in columns."""
 
 from array import array
-from dataclasses import dataclass
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -80,8 +79,7 @@ class Columns(NamedTuple):
         return Columns(list(compress(keys, keep)), *(array("q", compress(column, keep)) for column in numbers))
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The columns of a directory as they were at a moment.
 
     Attributes:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from jcache.building import staleness
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
-from jcache.fingerprint import changes
+from jcache.fingerprint.texts import changes
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.sealed_store import Opened, open_entry
 from jcache.serialization import EnvelopeHeader
+from jcache.staleness import staleness
 from jcache.store import header_at
 from jcache.units import format_seconds
 
@@ -23,8 +22,7 @@ _MOST_READ: Final = 200
 _FOUND: Final = ("ran ", "file ", "directory ", "environment ")  # how labels of what is found out meanwhile begin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Whether a call is served from the cache, and why not.
 
     Attributes:

@@ -1,7 +1,6 @@
 """What `jcache verify` finds, as values: the kind of damage, where, the evidence, and what mends it."""
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,8 +83,7 @@ class Stamp(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """One damage.
 
     Attributes:

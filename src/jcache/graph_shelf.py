@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from jcache import pytrees
-from jcache.building import Build, depended_on, found_in, staleness
+from jcache.building import Build
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
@@ -28,7 +28,9 @@ from jcache.once import warn_once
 from jcache.places import GRAPHS, Places
 from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
 from jcache.serialization import read_header
+from jcache.staleness import found_in, staleness
 from jcache.store import Outcome
+from jcache.under_way import depended_on
 
 _MOST_NOT_KEPT: Final = 10_000
 _NO_KEY: Final = "it has no key"

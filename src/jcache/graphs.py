@@ -18,7 +18,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
-from jcache.building import Build, is_being_built_here, is_nested
+from jcache.building import Build
 from jcache.economics import Economics
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.explanation import Explanation
@@ -28,6 +28,7 @@ from jcache.graph_stats import GraphStats
 from jcache.places import Places
 from jcache.roots import path_text, path_texts
 from jcache.single_flight import single_flight
+from jcache.under_way import is_being_built_here, is_nested
 from jcache.units import parse_bound
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
     """
     if root.adapter is not None:
         return {"facts": root.adapter.facts(entry.kind, entry.key, data)}
-    return asdict(inspect(data) if entry.kind is Kind.EXECUTABLES else check_seal(data))
+    return asdict(inspect(data)) if entry.kind is Kind.EXECUTABLES else check_seal(data)._asdict()
 
 
 def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:

@@ -15,15 +15,17 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
-from jcache.building import is_nested
-from jcache.explanation import Explanation
-from jcache.recording import BYPASSED
+from jcache.outcomes import BYPASSED
 from jcache.resolving import Call, Resolver
 from jcache.trace_checks import Check, Served, compare_later, is_due, specification
+from jcache.under_way import is_nested
 from jcache.units import parse_choice
+
+if TYPE_CHECKING:
+    from jcache.explanation import Explanation
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

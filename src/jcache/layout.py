@@ -26,10 +26,9 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache.errors import InvalidValue
 from jcache.units import parse_choice
@@ -159,8 +158,7 @@ def file_name_of(kind: Kind, key: str, *, legacy: bool = False, adapter: "Adapte
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(NamedTuple):
     """A directory that jcache administers.
 
     Attributes:

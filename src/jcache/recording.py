@@ -15,16 +15,11 @@ custom partitioner's, say) nests, and so do the durations.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.trace_calls import OF_TRACES, TraceCalls
-
-HIT: Final = "hit"
-STORED: Final = "stored"
-NOT_STORED: Final = "not_stored"
-BYPASSED: Final = "bypassed"
 
 _CACHE: Final = "/jax/compilation_cache/"
 _COMPILE: Final = "/jax/core/compile/"
@@ -48,8 +43,7 @@ _BYPASSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise."""
 
     key: str | None
@@ -60,7 +54,6 @@ class Program:
     jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
 
 
-@dataclass(slots=True)
 class Recording:
     """What one process did."""
 
@@ -68,12 +61,13 @@ class Recording:
     jaxlib: str = ""
     platform: str = ""
     cache: str = ""  # "used" or "disabled" once JAX has decided
-    programs: list[Program] = field(default_factory=list)
-    traces: TraceCalls = field(default_factory=TraceCalls)
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0))
+
+    def __init__(self) -> None:
+        self.programs: list[Program] = []
+        self.traces = TraceCalls()
+        self.seconds = dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0)
 
 
-@dataclass(slots=True)
 class _Request:
     """An executable that is being looked up or compiled."""
 
@@ -96,10 +90,10 @@ class _Request:
         self.outcome, self.reason = NOT_STORED, reason
 
 
-@dataclass(slots=True)
 class _Thread:
-    requests: list[_Request] = field(default_factory=list)
-    spans: list[tuple[float, float]] = field(default_factory=list)  # (end, seconds), none inside another
+    def __init__(self) -> None:
+        self.requests: list[_Request] = []
+        self.spans: list[tuple[float, float]] = []  # (end, seconds), none inside another
 
 
 class Reader:

@@ -10,24 +10,26 @@ known of these is looked up again as well.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _replay, _stablehlo, _tracing, roots, structures, watching
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
-from jcache.explanation import Explanation
 from jcache.once import warn_once
-from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_places import shelf_in_use
-from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf, Traced
+from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf
 from jcache.verdicts import Verdicts, tally
+
+if TYPE_CHECKING:
+    from jcache.explanation import Explanation
+    from jcache.traced import Traced
 
 _MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
@@ -119,6 +121,8 @@ class Resolver:
                 return shelf.explain(wanted, refused)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
+        from jcache.explanation import Explanation
+
         return Explanation(name=self.name, key=None, hit=False, reason=reason)
 
     # -- while JAX traces
@@ -141,6 +145,8 @@ class Resolver:
                         stands_in = True
                         return made[0]
                     why = made
+                from jcache.traced import Traced
+
                 return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
         finally:
             if not stands_in:  # else it waits until the executable is there
@@ -220,7 +226,7 @@ class Resolver:
             traced.structure = structures.encode(treedef, wanted.likes)
         except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
             traced.reason = traced.reason or str(error)
-        leaves, wanted = wanted.leaves, dataclasses.replace(wanted, leaves=[], likes=[])
+        leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
         place = None if traced.reason is not None else _tracing.first_computed(values, leaves)
         told = False

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache.errors import InvalidValue, NoCacheHere
 from jcache.files import publish, read, refusal
@@ -17,8 +16,7 @@ from jcache.listing import is_legacy
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
 
 
-@dataclass(frozen=True, slots=True)
-class InUse:
+class InUse(NamedTuple):
     """What `jcache.enable` has put in use in this process.
 
     Attributes:

@@ -22,9 +22,8 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import files
 from jcache.digests import digest
@@ -32,8 +31,9 @@ from jcache.errors import UnknownKey
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.names import storable
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.presets import STORE_EVERYTHING
-from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording, read
+from jcache.recording import Program, Recording, read
 from jcache.roots import is_bounded
 from jcache.trace_reports import NO_TRACES, TraceReport, reasons_of, trace_lines, traces_of
 from jcache.units import format_seconds, rfc3339
@@ -52,8 +52,7 @@ _LOG: Final = "JCACHE_RUN_LOG"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(NamedTuple):
     """What one run of a command did with JAX's cache, over all its processes.
 
     Seconds are added up over threads and processes, and never counted twice: what is compiled while a function is
@@ -102,13 +101,13 @@ class RunReport:
 
     def to_json(self) -> dict[str, object]:
         """The report as data for ``json.dumps``."""
-        fields: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields: dict[str, object] = self._asdict()
         fields["started"] = rfc3339(self.started_ns)
         del fields["started_ns"]
         for name in ("command", "platforms", "notices"):
             fields[name] = list(getattr(self, name))
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
-        fields["programs"] = [asdict(program) for program in self.programs]
+        fields["programs"] = [program._asdict() for program in self.programs]
         fields["traces"] = self.traces.to_json()
         return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
 

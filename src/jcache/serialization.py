@@ -30,8 +30,7 @@ can change unnoticed. Another format gets another version and directory; a reade
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.compression import Codec, codec_of, compress, decompress_zlib, decompress_zstd, first_bytes, too_large
 from jcache.errors import DamagedEntry, InvalidValue
@@ -55,8 +54,7 @@ _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
 
 
-@dataclass(frozen=True, slots=True)
-class Executable:
+class Executable(NamedTuple):
     """What an entry of JAX's compilation cache holds."""
 
     codec: Codec
@@ -64,25 +62,23 @@ class Executable:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvelopeHeader:
+class EnvelopeHeader(NamedTuple):
     """What a trace or graph says about itself."""
 
     kind: str
     name: str
     key: str
-    key_parts: dict[str, str] = field(default_factory=dict)
-    producers: dict[str, str] = field(default_factory=dict)
+    key_parts: dict[str, str]
+    producers: dict[str, str]
     build_seconds: float
     created_ns: int
-    parents: tuple[str, ...] = ()
+    parents: tuple[str, ...]
     payload_codec: Codec
     payload_length: int
     payload_sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A trace or graph and what it says about itself."""
 
     header: EnvelopeHeader
@@ -315,7 +311,7 @@ def _digest(pieces: Iterable[bytes | memoryview]) -> str:
 
 def _check_header(record: object) -> None:
     """Raise TypeError or ValueError unless a header has exactly its fields, each of its type and range."""
-    if not isinstance(record, dict) or record.keys() != {f.name for f in fields(EnvelopeHeader)}:
+    if not isinstance(record, dict) or record.keys() != set(EnvelopeHeader._fields):
         msg = "it has not exactly the fields of version 1"
         raise ValueError(msg)
     ok = (

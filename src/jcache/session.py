@@ -119,7 +119,7 @@ class Session:
         self._undo.callback(self._watch.stop)
         self.root = self._find_root()
         if self.root is None:
-            return Enabled(preset=self.request.preset, warnings=tuple(self._warnings))
+            return Enabled(None, None, None, self.request.preset, (), "none", tuple(self._warnings), ())
         directory = self.root.directory(Kind.EXECUTABLES)
         self.shared = shared = tuple(self._find_read_only())
         self._look_for_lateness(directory)

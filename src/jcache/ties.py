@@ -1,8 +1,7 @@
 """What links between entries mean for those who remove some: which are one, and which are needed by others. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache.entry import Entry
 from jcache.frozen import Frozen
@@ -11,8 +10,7 @@ from jcache.layout import Kind
 Member = tuple[Kind, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(NamedTuple):
     """How the entries of a root hang together.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 OF_TRACES: Final = "jcache trace"  # how the messages begin
 TRACE_CALL: Final = f"{OF_TRACES} %s: %s %s (%s), %g s, %g s spared"
@@ -11,8 +10,7 @@ TRACE_COMPARED: Final = f"{OF_TRACES} compared: %s %s is %s"
 SAME: Final = "the same"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceCall:
+class TraceCall(NamedTuple):
     """The first call of a `jcache.jit` function for arguments of certain types.
 
     Attributes:
@@ -33,7 +31,6 @@ class TraceCall:
     spared_seconds: float
 
 
-@dataclass(slots=True)
 class TraceCalls:
     """The calls of one process.
 
@@ -43,9 +40,10 @@ class TraceCalls:
         differing: how many of these gave another program.
     """
 
-    calls: list[TraceCall] = field(default_factory=list)
-    compared: int = 0
-    differing: int = 0
+    def __init__(self) -> None:
+        self.calls: list[TraceCall] = []
+        self.compared = 0
+        self.differing = 0
 
     def hear(self, message: str, arguments: Sequence[Any]) -> None:
         """Takes in a message; one of another jcache, which says something else, is passed over."""

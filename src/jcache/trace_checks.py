@@ -12,13 +12,12 @@ import random
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache import _stablehlo, _tracing, watching
-from jcache.building import staleness
 from jcache.findings import Damage
+from jcache.staleness import staleness
 from jcache.trace_keys import Asked, Statics, asked
 from jcache.trace_shelf import Kept, Shelf
 
@@ -35,8 +34,7 @@ class Check(StrEnum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """A call that was served.
 
     Attributes:

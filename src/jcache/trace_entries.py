@@ -22,8 +22,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind, Root, name_of
@@ -35,8 +34,7 @@ TRACES: Final = Kind.TRACES
 _PROGRAM: Final = ".stablehlo"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(NamedTuple):
     """What is known of a trace; the fields are those of its payload."""
 
     kept: tuple[int, ...]
@@ -45,7 +43,7 @@ class Trace:
     targets: tuple[str, ...]
 
     def payload(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(self._asdict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def of(cls, payload: memoryview) -> Trace:

@@ -13,9 +13,8 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from jcache import _tracing
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
@@ -33,8 +32,7 @@ _PLAIN: Final = (bool, int, float, str)
 _FEW: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a call asks for.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.recording import BYPASSED, HIT, NOT_STORED, STORED, Program, Recording
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.recording import Program, Recording
 from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
 
@@ -20,8 +20,7 @@ _WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "lef
 _DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceReport:
+class TraceReport(NamedTuple):
     """What became of the first calls of a run's `jcache.jit` functions, for arguments of certain types.
 
     Attributes:
@@ -54,9 +53,9 @@ class TraceReport:
 
     def to_json(self) -> dict[str, object]:
         """The report as data for ``json.dumps``."""
-        fields: dict[str, object] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields: dict[str, object] = self._asdict()
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
-        return fields | {"calls": [asdict(call) for call in self.calls]}
+        return fields | {"calls": [call._asdict() for call in self.calls]}
 
 
 NO_TRACES: Final = TraceReport()
@@ -74,7 +73,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
         bypassed=outcomes[BYPASSED],
         compared=sum(recording.traces.compared for recording in recordings),
         differing=sum(recording.traces.differing for recording in recordings),
-        reasons=reasons_of([replace(call, reason=call.reason and f"{call.name}: {call.reason}") for call in calls]),
+        reasons=reasons_of([call._replace(reason=call.reason and f"{call.name}: {call.reason}") for call in calls]),
         seconds=sum(call.seconds for call in hits),
         saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),
         calls=calls,

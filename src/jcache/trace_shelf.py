@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from jcache._replay import Compilation, Replay
-from jcache.building import Build, producers, staleness
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
-from jcache.explanation import Explanation, explain, nearest
 from jcache.findings import Damage, Finding
 from jcache.layout import Root
 from jcache.lineage import belongs_to
 from jcache.sealed_store import Opened, SealedStore, open_softly
 from jcache.serialization import EnvelopeHeader, read_header
+from jcache.staleness import staleness
 from jcache.trace_entries import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from jcache.explanation import Explanation
+    from jcache.traced import Traced
+
 _MOST_READ: Final = 20
 _FEW: Final = 3
 NO_PROGRAM: Final = "it has no program that can be replayed here"
@@ -77,67 +79,6 @@ class Kept:
         return [entry.header.key for entry in served if entry.root == self._store.root]
 
 
-class Traced:
-    """A function that is traced now.
-
-    Args:
-        store: where its trace is to be.
-        wanted: what is asked for.
-        kept: the trace that is there, where it has no program that serves.
-        why: it is no hit, where that is known.
-
-    Attributes:
-        header: of its trace, once there is one.
-        why: it is no hit.
-        reason: why its trace must not be stored, None if it may.
-        is_refused: whether it must not be by any process that traces it.
-    """
-
-    def __init__(self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None) -> None:
-        self.asked = wanted
-        self.why = why
-        self.build = Build(store.root.path, wanted.key, strict=True)
-        self.header = None if kept is None else kept.opened.header
-        self.reason: str | None = None
-        self.is_refused = False
-        self.results: Sequence[Any] = ()
-        self.structure: list[Any] = []
-        self._kept = kept
-
-    def run(self, call: Callable[[], T]) -> T:
-        """Calls the function, whose exceptions pass."""
-        result = self.build.run(call, self.asked.fingerprint)
-        self.reason = self.build.reason
-        if self.reason is None and (changed := self.asked.changed(self.build.kept)):
-            self.reason = f"tracing it changes its key: {_some(changed)}"
-        self.build.kept.clear()
-        return result
-
-    @property
-    def parts(self) -> dict[str, str]:
-        """What the trace was made from; what is in the key counts as the key has it."""
-        return {**self.build.found, **self.asked.parts}
-
-    def trace(self, told: Compilation) -> Trace:
-        """What is to be stored."""
-        return Trace(
-            kept=told.kept,
-            results=tuple(self.results),
-            structure=self.structure,
-            targets=tuple(sorted(told.targets)),
-        )
-
-    def differs(self, trace: Trace) -> bool:
-        """Whether the trace that is there is another one."""
-        before = trace if self._kept is None else self._kept.trace
-        alike = (trace.kept, trace.results, trace.structure) == (before.kept, before.results, before.structure)
-        return not alike or not set(trace.targets) <= set(before.targets)
-
-    def has_unfit(self, told: Compilation) -> bool:
-        """Whether the trace that is there has this very program, and yet none that could be replayed."""
-        return self.why == NO_PROGRAM and self._kept is not None and self._kept.artifact(told.signature) is not None
-
-
 class Shelf:
     """The traces of a root.
 
@@ -170,7 +111,7 @@ class Shelf:
         if not isinstance(found, Opened):
             return found
         if stale := staleness(found.header, wanted.parts):
-            return found.finding(Damage.STALE, f"What it was traced from has changed: {_some(stale)}.")
+            return found.finding(Damage.STALE, f"What it was traced from has changed: {some(stale)}.")
         try:
             return Kept(self.store, found, Trace.of(found.payload))
         except DamagedEntry as error:
@@ -178,9 +119,11 @@ class Shelf:
 
     def why_missed(self, wanted: Asked) -> str:
         """What tells a call from the nearest trace that is there."""
+        from jcache.explanation import nearest
+
         name, root = wanted.fingerprint.name, self.store.root
         changes = nearest(root, TRACES, name, wanted.key, wanted.parts, most=_MOST_READ).changes
-        return _some(changes) if changes else "nothing of this name was there"
+        return some(changes) if changes else "nothing of this name was there"
 
     def explain(self, wanted: Asked, refused: str | None) -> Explanation:
         """Whether a call is served, and if not, why; nothing is changed.
@@ -189,6 +132,8 @@ class Shelf:
             wanted: what the call asks for.
             refused: why it could not be stored or served, as this process has seen.
         """
+        from jcache.explanation import Explanation, explain
+
         name, key = wanted.fingerprint.name, wanted.key
         if refused is not None:
             return Explanation(name=name, key=key, hit=False, reason=refused)
@@ -197,6 +142,8 @@ class Shelf:
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""
+        from jcache.building import producers
+
         reason = traced.reason or told.reason
         traced.is_refused = reason is not None and not traced.build.is_passing
         if reason is None and not told.done:
@@ -263,6 +210,8 @@ class Shelf:
 
     def _put_program(self, trace: EnvelopeHeader, artifact: bytes, parts: dict[str, str]) -> str | None:
         """Stores a program, or without an artifact what it has for one more device; returns why not."""
+        from jcache.building import producers
+
         key = program_key(trace, parts["signature" if artifact else "device"])
         return self._put(key, seal_program(artifact, trace=trace, parts=parts, producers=producers()), None)
 
@@ -272,7 +221,7 @@ class Shelf:
         return f"{outcome}" if isinstance(outcome, Refusal) else None
 
 
-def _some(changes: Sequence[str]) -> str:
+def some(changes: Sequence[str]) -> str:
     """The first of some changes."""
     more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
     return f"{'; '.join(changes[:_FEW])}{more}"

@@ -7,6 +7,8 @@ wrong in here reaches the program. JAX itself is imported by the first `Watch`.
 
 # ruff: noqa: BLE001 - see above
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -16,15 +18,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _jax
 from jcache._recorder import sitecustomize as recorder
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
-from jcache.recording import HIT, Program, Reader
-from jcache.runs import RunReport, new_id, news_of, present, recorded, report_of
+from jcache.outcomes import HIT
 from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
+
+if TYPE_CHECKING:
+    from jcache.recording import Program, Reader
+    from jcache.runs import RunReport
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
 _AT_FIRST: Final = 5.0  # seconds until the first flush
@@ -42,7 +47,6 @@ class Watch:
         on_compiled: is called after each compilation, in its thread; what it raises is lost.
 
     Attributes:
-        id: by which the report is known; another one after `renew`.
         build_seconds: what building entries once took, by key. Whoever knows may add to it: JAX itself stores whole
             seconds, which reads 0 for most.
     """
@@ -71,20 +75,32 @@ class Watch:
         self._lock = threading.RLock()
         self._reading = False
         self._waiting: deque[dict[str, Any]] = deque()
-        self._reader = Reader()
-        self._reader.feed(self._ears.start())
+        self._reader: Reader | None = None
+        self._waiting.append(self._ears.start())
         self._started_ns, self._began = time.time_ns(), _now()
         self._ended = None if self._listening else self._began
-        self.id = new_id(self._started_ns)
+        self._id: str | None = None
         self.flushed = Flushed()
+
+    @property
+    def id(self) -> str:
+        """By which the report is known; another one after `renew`."""
+        from jcache.runs import new_id
+
+        if self._id is None:
+            self._id = new_id(self._started_ns)
+        return self._id
 
     def report(self, *, notices: Sequence[str] = ()) -> RunReport:
         """What has been done so far; what is being compiled just now is not counted yet."""
+        from jcache.recording import Recording
+        from jcache.runs import report_of
+
         with self._lock:
             self._read()
             until = _now() if self._ended is None else self._ended
             return report_of(
-                [self._reader.recording],
+                [Recording() if self._reader is None else self._reader.recording],
                 run_id=self.id,
                 command=_command(),
                 started_ns=self._started_ns,
@@ -128,6 +144,10 @@ class Watch:
             return
         self._reading = True
         try:
+            if self._reader is None:
+                from jcache.recording import Reader
+
+                self._reader = Reader()
             for _ in range(len(self._waiting)):
                 with suppress(Exception):  # a future JAX that says the same otherwise
                     self._reader.feed(self._waiting.popleft())
@@ -237,10 +257,14 @@ def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float 
         Whether the ledger has the report now.
     """
     flushed = watch.flushed
-    if recorded(os.environ) or not flushed.lock.acquire(timeout=wait):
+    if not flushed.lock.acquire(timeout=wait):
         return False
     began = _now()
     try:
+        from jcache.runs import recorded
+
+        if recorded(os.environ):
+            return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
             return _tell(ledger, root.directory(Kind.EXECUTABLES), watch, notices)
     except Exception:
@@ -257,6 +281,8 @@ def seconds_until_due(watch: Watch) -> float:
 
 
 def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:
+    from jcache.runs import news_of, present
+
     done = watch.report()
     programs = done.programs
     if not programs and not done.traces:

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,7 +128,7 @@ def test_another_jax_and_a_program_that_cannot_be_read(jcache: Jcache, program: 
 
     def of_another_jax(header: EnvelopeHeader, payload: bytes) -> tuple[EnvelopeHeader, bytes]:
         if "jax" in header.key_parts:
-            header = replace(header, key_parts=dict(header.key_parts) | {"jax": "0.1.2"})
+            header = header._replace(key_parts=dict(header.key_parts) | {"jax": "0.1.2"})
         return header, payload
 
     def garbage(header: EnvelopeHeader, payload: bytes) -> tuple[EnvelopeHeader, bytes]:

@@ -13,7 +13,8 @@ from jcache.cli.run import recorded
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.lineage import header_of, is_program
-from jcache.recording import BYPASSED, HIT, Program
+from jcache.outcomes import BYPASSED, HIT
+from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.runs import SCHEMA_VERSION, RunReport
 from jcache.store import Store

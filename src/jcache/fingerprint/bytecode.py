@@ -8,7 +8,6 @@ imports itself.
 import dis
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -55,7 +54,6 @@ def nested(code: CodeType) -> Iterator[CodeType]:
             yield from nested(each)
 
 
-@dataclass(slots=True)
 class Reads:
     """What a function and those that stand in it look up.
 
@@ -66,10 +64,11 @@ class Reads:
         attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
     """
 
-    chains: set[Chain] = field(default_factory=set)
-    given: dict[Chain, set[Any]] = field(default_factory=dict)
-    attributes: set[str] = field(default_factory=set)
-    bindings: dict[str, set[Chain]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.chains: set[Chain] = set()
+        self.given: dict[Chain, set[Any]] = {}
+        self.attributes: set[str] = set()
+        self.bindings: dict[str, set[Chain]] = {}
 
 
 class _Step(NamedTuple):

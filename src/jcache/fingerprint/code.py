@@ -4,9 +4,8 @@ import __future__
 
 import functools
 import sys
-from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, nested, reads, signature
 from jcache.fingerprint.canonical import constant, several, sha256, tagged
@@ -27,7 +26,6 @@ _OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_l
 _ANNOTATIONS: Final = __future__.annotations.compiler_flag
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Lookup:
     """Names that code looks up; there is one for all functions that look up the same.
 
@@ -37,13 +35,13 @@ class Lookup:
         given: texts that it is given at once.
     """
 
-    chain: Chain
-    name: bytes
-    given: frozenset[Any]
+    __slots__ = ("chain", "given", "name")
+
+    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any]) -> None:
+        self.chain, self.name, self.given = chain, name, given
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(NamedTuple):
     """Of a function's code.
 
     Attributes:

@@ -6,17 +6,16 @@ import array
 import collections
 import datetime
 import decimal
-import fractions
 import functools
 import operator
 import pathlib
 import random
 import re
+import sys
 import types
 import typing
 import uuid
 import weakref
-import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -173,8 +172,6 @@ _EXACT: Final[Mapping[type, Handler]] = {
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
-    zoneinfo.ZoneInfo: _parts(b"zone", "key"),
-    fractions.Fraction: _parts(b"fraction", "numerator", "denominator"),
     uuid.UUID: _parts(b"uuid", "int"),
     re.Pattern: _parts(b"pattern", "pattern", "flags"),
     types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.attributes(vars(value).items())]),
@@ -212,10 +209,20 @@ _EXACT: Final[Mapping[type, Handler]] = {
     },
 }  # fmt: skip
 HANDLERS: Final[Mapping[type, Handler]] = {**BASES, **_EXACT}
+RARE: Final[Mapping[tuple[str, str], Handler]] = {  # which few programs import
+    ("fractions", "Fraction"): _parts(b"fraction", "numerator", "denominator"),
+    ("zoneinfo", "ZoneInfo"): _parts(b"zone", "key"),
+}
 UNCHANGING: Final = frozenset(
     {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
      types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,
-     datetime.timedelta, datetime.timezone, zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID,
+     datetime.timedelta, datetime.timezone, decimal.Decimal, uuid.UUID,
      re.Pattern, types.GenericAlias, types.UnionType, pathlib.PosixPath, pathlib.PurePosixPath,
      pathlib.PureWindowsPath, pathlib.WindowsPath, property, staticmethod, classmethod, *MEMBERS}
 )  # fmt: skip
+
+
+def rare(kind: type) -> Handler | None:
+    """How a value of a type is encoded that has not been imported for this."""
+    home, name = kind.__module__, kind.__qualname__
+    return RARE.get((home, name)) if getattr(sys.modules.get(home), name, None) is kind else None

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import arrays
 from jcache.fingerprint.canonical import SCALARS, several, tagged, text
-from jcache.fingerprint.kinds import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
+from jcache.fingerprint.kinds import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
 from jcache.fingerprint.refusals import Refused, hopeless, refuse
 from jcache.fingerprint.texts import plain
 
@@ -171,7 +171,7 @@ def _handler(value: Any, kind: type) -> Handler:
     logging = sys.modules.get("logging")
     if logging is not None and isinstance(value, logging.Logger):
         return _logger
-    return arrays.handler(value) or _generic
+    return arrays.handler(value) or rare(kind) or _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
@@ -217,4 +217,4 @@ def _defines(cls: type, name: str) -> bool:
     return any(name in vars(each) for each in cls.__mro__)
 
 
-_STABLE: Final = frozenset({_class, _module, member, _keyed, _logger, *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, _keyed, _logger, *RARE.values(), *arrays.STABLE})

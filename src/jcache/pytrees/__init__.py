@@ -41,8 +41,21 @@ and must still be an enumeration, namedtuple or dataclass of the same fields; in
 Only classes that the program itself has given to `register_class` have their ``from_dict`` called.
 """
 
-from jcache.pytrees.decoding import load
-from jcache.pytrees.encoding import Dumped, dump
-from jcache.pytrees.registration import register_class
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jcache.pytrees.decoding import load
+    from jcache.pytrees.encoding import Dumped, dump
+    from jcache.pytrees.registration import register_class
 
 __all__ = ["Dumped", "dump", "load", "register_class"]
+
+_MODULE_OF = {"load": "decoding", "Dumped": "encoding", "dump": "encoding", "register_class": "registration"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value

@@ -8,8 +8,8 @@ import math
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, is_dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import NotStorable
 from jcache.pytrees import classes, dtypes, jax_arrays
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 Node = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(NamedTuple):
     """A value as bytes.
 
     Attributes:

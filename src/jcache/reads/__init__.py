@@ -26,8 +26,3 @@ threads, sockets, databases, the environment as a whole, files that are no regul
 ``os.environ._data``, what was open before the block, whether a path exists (``os.stat``), the clock, and what threads
 read that were there before.
 """
-
-from jcache.reads.contents import now
-from jcache.reads.watching import Reads
-
-__all__ = ["Reads", "now"]

@@ -27,7 +27,7 @@ from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.names import storable
-from jcache.recording import HIT, STORED
+from jcache.outcomes import HIT, STORED
 from jcache.runs import report_named
 from jcache.selection import Selection, select
 from jcache.shipping import provenance

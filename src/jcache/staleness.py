@@ -1,0 +1,30 @@
+"""What has changed of that which an entry was found to depend on while it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jcache.fingerprint.discovery import discovered, discovered_now
+from jcache.fingerprint.texts import changes
+from jcache.reads.contents import now
+from jcache.serialization import EnvelopeHeader
+
+
+def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+    """What an entry was found to depend on while it was made, besides the parts of its key."""
+    return {label: text for label, text in header.key_parts.items() if label not in known}
+
+
+def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
+    """What has changed of that which ran or was read while an entry was made.
+
+    Args:
+        header: of the entry.
+        known: the parts of its key.
+    """
+    then = found_in(header, known)
+    if not then:
+        return []
+    ran = discovered(then)
+    today = {**now(then.keys() - ran.keys()), **discovered_now(ran)}
+    return [] if today == then else changes(then, today)
