@@ -32,3 +32,33 @@ def test_all_that_can_be_done_with_jax_jit(tmp_path: Path) -> None:
     assert {name: cold[name] for name in theirs if cold[name] != theirs[name]} == {}
     assert {name: warm[name] for name in theirs if warm[name] != theirs[name]} == {}
     assert done["_stand_in"] > 50 > 20 > done["_trace"], done
+
+
+REPEATED = """
+import json, sys
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+traced = []
+def step(x, n=1):
+    traced.append(1)
+    return x * n
+x, results = jnp.ones(2), []
+for jit in (jax.jit, jcache.jit):
+    before = len(traced)
+    results.append([jit(step)(x).tolist() for _ in range(5)])
+    results.append([jit(step, static_argnames="n")(x, n=n).tolist() for n in (2, 3, 2, 3)])
+    results.append([jit(step, static_argnames=["n"])(x, n=n).tolist() for n in (2, 3)])
+    results.append(len(traced) - before)
+print(json.dumps([results, len(jcache.stats().traces.calls)]))
+"""
+
+
+def test_a_function_that_is_jitted_anew_for_each_call(tmp_path: Path) -> None:
+    """It is traced, or looked up, once for each set of options and types, as with `jax.jit`."""
+    for traced in (3, 0):
+        command = [sys.executable, "-c", REPEATED, str(tmp_path / "root")]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=True)
+        results, looked_up = json.loads(done.stdout.splitlines()[-1])
+        assert results[:3] == results[4:7] and results[7] == traced
+        assert looked_up == 5  # those with options in a list again: they cannot be compared

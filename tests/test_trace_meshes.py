@@ -75,6 +75,7 @@ def test_a_mesh_is_part_of_the_key(tmp_path: Path) -> None:
     nothing = f"nothing of this name is in {root}"
     assert said(root) == {name: [1, nothing] for name in ("constrained", "mapped", "unplaced")}
     assert said(root) == {"constrained": [0, True], "mapped": [0, True], "unplaced": [1, True]}
+    assert said(root) == {"constrained": [0, True], "mapped": [0, True], "unplaced": [1, ELSEWHERE]}
     shutil.rmtree(open_root(root).directory(Kind.EXECUTABLES))  # from the stored programs, once
     for _ in range(2):
         assert said(root) == {"constrained": [0, True], "mapped": [0, True], "unplaced": [1, ELSEWHERE]}

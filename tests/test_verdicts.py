@@ -102,3 +102,31 @@ def test_what_takes_longer_to_look_up_is_traced(tmp_path: Path, took: float, tra
     said = [run(CALLED, tmp_path / "root", took).value for _ in range(5)]
     assert [each[:2] for each in said] == [[2.0, times] for times in traced]
     assert ("tracing it is faster than looking it up" in said[-1][2]) == (traced[-1] == 1)
+
+
+SEVERAL = """
+import json, sys
+import jax.numpy as jnp
+import jcache
+from jcache.verdicts import tally
+jcache.enable(sys.argv[1], strict=True)
+seconds = {"first": (1.0, 1.0), "small": (0.5, 1.0), "large": (1.0, 100.0)}
+add = tally.add
+tally.add = lambda root, call, took, spared: add(root, call, *seconds[call.split(chr(0))[1]])
+
+def first(x): return x + 1
+def small(x): return x + 2
+def large(x): return x + 3
+
+x = jnp.float32(1)
+for function in (first, small, large):
+    jcache.jit(function)(x)
+print(json.dumps([call.outcome for call in jcache.stats().traces.calls]))
+"""
+
+
+@pytest.mark.jax
+def test_each_call_is_judged_by_itself(tmp_path: Path) -> None:
+    """A small one beside a large one, too; but the first, which takes longer than it would later, by all of them."""
+    said = [run(SEVERAL, tmp_path / "root").value for _ in range(5)]
+    assert said == [["stored"] * 3, *[["hit"] * 3] * 3, ["hit", "bypassed", "hit"]]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
 from jcache.outcomes import BYPASSED
-from jcache.resolving import Call, Resolver
+from jcache.resolving import Call, Resolver, resolver_of
 from jcache.trace_checks import Check, Served, compare_later, is_due, specification
 from jcache.under_way import is_nested
 from jcache.units import parse_choice
@@ -46,7 +46,7 @@ class Jitted:
         self._jitted: Any = jax.jit(function, **options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
-        self._resolver = Resolver(function, options)
+        self._resolver = resolver_of(function, options)
         self._is_settled = self._resolver.is_settled
         self._is_top_level = _tracing.top_level()
         self._check = check

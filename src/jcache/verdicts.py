@@ -89,22 +89,27 @@ class Verdicts:
 
 
 class Tally:
-    """What looking traces up has taken and spared in this process; at its end that is its verdict."""
+    """What looking traces up has taken and spared in this process; at its end that is its verdict.
+
+    Each call is judged by itself, but for the first one, which takes longer than it would later: by all of them.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[Root, tuple[float, float, set[str]]] = {}
+        self._of: dict[Root, dict[str, tuple[float, float]]] = {}
 
     def add(self, root: Root, call: str, took: float, spared: float) -> None:
         """Counts a trace of a root that was served."""
         if not self._of:
             atexit.register(self._conclude)
-        before = self._of.get(root, (0.0, 0.0, set()))
-        self._of[root] = before[0] + took, before[1] + spared, {*before[2], call}
+        calls = self._of.setdefault(root, {})
+        before = calls.get(call, (0.0, 0.0))
+        calls[call] = before[0] + took, before[1] + spared
 
     def _conclude(self) -> None:
-        for root, (took, spared, calls) in self._of.items():
-            if took * _MARGIN > spared:
-                Verdicts(root).slower(calls)
+        for root, calls in self._of.items():
+            every = [sum(seconds) for seconds in zip(*calls.values(), strict=True)]
+            judged = {**calls, next(iter(calls)): every}
+            Verdicts(root).slower(call for call, (took, spared) in judged.items() if took * _MARGIN > spared)
 
 
 tally: Final = Tally()

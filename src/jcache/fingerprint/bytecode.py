@@ -5,13 +5,13 @@
 imports itself.
 """
 
-import dis
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
+from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
+from jcache.fingerprint.tallies import Kind, counted_cells, counting
 
 Chain = tuple[str, ...]
 IMPORT: Final = "import:"
@@ -24,12 +24,6 @@ _LOCAL: Final = frozenset(
 )  # fmt: skip
 _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_LOAD_FAST",
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
-_ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "PRECALL", "NOT_TAKEN", "RESUME"})
-_NULL: Final = "PUSH_NULL"
-_NULL_AFTER: Final = sys.version_info >= (3, 13)
-_FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
-_INDEX: Final = 26  # of BINARY_OP, from 3.14 on
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
 
@@ -62,6 +56,8 @@ class Reads:
         given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
             any; None among them where it is something else.
         attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
+        tallies: globals with which nothing is done but count, and how.
+        cells: variables of functions around it that are used likewise.
     """
 
     def __init__(self) -> None:
@@ -69,52 +65,30 @@ class Reads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
-
-
-class _Step(NamedTuple):
-    """An instruction.
-
-    Attributes:
-        name: of the operation.
-        value: what it is about.
-        number: its argument, of a call how many it takes.
-        called: whether what it loads is about to be called, when all attributes have been taken of it.
-    """
-
-    name: str
-    value: Any
-    number: int
-    called: bool
+        self.tallies: dict[str, set[Kind]] = {}
+        self.cells: Mapping[str, frozenset[Kind]] = {}
 
 
 def reads(code: CodeType) -> Reads:
     """What a code object and all that stand in it look up."""
     found = Reads()
     codes = list(nested(code))
-    listings = [_steps(one) for one in codes]
+    listings = [steps_of(one) for one in codes]
     for listing in listings:
         _imports(listing, found)
     for one, listing in zip(codes, listings, strict=True):
         found.attributes.update(one.co_names)
         found.attributes.update(each for each in one.co_consts if isinstance(each, str) and each[:2] == "__")
         _chains(listing, found)
+    found.cells = counted_cells(list(zip(codes, listings, strict=True)))
+    for name in found.tallies.keys() & {chain[0] for chain in found.chains}:
+        del found.tallies[name]  # what is looked at elsewhere
+        found.chains.add((name,))
+        found.given.setdefault((name,), set()).add(None)
     return found
 
 
-def _steps(code: CodeType) -> list[_Step]:
-    listing = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
-    steps = []
-    for at, each in enumerate(listing):
-        if each.opname != _NULL:
-            beside = at + 1 if _NULL_AFTER else at - 1  # where the call's empty place is made
-            is_null = 0 <= beside < len(listing) and listing[beside].opname == _NULL
-            flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
-            called = is_null or flagged or each.opname == "LOAD_METHOD"
-            steps.append(_Step(each.opname, each.argval, each.arg or 0, called))
-    return steps
-
-
-def _imports(listing: list[_Step], found: Reads) -> None:
+def _imports(listing: list[Step], found: Reads) -> None:
     """Notes which local names are bound by imports, and to what."""
     for at, each in enumerate(listing):
         if each.name != "IMPORT_NAME":
@@ -126,7 +100,7 @@ def _imports(listing: list[_Step], found: Reads) -> None:
         _bind(listing[at + 1 :], base, is_from=bool(names), found=found)
 
 
-def _bind(rest: list[_Step], base: str, *, is_from: bool, found: Reads) -> None:
+def _bind(rest: list[Step], base: str, *, is_from: bool, found: Reads) -> None:
     chain: Chain = (base,)
     top, dot, _ = base.removeprefix(f"{IMPORT}0:").partition(".")
     for each in rest:
@@ -143,20 +117,24 @@ def _bind(rest: list[_Step], base: str, *, is_from: bool, found: Reads) -> None:
             return
 
 
-def _chains(listing: list[_Step], found: Reads) -> None:
+def _chains(listing: list[Step], found: Reads) -> None:
     bases: set[Chain] = set()
     start, called = 0, False
+    counted = counting(listing)
     for at, each in enumerate(listing):
-        if bases and each.name in _ATTRIBUTE:
+        if bases and each.name in ATTRIBUTE:
             bases = {(*base, each.value) for base in bases}
             called = each.called or listing[start].called
             continue
         _note(bases, listing, range(start, at), found, called=called)
         bases, start, called = _begun(each, found), at, each.called
+        if at in counted and each.name in _GLOBAL:
+            found.tallies.setdefault(each.value, set()).add(counted[at])
+            bases = set()
     _note(bases, listing, range(start, len(listing)), found, called=called)
 
 
-def _begun(each: _Step, found: Reads) -> set[Chain]:
+def _begun(each: Step, found: Reads) -> set[Chain]:
     if each.name in _GLOBAL:
         return {(each.value,)}
     if each.name in _LOCAL:
@@ -168,7 +146,7 @@ def _begun(each: _Step, found: Reads) -> set[Chain]:
     return set()
 
 
-def _note(bases: set[Chain], listing: list[_Step], place: range, found: Reads, *, called: bool) -> None:
+def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *, called: bool) -> None:
     after = listing[place.stop : place.stop + 3]
     if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
         return  # what every class statement begins with
@@ -178,7 +156,7 @@ def _note(bases: set[Chain], listing: list[_Step], place: range, found: Reads, *
         found.given.setdefault(base, set()).add(given)
 
 
-def _given(before: _Step | None, after: list[_Step], *, called: bool) -> Any:  # noqa: ANN401
+def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # noqa: ANN401
     """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``."""
     names = [each.name for each in after]
     if names[:1] == ["CONTAINS_OP"] and before is not None:
@@ -189,10 +167,10 @@ def _given(before: _Step | None, after: list[_Step], *, called: bool) -> Any:  #
         names[2:3] == ["CALL"] and after[2].number == 2 and names[1].startswith("LOAD_")
     )
     is_index = len(after) > 1 and (
-        names[1] == "BINARY_SUBSCR" or (names[1] == "BINARY_OP" and after[1].number == _INDEX)
+        names[1] == "BINARY_SUBSCR" or (names[1] == "BINARY_OP" and after[1].number == INDEX)
     )
     return _text(after[0]) if (called and is_call) or is_index else None
 
 
-def _text(step: _Step) -> str | None:
+def _text(step: Step) -> str | None:
     return step.value if step.name == "LOAD_CONST" and isinstance(step.value, str) else None

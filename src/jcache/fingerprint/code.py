@@ -4,6 +4,7 @@ import __future__
 
 import functools
 import sys
+from collections.abc import Mapping
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from jcache.fingerprint.bytecode import Chain, nested, reads, signature
 from jcache.fingerprint.canonical import constant, several, sha256, tagged
 from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.sources import syntax_of, syntax_of_module
+from jcache.fingerprint.tallies import Kind
 
 _POSITIONS: Final = frozenset(
     {"__doc__", "getdoc", "getsource", "getsourcelines", "co_firstlineno", "co_lines", "co_positions",
@@ -33,12 +35,13 @@ class Lookup:
         chain: the names.
         name: the same as bytes.
         given: texts that it is given at once.
+        tallied: how it counts with them, where it does nothing else.
     """
 
-    __slots__ = ("chain", "given", "name")
+    __slots__ = ("chain", "given", "name", "tallied")
 
-    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any]) -> None:
-        self.chain, self.name, self.given = chain, name, given
+    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any], tallied: frozenset[Kind]) -> None:
+        self.chain, self.name, self.given, self.tallied = chain, name, given, tallied
 
 
 class Meaning(NamedTuple):
@@ -52,6 +55,7 @@ class Meaning(NamedTuple):
             "annotations" if at those, "command" if it parses the arguments that the program was started with,
             "place" if it looks at the working directory.
         refused: a name that it uses and through which it could read anything.
+        counted: variables of functions around it with which it only counts, and how.
     """
 
     digest: bytes
@@ -59,6 +63,7 @@ class Meaning(NamedTuple):
     lookups: tuple[Lookup, ...]
     shows: frozenset[str]
     refused: str | None
+    counted: Mapping[str, frozenset[Kind]]
 
 
 _known: WeakIdentities[Meaning] = WeakIdentities()
@@ -76,14 +81,15 @@ def meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
 def _meaning(code: CodeType, namespace: dict[str, Any]) -> Meaning:
     found = reads(code)
     words, said = _said(code, namespace)
-    lookups = tuple(_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains))
+    lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
+    lookups += [_lookup((name,), frozenset({None}), frozenset(kinds)) for name, kinds in sorted(found.tallies.items())]
     refused = min(_OPAQUE & found.attributes, default=None)
-    return Meaning(sha256(said), words, lookups, _shows(found.attributes), refused)
+    return Meaning(sha256(said), words, tuple(lookups), _shows(found.attributes), refused, found.cells)
 
 
 @functools.cache
-def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
-    return Lookup(chain, constant(chain) or b"", given)
+def _lookup(chain: Chain, given: frozenset[Any], tallied: frozenset[Kind] = frozenset()) -> Lookup:
+    return Lookup(chain, constant(chain) or b"", given, tallied)
 
 
 def _shows(attributes: set[str]) -> frozenset[str]:

@@ -43,7 +43,7 @@ class Found(NamedTuple):
         name: it has there.
         origin: of the module.
         path: names that lead to it through a library, the same whether or not that has been imported yet.
-        inside: whether the function imports the library itself.
+        inside: whether the function imports the library itself, or has it imported by asking for it.
         loader: what a module makes its attributes with when they are asked for.
     """
 
@@ -93,7 +93,8 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
         value = own.get(name, sys.modules.get(f"{module.__name__}.{name}", ABSENT))
         if value is ABSENT:
             value = getattr(module, name, ABSENT) if origin == "numpy" else Unimported(path, origin)
-        return Found(value, module.__name__, name, origin, path, above.inside)
+        inside = above.inside or _is_lazy(module, name, value)
+        return Found(value, module.__name__, name, origin, path, inside)
     is_usual = type(module) is types.ModuleType
     if is_usual and name in own:
         return Found(own[name], module.__name__, name, origin, _path(own[name]))
@@ -103,6 +104,17 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
         value = _submodule(module, name)
     loader = own.get("__getattr__") if is_usual else type(module)
     return Found(value, module.__name__, name, origin, _path(value), loader=loader)
+
+
+def _is_lazy(module: types.ModuleType, name: str, value: Any) -> bool:
+    """Whether a name is that of a module that a library's package imports when it is asked for, or has imported so.
+
+    Such a package has its ``__getattr__`` of a ``lazy_loader``: `jax.scipy` of jax's own, others of SciPy's.
+    """
+    maker = vars(module).get("__getattr__")
+    if not str(getattr(maker, "__module__", "")).endswith("lazy_loader"):
+        return False
+    return isinstance(value, Unimported) or getattr(value, "__name__", None) == f"{module.__name__}.{name}"
 
 
 def _submodule(module: types.ModuleType, name: str) -> Any:
@@ -238,7 +250,7 @@ def is_users(found: Found) -> bool:
 def called(found: Found) -> str:
     """What something of a library is by its own account, for anybody may have put it under another's name.
 
-    Modules, and what a library has that the function itself imports, have their usual name before that too.
+    Modules, and what a library has that the function has imported, have their usual name before that too.
     """
     may_come_later = isinstance(found.value, types.ModuleType) or (found.inside and found.origin != origins.STDLIB)
     if may_come_later and is_as_called(found.value, found.name, found.path.partition(".")[0]):

@@ -28,9 +28,11 @@ class Recorder:
         """Whether it hears of the thread in which this is asked."""
         return threading.current_thread() not in self._others
 
-    def note(self, code: CodeType, namespace: Namespace) -> None:
-        """Takes down code that has started."""
-        self.seen.setdefault(id(code), (code, namespace))
+    def note(self, frame: FrameType) -> None:
+        """Takes down code that has started, but for statements that a library has put together itself."""
+        code = frame.f_code
+        if id(code) not in self.seen and not _is_made_by_library(frame):
+            self.seen[id(code)] = code, frame.f_globals
 
     def begin(self) -> str | None:
         """Starts recording; returns why not, where it cannot."""
@@ -56,13 +58,21 @@ class Recorder:
 
     def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and _is_users(frame.f_code):
-            self.note(frame.f_code, frame.f_globals)
+            self.note(frame)
         if self._before is not None:
             self._before(frame, event, argument)
 
 
 def _is_users(code: CodeType) -> bool:
     return not origins.of_path(code.co_filename)  # nor is it where a file is not known
+
+
+def _is_made_by_library(frame: FrameType) -> bool:
+    """Whether it runs statements of no file for an installed library, whose version says what they are."""
+    code, caller = frame.f_code, frame.f_back
+    if code.co_name != "<module>" or origins.of_path(code.co_filename) is not None or caller is None:
+        return False
+    return origins.of_path(caller.f_code.co_filename) not in {None, origins.USER, origins.STDLIB, origins.OURS}
 
 
 class _NewThreads:
@@ -94,7 +104,7 @@ class _NewThreads:
         if event == "call" and _is_users(frame.f_code):
             for recorder in active:
                 if recorder.hears():
-                    recorder.note(frame.f_code, frame.f_globals)
+                    recorder.note(frame)
         if before is not None:
             before(frame, event, argument)
 
@@ -146,7 +156,7 @@ class _Monitor:
         active = self._active
         for recorder in active:
             if recorder.hears():
-                recorder.note(code, sys._getframe(1).f_globals)
+                recorder.note(sys._getframe(1))
         return disable if all(id(code) in recorder.seen for recorder in active) else None
 
 

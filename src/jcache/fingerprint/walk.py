@@ -10,8 +10,8 @@ label is written down, so that recursion has an end. Each node and each value is
 import os
 import sys
 import threading
-from collections.abc import Collection
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from collections.abc import Collection, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
@@ -24,11 +24,14 @@ from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.parts import Part, is_extension, total
 from jcache.fingerprint.references import References, named_by
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.tallies import Kind, only_counts
 from jcache.fingerprint.texts import shortened
 
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _NO_CELL: Final = b"empty0:"
 _ABSENT: Final = b"absent0:"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
@@ -38,20 +41,39 @@ class Walk(References):
     _deriving: Final[set[tuple[int, int, str]]] = set()
 
     def __init__(
-        self, home: str, name: str, without: Collection[tuple[int, str]] = (), *, in_order: bool = False
+        self,
+        home: str,
+        name: str,
+        without: Collection[tuple[int, str]] = (),
+        before: Mapping[str, str] = _NOTHING,
+        *,
+        in_order: bool = False,
     ) -> None:
-        """Walk on behalf of a function of that name in the module `home`, passing over attributes of some objects."""
+        """Walk on behalf of a function.
+
+        Args:
+            home: its module.
+            name: of it.
+            without: attributes of objects that are passed over.
+            before: the parts of an earlier walk, in words, where libraries' functions may have made floats of numbers.
+            in_order: whether the order of a dict's items counts.
+        """
         super().__init__(home, name, in_order=in_order)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[tuple[str, FunctionType]] = []
         self._classes: list[tuple[str, type]] = []
         self._shows: set[str] = set()
+        self._tallies: list[tuple[str, Any]] = []
         self._without = without
+        self._before = before
 
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
         super().run()
+        for name, value in self._tallies:
+            if self.seen(value) is not None:
+                self.part(f"global {name}", value)
         if self._shows & {"text", "path"}:
             shown = [
                 text(label) + as_it_stands(each.__code__, each.__code__.co_filename if "path" in self._shows else "")
@@ -97,7 +119,7 @@ class Walk(References):
         self._functions.append((label, function))
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
-        self._add_state(function, code, label, items)
+        self._add_state(function, code, label, items, known.counted)
         self.parts[label] = _part_of(code, items, known.words)
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
@@ -111,14 +133,21 @@ class Walk(References):
             self._add_state(function, code, label, items)
         self.parts[label] = _part_of(code, items, "of a library")
 
-    def _add_state(self, function: FunctionType, code: CodeType, label: str, items: list[bytes]) -> None:
+    def _add_state(
+        self,
+        function: FunctionType,
+        code: CodeType,
+        label: str,
+        items: list[bytes],
+        counted: Mapping[str, frozenset[Kind]] = _NO_CELLS,
+    ) -> None:
         """What a function has beside its code."""
         if function.__name__ != code.co_name:
             items.append(text(function.__name__))
         if function.__defaults__ or function.__kwdefaults__:
             self._defaults(function, code, label)
         if function.__closure__:
-            items += self._closure(function, code, self._short(label))
+            items += self._closure(function, code, self._short(label), counted)
         if function.__dict__:
             name = self._short(label)
             for attribute, value in sorted(function.__dict__.items()):
@@ -146,7 +175,9 @@ class Walk(References):
             for each, value in sorted(function.__kwdefaults__.items()):
                 self.part(f"default {each} of {name}", value)
 
-    def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
+    def _closure(
+        self, function: FunctionType, code: CodeType, name: str, counted: Mapping[str, frozenset[Kind]]
+    ) -> list[bytes]:
         items = []
         for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
             try:
@@ -154,8 +185,27 @@ class Walk(References):
             except ValueError:
                 items.append(_NO_CELL)
                 continue
-            items.append(self._member(f"closure {each} of {name}", value))
+            if each in counted and only_counts(value, counted[each]):
+                items.append(self._tally(each, value))
+                continue
+            place = f"closure {each} of {name}"
+            if self._before and type(value) is float and lookups.of_function(function) != origins.USER:
+                value = self._whole_before(place, value)
+            items.append(self._member(place, value))
         return items
+
+    def _whole_before(self, place: str, value: float) -> float | int:
+        """What a number in a library's closure was before the function that it belongs to made a float of it.
+
+        As schedules of optax do by ``nonlocal``, each time that they are traced, so that the next trace is the same.
+        """
+        before = self._before.get(self._next_label(place), "")
+        return int(before) if before.isdecimal() and repr(float(before)) == repr(value) else value
+
+    def _tally(self, name: str, value: Any) -> bytes:
+        """What is counted with is told by its type, unless it turns out to be something that is looked at elsewhere."""
+        self._tallies.append((name, value))
+        return tagged(b"tally", type(value).__name__.encode())
 
     def _member(self, label: str, value: Any) -> bytes:
         """Code is referred to where it stands, anything else is a part of its own."""
@@ -178,6 +228,8 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
+        if lookup.tallied and only_counts(namespace.get(chain[0]), lookup.tallied):
+            return self._tally(chain[0], namespace[chain[0]])
         if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
             if (reference := self._nodes.get(id(value))) is not None:
                 return reference

@@ -54,6 +54,7 @@ def fingerprint(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = _NOTHING,
     without: Collection[tuple[int, str]] = (),
+    before: Mapping[str, str] = _NOTHING,
     *,
     in_order: bool = False,
 ) -> Fingerprint:
@@ -64,6 +65,7 @@ def fingerprint(
         args: its arguments by position.
         kwargs: and by name.
         without: attributes that do not count, by the address of their object and their name.
+        before: the parts of an earlier one, as `Walk` has it.
         in_order: whether the order of a dict's items counts.
 
     Raises:
@@ -74,7 +76,7 @@ def fingerprint(
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        parts, hash_, codes = _walked(call, Walk(module, name, without, in_order=in_order))
+        parts, hash_, codes = _walked(call, Walk(module, name, without, before, in_order=in_order))
         return Fingerprint(name, hash_, parts, codes, in_order)
     except GraphKeyError:
         raise
@@ -116,7 +118,7 @@ def changed_meanwhile(
     """
     try:
         without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, in_order=then.in_order)
+        now = fingerprint(function, args, kwargs, without, then.parts, in_order=then.in_order)
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)
