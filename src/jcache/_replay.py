@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import _lowering, _recipes, _stablehlo
+from jcache import _lowering, _meshes, _recipes, _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
 from jcache.collector import collector
@@ -53,6 +53,7 @@ class Compilation:
         text: SHA-256 of the program as text.
         recipe: how it was compiled.
         targets: of the custom calls in it.
+        mesh: the one that it asks for itself, whatever its arguments lie on.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """
@@ -65,6 +66,7 @@ class Compilation:
     text: str = ""
     recipe: str = ""
     targets: frozenset[str] = frozenset()
+    mesh: _meshes.Mesh | None = None
     reason: str | None = None
 
     def __init__(self, module: Any = None, *, done: bool = False) -> None:
@@ -189,6 +191,7 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
             given = parameters.bind(*args, **kwargs).arguments
             if _is_of(expected, given["hlo"]):
                 expected.kept = tuple(sorted(given["kept_var_idx"]))
+                expected.mesh = _meshes.mesh_of(given.get("intermediate_shardings") or ())
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
                 expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _hoisted()
         return original(*args, **kwargs)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _replay, _stablehlo, _tracing, roots, structures, watching
+from jcache import _meshes, _replay, _stablehlo, _tracing, roots, structures, watching
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
@@ -199,8 +199,10 @@ class Resolver:
             structure = structures.decode(trace.structure, wanted.likes)
             results = [_tracing.abstract(result) for result in trace.results]
             operands = [wanted.leaves[i] for i in trace.kept]
-            made = tree_unflatten(structure, _stablehlo.bind_marker(wanted.key, operands, results))
-        except (DamagedEntry, IndexError, Unresolved) as error:
+            asking = _meshes.placed(operands, trace.mesh)
+            values = _stablehlo.bind_marker(wanted.key, asking, results)
+            made = tree_unflatten(structure, values if asking is not operands else _meshes.placed(values, trace.mesh))
+        except (DamagedEntry, LookupError, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
             return reason

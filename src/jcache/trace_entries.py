@@ -24,6 +24,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from jcache._meshes import Mesh
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind, Root, name_of
 from jcache.lineage import version_of
@@ -35,12 +36,21 @@ _PROGRAM: Final = ".stablehlo"
 
 
 class Trace(NamedTuple):
-    """What is known of a trace; the fields are those of its payload."""
+    """What is known of a trace; the fields are those of its payload.
+
+    Attributes:
+        kept: which flat arguments its executable takes.
+        results: the types of its results.
+        structure: in which they are returned.
+        targets: of the custom calls in its program.
+        mesh: the one that the function itself asks for, None if there is none.
+    """
 
     kept: tuple[int, ...]
     results: tuple[tuple[tuple[int, ...], str, bool], ...]
     structure: list[Any]
     targets: tuple[str, ...]
+    mesh: Mesh | None = None
 
     def payload(self) -> bytes:
         return json.dumps(self._asdict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -59,12 +69,16 @@ class Trace(NamedTuple):
                 results=tuple((tuple(shape), dtype, weak) for shape, dtype, weak in read["results"]),
                 structure=read["structure"],
                 targets=tuple(read["targets"]),
+                mesh=None if read.get("mesh") is None else Mesh(*map(tuple, read["mesh"])),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
             raise DamagedEntry(msg) from error
         sizes = [*trace.kept, *(size for shape, _, _ in trace.results for size in shape)]
         texts = [*trace.targets, *(dtype for _, dtype, _ in trace.results)]
+        if trace.mesh is not None:
+            sizes += [*trace.mesh.sizes, *trace.mesh.devices]
+            texts += trace.mesh.names
         if not all(type(size) is int and size >= 0 for size in sizes) or not all(type(text) is str for text in texts):
             msg = "A trace whose payload has values of wrong types."
             raise DamagedEntry(msg)

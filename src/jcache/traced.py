@@ -63,6 +63,7 @@ class Traced:
             results=tuple(self.results),
             structure=self.structure,
             targets=tuple(sorted(told.targets)),
+            mesh=told.mesh,
         )
 
     def differs(self, trace: Trace) -> bool:
