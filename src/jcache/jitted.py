@@ -13,13 +13,15 @@ The cache may fail, the program may not: whatever goes wrong, the function is tr
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
 from jcache.outcomes import BYPASSED
-from jcache.resolving import Call, Resolver, resolver_of
+from jcache.resolving import Call, Resolver
 from jcache.trace_checks import Check, Served, compare_later, is_due, specification
 from jcache.under_way import is_nested
 from jcache.units import parse_choice
@@ -27,6 +29,7 @@ from jcache.units import parse_choice
 if TYPE_CHECKING:
     from jcache.explanation import Explanation
 
+_MOST_HELD: Final = 1000
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 
 
@@ -46,7 +49,7 @@ class Jitted:
         self._jitted: Any = jax.jit(function, **options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
-        self._resolver = resolver_of(function, options)
+        self._resolver = _resolver_of(function, options)
         self._is_settled = self._resolver.is_settled
         self._is_top_level = _tracing.top_level()
         self._check = check
@@ -131,6 +134,23 @@ class Jitted:
         except Exception:  # noqa: BLE001 - nothing stands for one of them, whatever it is
             return
         compare_later(Served(function, self._jitted.lower, statics, args, kwargs, call.shelf, kept, text), self._check)
+
+
+def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Resolver:
+    """The resolver of a function, of one that its module holds always the same.
+
+    So ``jcache.jit(function)(x)`` in a loop looks it up once.
+    """
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function:
+        with suppress(TypeError):  # an option that cannot be hashed
+            return _of_held(function, **options)
+    return Resolver(function, options)
+
+
+@functools.lru_cache(maxsize=_MOST_HELD, typed=True)
+def _of_held(function: Callable[..., Any], **options: Any) -> Resolver:
+    return Resolver(function, options)
 
 
 def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.SAMPLE, **options: Any) -> Any:

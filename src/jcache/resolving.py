@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _meshes, _replay, _stablehlo, _tracing, roots, structures, watching
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from jcache.traced import Traced
 
 _MOST_REFUSED: Final = 1000
-_MOST_HELD: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
@@ -310,23 +307,6 @@ class Resolver:
         """Remembers why a call was traced, or will be in the next process."""
         if len(self.refused) < _MOST_REFUSED:
             self.refused[key] = reason
-
-
-def resolver_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Resolver:
-    """The resolver of a function, of one that its module holds always the same.
-
-    So ``jcache.jit(function)(x)`` in a loop looks it up once.
-    """
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    if module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function:
-        with suppress(TypeError):  # an option that cannot be hashed
-            return _of_held(function, **options)
-    return Resolver(function, options)
-
-
-@functools.lru_cache(maxsize=_MOST_HELD, typed=True)
-def _of_held(function: Callable[..., Any], **options: Any) -> Resolver:
-    return Resolver(function, options)
 
 
 def _is_of_jax(error: Exception) -> bool:

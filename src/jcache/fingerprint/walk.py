@@ -22,20 +22,19 @@ from jcache.fingerprint.classes import members, shallow
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
 from jcache.fingerprint.identities import WeakIdentities
 from jcache.fingerprint.parts import Part, is_extension, total
-from jcache.fingerprint.references import References, named_by
+from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.tallies import Kind, only_counts
+from jcache.fingerprint.states import States
+from jcache.fingerprint.tallies import only_counts
 from jcache.fingerprint.texts import shortened
 
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
-_NO_CELL: Final = b"empty0:"
 _ABSENT: Final = b"absent0:"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
-class Walk(References):
+class Walk(States):
     """One walk; `parts` is what it has found."""
 
     _deriving: Final[set[tuple[int, int, str]]] = set()
@@ -58,15 +57,13 @@ class Walk(References):
             before: the parts of an earlier walk, in words, where libraries' functions may have made floats of numbers.
             in_order: whether the order of a dict's items counts.
         """
-        super().__init__(home, name, in_order=in_order)
+        super().__init__(home, name, before, in_order=in_order)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[tuple[str, FunctionType]] = []
         self._classes: list[tuple[str, type]] = []
         self._shows: set[str] = set()
-        self._tallies: list[tuple[str, Any]] = []
         self._without = without
-        self._before = before
 
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
@@ -133,29 +130,6 @@ class Walk(References):
             self._add_state(function, code, label, items)
         self.parts[label] = _part_of(code, items, "of a library")
 
-    def _add_state(
-        self,
-        function: FunctionType,
-        code: CodeType,
-        label: str,
-        items: list[bytes],
-        counted: Mapping[str, frozenset[Kind]] = _NO_CELLS,
-    ) -> None:
-        """What a function has beside its code."""
-        if function.__name__ != code.co_name:
-            items.append(text(function.__name__))
-        if function.__defaults__ or function.__kwdefaults__:
-            self._defaults(function, code, label)
-        if function.__closure__:
-            items += self._closure(function, code, self._short(label), counted)
-        if function.__dict__:
-            name = self._short(label)
-            for attribute, value in sorted(function.__dict__.items()):
-                items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
-
-    def _short(self, label: str) -> str:
-        return label.partition(" ")[2] or self._name
-
     def _of_library_code(self, function: FunctionType, origin: origins.Origin) -> bytes:
         """A library may have several functions of one name, one within another; its version says what they are."""
         code = function.__code__
@@ -163,57 +137,6 @@ class Walk(References):
         if origin == origins.STDLIB:
             return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
         return text(name) + text(version()) + tagged(b"bytecode", signature(code))
-
-    def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
-        name = self._short(label)
-        if function.__defaults__:
-            last = code.co_argcount
-            count = min(last, len(function.__defaults__))
-            for each, value in zip(code.co_varnames[last - count : last], function.__defaults__[-count:], strict=False):
-                self.part(f"default {each} of {name}", value)
-        if function.__kwdefaults__:
-            for each, value in sorted(function.__kwdefaults__.items()):
-                self.part(f"default {each} of {name}", value)
-
-    def _closure(
-        self, function: FunctionType, code: CodeType, name: str, counted: Mapping[str, frozenset[Kind]]
-    ) -> list[bytes]:
-        items = []
-        for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
-            try:
-                value = cell.cell_contents
-            except ValueError:
-                items.append(_NO_CELL)
-                continue
-            if each in counted and only_counts(value, counted[each]):
-                items.append(self._tally(each, value))
-                continue
-            place = f"closure {each} of {name}"
-            if self._before and type(value) is float and lookups.of_function(function) != origins.USER:
-                value = self._whole_before(place, value)
-            items.append(self._member(place, value))
-        return items
-
-    def _whole_before(self, place: str, value: float) -> float | int:
-        """What a number in a library's closure was before the function that it belongs to made a float of it.
-
-        As schedules of optax do by ``nonlocal``, each time that they are traced, so that the next trace is the same.
-        """
-        before = self._before.get(self._next_label(place), "")
-        return int(before) if before.isdecimal() and repr(float(before)) == repr(value) else value
-
-    def _tally(self, name: str, value: Any) -> bytes:
-        """What is counted with is told by its type, unless it turns out to be something that is looked at elsewhere."""
-        self._tallies.append((name, value))
-        return tagged(b"tally", type(value).__name__.encode())
-
-    def _member(self, label: str, value: Any) -> bytes:
-        """Code is referred to where it stands, anything else is a part of its own."""
-        if isinstance(value, FunctionType):
-            return self.function(value)
-        if isinstance(value, type):
-            return self.class_(value)
-        return self.value(label, value)
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__

@@ -1,0 +1,99 @@
+"""What functions have beside their code: defaults, attributes, and variables of functions around them."""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+from collections.abc import Mapping
+from types import CodeType, FunctionType, MappingProxyType
+from typing import Any, Final
+
+from jcache.fingerprint import lookups, origins
+from jcache.fingerprint.canonical import tagged, text
+from jcache.fingerprint.references import References
+from jcache.fingerprint.tallies import Kind, only_counts
+
+_NO_CELL: Final = b"empty0:"
+_NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
+
+
+class States(References):
+    """The part of a walk that looks at them."""
+
+    def __init__(self, home: str, name: str, before: Mapping[str, str], *, in_order: bool = False) -> None:
+        """Collect as `Walk` does."""
+        super().__init__(home, name, in_order=in_order)
+        self._before = before
+        self._tallies: list[tuple[str, Any]] = []
+
+    def _add_state(
+        self,
+        function: FunctionType,
+        code: CodeType,
+        label: str,
+        items: list[bytes],
+        counted: Mapping[str, frozenset[Kind]] = _NO_CELLS,
+    ) -> None:
+        """What a function has beside its code."""
+        if function.__name__ != code.co_name:
+            items.append(text(function.__name__))
+        if function.__defaults__ or function.__kwdefaults__:
+            self._defaults(function, code, label)
+        if function.__closure__:
+            items += self._closure(function, code, self._short(label), counted)
+        if function.__dict__:
+            name = self._short(label)
+            for attribute, value in sorted(function.__dict__.items()):
+                items.append(text(attribute) + self._member(f"attribute {attribute} of {name}", value))
+
+    def _short(self, label: str) -> str:
+        return label.partition(" ")[2] or self._name
+
+    def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
+        name = self._short(label)
+        if function.__defaults__:
+            last = code.co_argcount
+            count = min(last, len(function.__defaults__))
+            for each, value in zip(code.co_varnames[last - count : last], function.__defaults__[-count:], strict=False):
+                self.part(f"default {each} of {name}", value)
+        if function.__kwdefaults__:
+            for each, value in sorted(function.__kwdefaults__.items()):
+                self.part(f"default {each} of {name}", value)
+
+    def _closure(
+        self, function: FunctionType, code: CodeType, name: str, counted: Mapping[str, frozenset[Kind]]
+    ) -> list[bytes]:
+        items = []
+        for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                items.append(_NO_CELL)
+                continue
+            if each in counted and only_counts(value, counted[each]):
+                items.append(self._tally(each, value))
+                continue
+            place = f"closure {each} of {name}"
+            if self._before and type(value) is float and lookups.of_function(function) != origins.USER:
+                value = self._whole_before(place, value)
+            items.append(self._member(place, value))
+        return items
+
+    def _whole_before(self, place: str, value: float) -> float | int:
+        """What a number in a library's closure was before the function that it belongs to made a float of it.
+
+        As schedules of optax do by ``nonlocal``, each time that they are traced, so that the next trace is the same.
+        """
+        before = self._before.get(self._next_label(place), "")
+        return int(before) if before.isdecimal() and repr(float(before)) == repr(value) else value
+
+    def _tally(self, name: str, value: Any) -> bytes:
+        """What is counted with is told by its type, unless it turns out to be something that is looked at elsewhere."""
+        self._tallies.append((name, value))
+        return tagged(b"tally", type(value).__name__.encode())
+
+    def _member(self, label: str, value: Any) -> bytes:
+        """Code is referred to where it stands, anything else is a part of its own."""
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, type):
+            return self.class_(value)
+        return self.value(label, value)
