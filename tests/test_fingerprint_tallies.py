@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.fingerprint import fingerprint
+from jcache import fingerprint as package
+from jcache.fingerprint import Fingerprint
 from tests.fingerprints import imported
 
 HEAD = (
@@ -30,6 +31,7 @@ USING = {
     "looked at before": "global n\n    x = x * (n + 1)\n    n += 1",
     "what append returns": "return [x, log.append(1)]",
     "looked at by a helper": "global n\n    n += 1\n    return helper(x)",
+    "looked at by its frame": "def inner():\n        n = len(log)\n        return locals()\n    log.append(inner())",
     "another item": "by['f'] += 1\n    return by['f']",
     "of another type": "global text\n    text += 'f'",
     "a type that may do more": "queue.append(1)",
@@ -46,6 +48,10 @@ def make():
     return f
 f = make()
 """
+
+
+def fingerprint(function: Callable[[int], object], *, for_trace: bool = True) -> Fingerprint:
+    return package.fingerprint(function, for_trace=for_trace)
 
 
 def the(body: str, directory: Path) -> Callable[[int], object]:
@@ -94,3 +100,32 @@ def test_how_it_counts_is_part_of_the_key(tmp_path: Path) -> None:
     before = fingerprint(function)
     function.__globals__["n"] = 0.0
     assert fingerprint(function).hash != before.hash
+
+
+def test_it_is_so_for_traces_alone(tmp_path: Path) -> None:
+    """A graph whose building counts changes what it depends on, as any other that does."""
+    function = the("log.append(1)", tmp_path)
+    before = fingerprint(function, for_trace=False)
+    function(1)
+    assert fingerprint(function, for_trace=False).hash != before.hash
+
+
+@pytest.mark.parametrize("more", ["    return vars()\n", "    return inspect.getclosurevars(f)\n"])
+def test_whoever_looks_at_variables_without_their_names_sees_all(tmp_path: Path, more: str) -> None:
+    """So that what only counts is part of the key then."""
+    function = of_module(f"import inspect\n{HEAD}def f(x):\n    log.append(1)\n{more}", tmp_path)
+    before = fingerprint(function)
+    function(1)
+    assert fingerprint(function).hash != before.hash
+
+
+ALIAS = "log = []\nother = {}\ndef f(x):\n    log.append(1)\n    return other\n"
+
+
+def test_what_is_looked_at_under_another_name_is_part_of_the_key(tmp_path: Path) -> None:
+    """The list itself says nothing, unless it is one that the code looks at."""
+    apart, alike = (of_module(ALIAS.format(each), tmp_path / each[:1]) for each in ("[]", "log"))
+    assert fingerprint(apart).hash != fingerprint(alike).hash
+    before = fingerprint(alike)
+    alike(1)
+    assert fingerprint(alike).hash != before.hash

@@ -1,4 +1,4 @@
-"""What libraries do while they are traced is no change of the user's: the second process does not trace."""
+"""What libraries do while a function is traced, and what only counts, is no change, unless something looks at it."""
 
 from pathlib import Path
 
@@ -79,3 +79,89 @@ def test_what_the_user_does_so_is_one(tmp_path: Path) -> None:
         traced, result, [reason] = run(HEAD + OWN_SCHEDULE + TAIL, tmp_path / "root").value
         assert (traced, result) == (1, [1.0] * 3)
         assert "tracing it changes its key: closure steps of made.<locals>.schedule 1 → 1.0" in reason
+
+
+COMMUNICATING = """
+log = []
+def build(x):
+    log.append("built")
+    return x + 1
+def report(x):
+    return x * len(log)
+build, report = jcache.jit(build, check="never"), jcache.jit(report, check="never")
+print(json.dumps([build(x).tolist(), report(x).tolist()]))
+"""
+FOUND = """
+n = float(sys.argv[2])
+@jax.tree_util.register_pytree_node_class
+class Scaled:
+    def __init__(self, x):
+        self.x = x
+    def tree_flatten(self):
+        return (self.x * n,), None
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+def step(x):
+    global n
+    n += 1.0
+    return jax.tree.leaves({"a": Scaled(x)})[0]
+print(json.dumps(jcache.jit(step, check="never")(x).tolist()))
+"""
+
+
+def test_what_one_jitted_function_counts_and_another_looks_at(tmp_path: Path) -> None:
+    """The one that counts is traced in each process, so that the other finds the same."""
+    for _ in range(3):
+        assert run(HEAD + COMMUNICATING, tmp_path / "root").value == [[2.0] * 3, [1.0] * 3]
+
+
+def test_what_code_looks_at_that_is_found_only_while_it_runs(tmp_path: Path) -> None:
+    """A registered class may look at what the function counts with."""
+    for n in (1, 1, 2):
+        assert run(HEAD + FOUND, tmp_path / "root", n).value == [n + 1.0] * 3
+
+
+ATTRIBUTE = """
+import functools
+value = float(sys.argv[2])
+def helper(x):
+    return x
+kinds = {"jax": jax.jit(helper), "jcache": jcache.jit(helper), "partial": functools.partial(helper),
+         "lru": functools.lru_cache(helper)}
+for each in kinds.values():
+    each.scale = value
+first, second, third, fourth = kinds.values()
+def step(x):
+    global traced
+    traced += 1
+    return x * first.scale + second.scale + third.scale + fourth.scale
+result = jcache.jit(step, check="never")(x)
+print(json.dumps([traced, result.tolist()]))
+"""
+
+
+def test_attributes_of_what_wraps_a_function_count(tmp_path: Path) -> None:
+    """Be it jitted, partial or cached."""
+    said = [run(HEAD + ATTRIBUTE, tmp_path / "root", value).value for value in (1, 1, 2)]
+    assert said == [[1, [4.0] * 3], [0, [4.0] * 3], [1, [8.0] * 3]]
+
+
+PATCHED = """
+import functools
+import jax.scipy.special
+if sys.argv[2] == "patched":
+    jax.scipy.special.logsumexp = functools.partial(jax.scipy.special.logsumexp, b=3.0)
+def step(x):
+    global traced
+    traced += 1
+    return x * jax.scipy.special.logsumexp(x)
+result = jcache.jit(step, check="never")(x)
+print(json.dumps([traced, round(float(result[0]), 3)]))
+"""
+
+
+def test_a_partial_in_the_place_of_a_librarys_function_counts(tmp_path: Path) -> None:
+    """By what it is of, for it has no name."""
+    said = [run(HEAD + PATCHED, tmp_path / "root", how).value for how in ("plain", "plain", "patched")]
+    assert said == [[1, 2.099], [0, 2.099], [1, 3.197]]

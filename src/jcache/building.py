@@ -68,6 +68,8 @@ class Build:
         self.found.update({**read.parts, **ran.parts})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
+        if self.reason is None and of.counts and ran.parts:
+            self.reason = "code that was found while it ran may look at what it counts with"
         return value
 
     @property

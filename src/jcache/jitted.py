@@ -16,7 +16,6 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
@@ -29,7 +28,6 @@ from jcache.units import parse_choice
 if TYPE_CHECKING:
     from jcache.explanation import Explanation
 
-_MOST_HELD: Final = 1000
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 
 
@@ -141,16 +139,27 @@ def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Re
 
     So ``jcache.jit(function)(x)`` in a loop looks it up once.
     """
+    if not _is_held(function):
+        return Resolver(function, options)
+    asked = function, tuple((name, type(value), value) for name, value in sorted(options.items()))
+    try:
+        resolver = _of_held.get(asked)
+    except TypeError:  # an option that cannot be hashed
+        return Resolver(function, options)
+    if resolver is None:
+        for each in [each for each in list(_of_held) if not _is_held(each[0])]:
+            _of_held.pop(each, None)
+        resolver = _of_held[asked] = Resolver(function, options)
+    return resolver
+
+
+def _is_held(function: Callable[..., Any]) -> bool:
+    """Whether a function is what its module has under its name."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    if module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function:
-        with suppress(TypeError):  # an option that cannot be hashed
-            return _of_held(function, **options)
-    return Resolver(function, options)
+    return module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function
 
 
-@functools.lru_cache(maxsize=_MOST_HELD, typed=True)
-def _of_held(function: Callable[..., Any], **options: Any) -> Resolver:
-    return Resolver(function, options)
+_of_held: Final[dict[tuple[Any, ...], Resolver]] = {}
 
 
 def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.SAMPLE, **options: Any) -> Any:

@@ -94,7 +94,7 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
     """
     taken = _Taken()
     given = statics.replaced(args, dict(sorted(kwargs.items())), taken.structure)
-    base = fingerprint(function, *given, in_order=True)
+    base = fingerprint(function, *given, for_trace=True)
     changed = partial(changed_meanwhile, base, function, *given)
     around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
     around |= _variables(base.parts)

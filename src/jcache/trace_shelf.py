@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_READ: Final = 20
 _FEW: Final = 3
-NO_PROGRAM: Final = "it has no program that can be replayed here"
+NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
 class Kept:

@@ -158,7 +158,8 @@ def _jitted(encoder: Any, value: Any) -> bytes:
     options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
     if options is None:
         raise Refused(value, "its options for jax.jit cannot be seen", "call what it wraps")
-    return several(b"jit", [encoder.encode(value.__wrapped__), _jit_options(encoder, options)])
+    beside = encoder.beside(value)
+    return several(b"jit", [encoder.encode(value.__wrapped__), _jit_options(encoder, options), *beside])
 
 
 def _jit_options(encoder: Any, options: Any) -> bytes:

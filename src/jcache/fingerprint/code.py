@@ -23,6 +23,10 @@ _POSITIONS: Final = frozenset(
 _PATHS: Final = frozenset({"co_filename", "getsourcefile", "getfile"})
 _ANNOTATED: Final = frozenset({"__annotations__", "__annotate__", "get_annotations", "get_type_hints", "signature"})
 _PARSES: Final = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
+_VARIABLES: Final = frozenset(
+    {"locals", "vars", "getclosurevars", "getgeneratorlocals", "getcoroutinelocals", "getasyncgenlocals",
+     "resolve_name", "TracebackException", "StackSummary", "walk_tb", "walk_stack"}
+)  # fmt: skip
 _PLACE: Final = frozenset({"getcwd", "getcwdb", "cwd"})
 _OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_locals", "f_globals", "f_back"})
 _ANNOTATIONS: Final = __future__.annotations.compiler_flag
@@ -53,7 +57,7 @@ class Meaning(NamedTuple):
         lookups: what it looks up outside of itself, in order.
         shows: "text" if it looks at docstrings or at places in files, so that these count, "path" if at files' names,
             "annotations" if at those, "command" if it parses the arguments that the program was started with,
-            "place" if it looks at the working directory.
+            "place" if it looks at the working directory, "variables" if at others than it names.
         refused: a name that it uses and through which it could read anything.
         counted: variables of functions around it with which it only counts, and how.
     """
@@ -94,7 +98,13 @@ def _lookup(chain: Chain, given: frozenset[Any], tallied: frozenset[Kind] = froz
 
 def _shows(attributes: set[str]) -> frozenset[str]:
     text = {"text"} if attributes & (_POSITIONS | _PATHS) else set()
-    shown = (("path", _PATHS), ("annotations", _ANNOTATED), ("command", _PARSES), ("place", _PLACE))
+    shown = (
+        ("path", _PATHS),
+        ("annotations", _ANNOTATED),
+        ("command", _PARSES),
+        ("place", _PLACE),
+        ("variables", _VARIABLES),
+    )
     return frozenset(text | {what for what, names in shown if attributes & names})
 
 

@@ -43,6 +43,7 @@ class Encodes(Protocol):
     def function(self, function: types.FunctionType) -> bytes: ...
     def class_(self, cls: type) -> bytes: ...
     def named(self, value: Any) -> bytes | None: ...
+    def beside(self, value: Any) -> list[bytes]: ...
 
 
 Handler = Callable[[Any, Any], bytes]
@@ -112,7 +113,12 @@ def _builtin(encoder: Encodes, value: Any) -> bytes:
 def _lru(encoder: Encodes, value: Any) -> bytes:
     limits = value.cache_parameters()
     return several(b"lru", [encoder.encode(limits["maxsize"]), encoder.encode(limits["typed"]),
-                            encoder.encode(value.__wrapped__)])  # fmt: skip
+                            encoder.encode(value.__wrapped__), *encoder.beside(value)])  # fmt: skip
+
+
+def _partial(encoder: Encodes, value: Any) -> bytes:
+    inner = [encoder.encode(each) for each in (value.func, value.args, value.keywords)]
+    return several(b"partial", [*inner, *encoder.beside(value)])
 
 
 def _parts(tag: bytes, *names: str) -> Handler:
@@ -155,7 +161,7 @@ BASES: Final[Mapping[type, Handler]] = {
     set: _set,
     frozenset: _frozenset,
     collections.deque: _deque,
-    functools.partial: _parts(b"partial", "func", "args", "keywords"),
+    functools.partial: _partial,
     BaseException: _parts(b"exception", "args"),
     datetime.datetime: _parts(b"datetime", *_DATE, *_TIME),
     datetime.date: _parts(b"date", *_DATE),

@@ -235,10 +235,11 @@ def is_by_name(found: Found) -> bool:
     """Whether what a library has there is its own, so that its name and version say all.
 
     Numbers, texts and containers may have been set by anybody, and count by content; but those of a library that
-    the function itself imports do not, for before that nobody knows what they are.
+    the function itself imports do not, for before that nobody knows what they are. A partial has no name.
     """
     by_content, users, _ = _verdict(found)
-    is_unknown_before = found.inside and found.origin != origins.STDLIB
+    is_named = not isinstance(found.value, functools.partial)
+    is_unknown_before = found.inside and found.origin != origins.STDLIB and is_named
     return not users and (not by_content or is_unknown_before)
 
 

@@ -22,7 +22,8 @@ def is_as_called(value: Any, name: str, package: str) -> bool:
         home, _, own = value.__name__.rpartition(".")
         return own == name.rpartition(".")[2] and (home or own).partition(".")[0] == package
     own = _text(value, "__qualname__") or _text(value, "__name__")
-    return own in {"", name} and _text(value, "__module__").partition(".")[0] in {"", package}
+    is_named = own == name or (not own and not callable(value))  # a partial may be of anything
+    return is_named and _text(value, "__module__").partition(".")[0] in {"", package}
 
 
 def _own(value: Any) -> str:

@@ -43,9 +43,9 @@ class Part(NamedTuple):
 class Parts(Encoder):
     """What has been found, and what is still to be visited."""
 
-    def __init__(self, home: str, name: str, *, in_order: bool = False) -> None:
+    def __init__(self, home: str, name: str, *, for_trace: bool = False) -> None:
         """Collect on behalf of a function of that name in the module `home`, which labels leave out."""
-        super().__init__(in_order=in_order)
+        super().__init__(for_trace=for_trace)
         self.parts: dict[str, Part] = {}
         self._home = home
         self._name = name

@@ -131,7 +131,7 @@ class References(Parts):
         if origins.of_module_named(type(value).__module__) != origins.OURS:
             return None
         wrapped = lookups.vars_of(value).get("__wrapped__")
-        return named_by("jcache") if wrapped is None else self.encode(wrapped)
+        return named_by("jcache") if wrapped is None else self.encode(wrapped) + b"".join(self.beside(value))
 
 
 def named_by(path: str) -> bytes:

@@ -18,11 +18,11 @@ _NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 class States(References):
     """The part of a walk that looks at them."""
 
-    def __init__(self, home: str, name: str, before: Mapping[str, str], *, in_order: bool = False) -> None:
+    def __init__(self, home: str, name: str, before: Mapping[str, str], *, for_trace: bool = False) -> None:
         """Collect as `Walk` does."""
-        super().__init__(home, name, in_order=in_order)
+        super().__init__(home, name, for_trace=for_trace)
         self._before = before
-        self._tallies: list[tuple[str, Any]] = []
+        self.tallies: list[tuple[str, Any]] = []
 
     def _add_state(
         self,
@@ -68,7 +68,7 @@ class States(References):
             except ValueError:
                 items.append(_NO_CELL)
                 continue
-            if each in counted and only_counts(value, counted[each]):
+            if self.for_trace and each in counted and only_counts(value, counted[each]):
                 items.append(self._tally(each, value))
                 continue
             place = f"closure {each} of {name}"
@@ -87,7 +87,7 @@ class States(References):
 
     def _tally(self, name: str, value: Any) -> bytes:
         """What is counted with is told by its type, unless it turns out to be something that is looked at elsewhere."""
-        self._tallies.append((name, value))
+        self.tallies.append((name, value))
         return tagged(b"tally", type(value).__name__.encode())
 
     def _member(self, label: str, value: Any) -> bytes:

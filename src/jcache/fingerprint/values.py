@@ -26,9 +26,9 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 class Encoder(ABC):
     """Makes bytes of values, one after the other; whoever derives from it knows what functions and classes are."""
 
-    def __init__(self, *, in_order: bool = False) -> None:
+    def __init__(self, *, for_trace: bool = False) -> None:
         """Encode dicts in their order, or so that it does not matter."""
-        self._in_order = in_order
+        self.for_trace = for_trace
         self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
@@ -111,7 +111,7 @@ class Encoder(ABC):
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes:
         """Of keys and values."""
         keyed = [(self.encode(key), key, value) for key, value in values]
-        if not self._in_order:
+        if not self.for_trace:
             keyed.sort(key=lambda each: each[0])
         encodings: list[bytes] = []
         for encoded, key, value in keyed:
@@ -120,6 +120,15 @@ class Encoder(ABC):
             except Refused as refused:
                 raise refused.below(f"[{plain(key) or '…'}]") from None
         return several(tag, encodings)
+
+    def beside(self, value: Any) -> list[bytes]:
+        """Of the attributes that somebody has given to a callable which wraps another one, if there are any."""
+        own = {
+            name: each
+            for name, each in getattr(value, "__dict__", {}).items()
+            if name[:1] != "_" and name != "cache_parameters"
+        }
+        return [self.attributes(own.items())] if own else []
 
     def state(self, value: Any) -> bytes:
         """Of what an object has in its ``__dict__`` and ``__slots__``."""

@@ -7,6 +7,7 @@ label is written down, so that recursion has an end. Each node and each value is
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import inspect
 import os
 import sys
 import threading
@@ -28,6 +29,7 @@ from jcache.fingerprint.states import States
 from jcache.fingerprint.tallies import only_counts
 from jcache.fingerprint.texts import shortened
 
+_JITTED: Final = frozenset({"Jitted", "PjitFunction"})
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _ABSENT: Final = b"absent0:"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -46,7 +48,7 @@ class Walk(States):
         without: Collection[tuple[int, str]] = (),
         before: Mapping[str, str] = _NOTHING,
         *,
-        in_order: bool = False,
+        for_trace: bool = False,
     ) -> None:
         """Walk on behalf of a function.
 
@@ -55,9 +57,9 @@ class Walk(States):
             name: of it.
             without: attributes of objects that are passed over.
             before: the parts of an earlier walk, in words, where libraries' functions may have made floats of numbers.
-            in_order: whether the order of a dict's items counts.
+            for_trace: whether it is of a trace: then the order of a dict's items counts, and what only counts does not.
         """
-        super().__init__(home, name, before, in_order=in_order)
+        super().__init__(home, name, before, for_trace=for_trace)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[tuple[str, FunctionType]] = []
@@ -68,8 +70,8 @@ class Walk(States):
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
         super().run()
-        for name, value in self._tallies:
-            if self.seen(value) is not None:
+        for name, value in self.tallies:
+            if "variables" in self._shows or self.seen(value) is not None:
                 self.part(f"global {name}", value)
         if self._shows & {"text", "path"}:
             shown = [
@@ -151,7 +153,7 @@ class Walk(States):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if lookup.tallied and only_counts(namespace.get(chain[0]), lookup.tallied):
+        if lookup.tallied and self._only_counts(namespace, lookup):
             return self._tally(chain[0], namespace[chain[0]])
         if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
             if (reference := self._nodes.get(id(value))) is not None:
@@ -173,6 +175,22 @@ class Walk(States):
             return self._importer(found, given)
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
+
+    def _only_counts(self, namespace: dict[str, Any], lookup: Lookup) -> bool:
+        """Whether a global only counts that code has run, and no jitted function of the module looks at it.
+
+        Where that function came first, what it finds would else be another thing after a hit of the one that counts.
+        """
+        name = lookup.chain[0]
+        if not self.for_trace or not only_counts(namespace.get(name), lookup.tallied):
+            return False
+        inner = [inspect.unwrap(each) for each in list(namespace.values()) if type(each).__name__ in _JITTED]
+        return not any(
+            each.chain[0] == name and not each.tallied
+            for function in inner
+            if isinstance(function, FunctionType)
+            for each in meaning(function.__code__, function.__globals__).lookups
+        )
 
     def _child(self, found: lookups.Found) -> str:
         label = f"global {self._qualified(found.module or 'builtins', found.name)}"

@@ -29,14 +29,16 @@ class Fingerprint:
         hash: 64 hexadecimal digits, the same for the same call in every process, on every machine.
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
-        in_order: whether the order of dicts counted.
+        for_trace: whether it is of a trace.
+        counts: whether code counts in it that it has run.
     """
 
     name: str
     hash: str
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
-    in_order: bool = False
+    for_trace: bool = False
+    counts: bool = field(default=False, repr=False, compare=False)
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -56,7 +58,7 @@ def fingerprint(
     without: Collection[tuple[int, str]] = (),
     before: Mapping[str, str] = _NOTHING,
     *,
-    in_order: bool = False,
+    for_trace: bool = False,
 ) -> Fingerprint:
     """The fingerprint of calling `function` with these arguments, which is not done.
 
@@ -66,7 +68,7 @@ def fingerprint(
         kwargs: and by name.
         without: attributes that do not count, by the address of their object and their name.
         before: the parts of an earlier one, as `Walk` has it.
-        in_order: whether the order of a dict's items counts.
+        for_trace: as `Walk` has it.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
@@ -76,8 +78,9 @@ def fingerprint(
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        parts, hash_, codes = _walked(call, Walk(module, name, without, before, in_order=in_order))
-        return Fingerprint(name, hash_, parts, codes, in_order)
+        walk = Walk(module, name, without, before, for_trace=for_trace)
+        parts, hash_ = _walked(call, walk)
+        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies))
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -86,8 +89,8 @@ def fingerprint(
         ) from error
 
 
-def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str, tuple[CodeType, ...]]:
-    """All that a call depends on, in words, its hash, and the code that was walked through."""
+def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
+    """All that a call depends on, in words, and its hash."""
     if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -97,7 +100,7 @@ def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str, tuple[CodeT
     walk.run()
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return parts, total(walk.parts).hex(), walk.codes()
+    return parts, total(walk.parts).hex()
 
 
 def changed_meanwhile(
@@ -118,7 +121,7 @@ def changed_meanwhile(
     """
     try:
         without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, then.parts, in_order=then.in_order)
+        now = fingerprint(function, args, kwargs, without, then.parts, for_trace=then.for_trace)
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)
