@@ -108,6 +108,32 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
         assert f"`export JAX_COMPILATION_CACHE_DIR={old}`" in announced.sentences[0]
 
 
+@pytest.mark.parametrize(("portable", "directory"), [(False, str(NEW)), (True, None)])
+def test_other_caches_of_xla(portable: bool, directory: str | None) -> None:
+    """Where JAX was told of XLA's caches, their places are in the keys, so that it must be told so again."""
+    maker = CPU._replace(cache_path=str(NEW), xla_caches="all")
+    announced = judge(manifest(maker, items=(item(portable=portable),)), MACHINE, NEW, {})
+    assert list(announced.ways) == [Way(Reader.JCACHE if portable else Reader.PLAIN, directory, "all")]
+    assert announced.hits(Reader.PLAIN) == announced.hits(Reader.JCACHE) == 0 and announced.count(Hit.WILL) == 1
+    command = "" if portable else f"export JAX_COMPILATION_CACHE_DIR='{NEW}' && "
+    assert f"`{command}export JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=all`" in announced.sentences[0]
+    moved = judge(manifest(maker._replace(cache_path=OLD)), MACHINE, NEW, {})
+    assert "`mkdir -p" in moved.ways_out[0] and "ENABLE_XLA_CACHES=all`" in moved.ways_out[0]
+    assert judge(manifest(maker), replace(MACHINE, jax="0.11.0"), NEW, {}).ways == {Way(): 1}
+
+
+def test_nobodys_record_of_a_roots_directory() -> None:
+    """Both what `jcache.enable()` hits anywhere and what is keyed for JAX alone name it; a record tells them apart."""
+    maker = CPU._replace(cache_path="/old/root/executables")
+    items = (item(1), item(2))
+    alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
+    assert alone.count(Hit.UNKNOWN) == 2 and not any(verdict.incompatible for verdict in alone.verdicts.values())
+    assert "nobody's record" in alone.sentences[0] and alone.linkable == {"/old/root/executables": 2}
+    recorded = (items[0]._replace(origin="program", portable=True), items[1])
+    beside = judge(manifest(maker, items=recorded), MACHINE, NEW, {})
+    assert [beside.count(hit) for hit in Hit] == [1, 1, 0]
+
+
 # -- the machine
 
 

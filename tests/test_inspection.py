@@ -200,6 +200,22 @@ def test_the_cache_path_is_only_what_jax_made(path: bytes, expected: str | None)
     assert inspect(packed(body)).cache_path == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["xla_gpu_per_fusion_autotune_cache_dir"], None),
+        (["xla_gpu_kernel_cache_file"], "xla_gpu_kernel_cache_file"),
+        (["xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file"], "all"),
+    ],
+)
+def test_which_caches_of_xla_it_was_made_with(names: list[str], expected: str | None) -> None:
+    """By default JAX has XLA cache its autotuning, which is not told; a cache of kernels is somebody's choice."""
+    numbers = {"xla_gpu_per_fusion_autotune_cache_dir": 310, "xla_gpu_kernel_cache_file": 306}
+    options = b"".join(text(number, f"/cache/{name}".encode()) for name, number in numbers.items() if name in names)
+    found = inspect(packed(text(1, text(1, text(1, text(1, b"jit_f")))) + text(2, text(3, text(3, options)))))
+    assert (found.cache_path, found.xla_caches) == ("/cache", expected)
+
+
 def test_an_unknown_body_is_no_guess() -> None:
     """A body that follows no known format leaves every field None and its format None."""
     found = inspect(packed(b"\xffsome plug-in's own bytes"))

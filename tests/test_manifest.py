@@ -39,6 +39,7 @@ MAKERS = st.builds(
     Maker, platform=st.none() | TEXTS, jaxlib=st.none() | TEXTS, cpu_name=st.none() | TEXTS,
     compute_capability=st.none() | TEXTS, cpu_features=st.none() | st.lists(TEXTS, max_size=3).map(tuple),
     abi_version=st.none() | st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple), cache_path=st.none() | TEXTS,
+    xla_caches=st.sampled_from([None, "all", "xla_gpu_kernel_cache_file"]),
     xla_options=st.none() | st.integers(1, 2**4096 - 1).map(hex).map(lambda text: text[2:]),
     compression=st.sampled_from([None, "zstandard", "zlib"]),
 )  # fmt: skip

@@ -46,6 +46,7 @@ _IFRT_TYPES: Final = _COMMON | {
 _TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
 _MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
+_KERNELS: Final = "xla_gpu_kernel_cache_file"
 _USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
 _OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
 _SET_BY_JAX: Final = frozenset({252, 306, 310})  # detailed logging, and the two paths of `_debug_options`
@@ -72,6 +73,7 @@ class Inspection:
     source_line: int | None = None
     source_function: str | None = None
     cache_path: str | None = None  # the cache directory that the compile options name
+    xla_caches: str | None = None  # those of XLA that JAX was told to have besides, "all" or one by its name
     xla_options: int | None = None  # numbers of the DebugOptions' fields, as a bit set: every release has its own
     body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
     problems: tuple[str, ...] = ()  # where the inside does not follow its grammar
@@ -217,23 +219,27 @@ def _read_options(found: Inspection, options: Message) -> None:
     if debug is not None:
         is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
         told = _debug_options(bytes(debug)) if is_usual else _debug_options.__wrapped__(debug)
-        found.cache_path, found.xla_options = told
+        found.cache_path, found.xla_caches, found.xla_options = told
 
 
 @lru_cache(maxsize=16)
-def _debug_options(data: bytes | memoryview) -> tuple[str | None, int | None]:
-    """The cache directory that DebugOptions name, and their fields, but for those that JAX sets entry by entry.
+def _debug_options(data: bytes | memoryview) -> tuple[str | None, str | None, int | None]:
+    """The cache directory that DebugOptions name, for which caches of XLA, and their fields.
+
+    But for those fields that JAX sets entry by entry. By default JAX has XLA cache its autotuning there.
 
     Remembered, since entries of one program have the same.
     """
     debug = Message(data)
     numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
     # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
-    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, "xla_gpu_kernel_cache_file")):
+    directories: dict[str, str] = {}
+    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
         directory, slash, last = (debug.text(number) or "").rpartition("/")
         if slash and last == name:
-            return directory or slash, numbers or None
-    return None, numbers or None
+            directories[name] = directory or slash
+    caches = None if _KERNELS not in directories else "all" if len(directories) > 1 else _KERNELS
+    return next(iter(directories.values()), None), caches, numbers or None
 
 
 def xla_options(compile_options: bytes) -> int | None:

@@ -167,7 +167,7 @@ class Resolver:
                 if not _tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
                 found, key = shelf.look(wanted), wanted.key
-                reason = Verdicts(shelf.store.root).refusal(key)  # also of one that is there and cannot be replayed
+                reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
                 if reason is None:
                     return wanted, shelf, found, rough
         except (GraphKeyError, NotStorable) as error:

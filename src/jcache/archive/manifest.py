@@ -46,6 +46,7 @@ class Maker(NamedTuple):
         compute_capability: of the GPU, such as ``9.0`` or ``gfx942``.
         abi_version: pairs such as ``("toolkit", "13.0.0")``, sorted.
         cache_path: the cache directory that the compile options name; None if they name none.
+        xla_caches: those of XLA that JAX was told to have there besides, ``all`` or one by its name; None for none.
         xla_options: numbers of XLA's options in them, as a bit set in hexadecimal: every release of XLA has its own.
         compression: the word that JAX hashed for those in zstd: ``zstandard``, or ``zlib`` with Python's own zstd.
     """
@@ -57,6 +58,7 @@ class Maker(NamedTuple):
     compute_capability: str | None = None
     abi_version: tuple[tuple[str, str], ...] | None = None
     cache_path: str | None = None
+    xla_caches: str | None = None
     xla_options: str | None = None
     compression: str | None = None
 

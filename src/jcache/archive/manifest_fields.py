@@ -100,6 +100,11 @@ def _word(value: Any) -> str:  # noqa: ANN401
     return str(value)
 
 
+def _caches(value: Any) -> str:  # noqa: ANN401
+    _is(value in ("all", "xla_gpu_kernel_cache_file"))
+    return str(value)
+
+
 def _flag(value: Any) -> bool:  # noqa: ANN401
     _is(type(value) is bool)
     return bool(value)
@@ -175,6 +180,7 @@ ITEM: Final = {
 MAKER: Final = {
     "platform": TEXT, "jaxlib": TEXT, "cpu_name": TEXT, "cpu_features": TEXTS, "compute_capability": TEXT,
     "abi_version": PAIRS, "cache_path": TEXT,
+    "xla_caches": Field(_same, _caches, "all or xla_gpu_kernel_cache_file"),
     "xla_options": _BITS, "compression": Field(_same, _word, "zstandard or zlib"),
 }  # fmt: skip
 NEIGHBOUR: Final = {

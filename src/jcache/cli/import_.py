@@ -38,6 +38,7 @@ from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
     ImportPlan,
     Trust,
+    as_keyed_for,
     check_trust,
     future_root,
     laid_out,
@@ -163,7 +164,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
     adapter = adapter_of(head.manifest)
     if adapter is not None and not is_named:
         root = future_root(_place_of(adapter), plain=False)
-    outlook.root = root = laid_out(root, adapter)
+    outlook.root = root = as_keyed_for(laid_out(root, adapter), head.manifest)
     plan = plan_import(
         head.manifest,
         root,

@@ -118,8 +118,8 @@ class Outlook:
                 report.notes.append(refused)
                 report.undone = True
         if not forecast.elsewhere:
-            there = [path for _, path in forecast.ways if path not in (None, spelled(self.directory))]
-            report.notes += [f"{path} leads to {self.directory} already" for path in there]
+            there = {way.directory for way in forecast.ways} - {None, spelled(self.directory)}
+            report.notes += [f"{path} leads to {self.directory} already" for path in sorted(map(str, there))]
             if not there:
                 report.notes.append(
                     "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
@@ -147,13 +147,13 @@ def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
 
 
 @contextmanager
-def told(imported: Imported, doing: str = "import") -> Iterator[None]:
-    """Says of an import that ends early how far it has come."""
+def told(imported: Imported, doing: str = "import", *, dry_run: bool = False) -> Iterator[None]:
+    """Says of an import that ends early how far it has come, unless it only tells what it would do."""
     try:
         yield
     except (JcacheError, KeyboardInterrupt) as error:
         number = imported.count(*WRITTEN)
-        if number or isinstance(error, KeyboardInterrupt):
+        if not dry_run and (number or isinstance(error, KeyboardInterrupt)):
             stored = output.count(number, "entry is", "entries are")
             output.message(f"{stored} stored by now, and whole{_way_on(error, doing)}.")
         if isinstance(error, KeyboardInterrupt):

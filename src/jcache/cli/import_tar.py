@@ -38,7 +38,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         make_root(root)
 
     with store_of(root) as store:
-        with output.Bar("importing"), told(result.imported):
+        with output.Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
             receive_plain(reader.members(), store, outlook.judge, wishes, result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, fates = result.manifest(), result.imported.fates

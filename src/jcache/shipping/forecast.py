@@ -56,10 +56,12 @@ class Way(NamedTuple):
     Attributes:
         reader: their kind.
         directory: the string that their ``jax_compilation_cache_dir`` must be; None for any that leads here.
+        caches: what JAX must be told of XLA's caches, whose places are in the keys, too; None for its default.
     """
 
     reader: Reader | None = None
     directory: str | None = None
+    caches: str | None = None
 
 
 class Verdict(NamedTuple):
@@ -114,7 +116,10 @@ class Forecast:
         """
         string = spelled(directory or self.directory)
         return sum(
-            verdict.hit is Hit.WILL and verdict.way.reader in (None, reader) and verdict.way.directory in (None, string)
+            verdict.hit is Hit.WILL
+            and verdict.way.reader in (None, reader)
+            and verdict.way.directory in (None, string)
+            and verdict.way.caches is None
             for verdict in self.verdicts.values()
         )
 
@@ -161,6 +166,10 @@ class Forecast:
             yield f"{count} of {_executables(len(self.verdicts))} will hit here{self._by(way)}."
 
     def _by(self, way: Way) -> str:
+        if way.caches is not None:
+            which = "with `jcache.enable()`, " if way.directory is None else ""
+            command = self._settings(way.directory, way.caches)
+            return f" {which}where JAX is told of XLA's caches as it was: `{command}`; and by nothing else"
         if way.reader is Reader.PLAIN and way.directory is not None:
             command = self._settings(way.directory)
             return (
@@ -215,14 +224,19 @@ class Forecast:
         else:
             parent = shlex.quote(os.path.dirname(path))
             link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
-            yield (
-                f"A link from there lets {count} hit, by JAX with its default settings"
-                f" (import's --link makes it, or by hand): `{link} && {self._settings(path)}`."
-            )
+            ways = {v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path}
+            for caches in sorted({way.caches for way in ways}, key=str):
+                by = "with its default settings" if caches is None else "with XLA's caches, as it was"
+                yield (
+                    f"A link from there lets {count} hit, by JAX {by}"
+                    f" (import's --link makes it, or by hand): `{link} && {self._settings(path, caches)}`."
+                )
 
-    def _settings(self, directory: str) -> str:
-        """The command by which JAX alone looks for keys with a directory."""
-        command = f"export {_DIRECTORY}={shlex.quote(directory)}"
+    def _settings(self, directory: str | None, caches: str | None = None) -> str:
+        """The command by which JAX looks for keys with a directory, and with those of XLA's caches."""
+        command = f"export {_DIRECTORY}={shlex.quote(directory)}" if directory is not None else ""
+        if caches is not None:
+            return " && ".join(filter(None, [command, f"export {XLA_CACHES}={shlex.quote(caches)}"]))
         return command if reader_of(self.environment) is Reader.PLAIN else f"{command} && unset {XLA_CACHES}"
 
     def _env(self) -> str:

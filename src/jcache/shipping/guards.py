@@ -38,7 +38,7 @@ from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import DamagedEntry
 from jcache.keying import has_path_in_keys, leads, numbers
-from jcache.layout import Kind
+from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping import provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.shipping.here import JAX_WITH_IT, Here
@@ -106,6 +106,7 @@ def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Fore
             items.append(
                 Item(
                     Kind.EXECUTABLES, entry.key, entry.bytes, "", entry.created_ns, entry.recency_ns,
+                    origin=None if record is None else record.origin,
                     codec=found.codec, portable=found.portable, maker=makers.setdefault(found.maker, len(makers)),
                 )
             )  # fmt: skip
@@ -127,6 +128,7 @@ class _Judging:
         self.directory = spelled(directory)
         self.linked = linked
         self.transcoded = transcoded
+        self.is_recorded = any(item.origin is not None for item in manifest.items)
 
     def verdict(self, item: Item) -> Verdict:
         """What can never be helped comes first, what a link can help comes last, and what is not known after that."""
@@ -268,10 +270,16 @@ class _Judging:
             return Verdict(Hit.WILL)
         keyed = None if keyed is None else spelled(keyed)
         if keyed is None:
-            return Verdict(Hit.WILL, Way(None if version is None else Reader.JCACHE))
-        way = Way(Reader.PLAIN, keyed)
+            return Verdict(Hit.WILL, Way(None if version is None else Reader.JCACHE, caches=maker.xla_caches))
+        way = Way(Reader.PLAIN, keyed, maker.xla_caches)
         if keyed == self.directory or keyed in self.linked or leads(keyed, self.directory):
             return Verdict(Hit.WILL, way)
+        if not self.is_recorded and Path(keyed).name == DIRECTORY_NAMES[Kind.EXECUTABLES]:
+            detail = (
+                f"`jcache.enable()` made them in {keyed} and hits them anywhere, or JAX alone, and they are keyed for"
+                " that path; which of them is on nobody's record"
+            )
+            return Verdict(Hit.UNKNOWN, way, Reason.DIRECTORY, detail)
         detail = f"they are keyed for {keyed} (jax <= 0.10.2 hashes the directory's path)"
         return Verdict(Hit.CANNOT, way, Reason.DIRECTORY, detail)
 

@@ -28,6 +28,7 @@ from jcache.roots import is_vacant, open_root
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, fate_of
 from jcache.shipping.guards import Forecast
 from jcache.shipping.intake import Intake
+from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
 from jcache.units import format_size
 
@@ -113,6 +114,19 @@ def future_root(path: Path, *, plain: bool) -> Root:
             raise
     root = Root(path, plain=plain)
     return laid_out(root, meant_by(path))
+
+
+def as_keyed_for(root: Root, manifest: Manifest) -> Root:
+    """The root that will be made in a vacant place: a plain JAX directory, if executables are keyed for that very path.
+
+    JAX alone then finds them again under the string that it has always been told.
+    """
+    if root.plain or root.adapter is not None or not is_vacant(root.path):
+        return root
+    kinds = {item.kind for item in manifest.items}
+    alike = {(item.maker, item.portable) for item in manifest.items if item.maker is not None}
+    keyed = {keyed_for(manifest.makers[maker], portable=portable) for maker, portable in alike}
+    return Root(root.path, plain=kinds == {Kind.EXECUTABLES} and str(root.path) in keyed)
 
 
 def laid_out(root: Root, adapter: Adapter | None) -> Root:

@@ -99,6 +99,7 @@ def content_of(data: bytes, digest_: str | None = None) -> Content:
         compute_capability=found.compute_capability,
         abi_version=None if found.abi_version is None else tuple(sorted(found.abi_version.items())),
         cache_path=found.cache_path,
+        xla_caches=found.xla_caches,
         xla_options=None if found.xla_options is None else f"{found.xla_options:x}",
     )
     return Content(digest_ or digest(data), found.codec.value, found.seconds, _text(maker))
