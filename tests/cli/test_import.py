@@ -5,18 +5,19 @@ import os
 import pty
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from jcache.layout import Kind
-from jcache.roots import create_root
+from jcache.roots import create_root, open_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.cli.conftest import Jcache, Result, call, clean_environment, entry_files, keys, run_jax
@@ -223,6 +224,42 @@ def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
     """Where JAX's variable names the directory, a plain JAX directory is made, as `jcache run` does."""
     result = jcache("import", archive, env={"JAX_COMPILATION_CACHE_DIR": str(target)})
     assert result.code == 0 and len(keys(target)) == 4
+
+
+@pytest.mark.jax
+@pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
+def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> None:
+    """Where nothing is there yet a plain JAX directory is made, so that JAX finds all where it has always looked."""
+    old, archive = tmp_path / "old", tmp_path / "archive"
+    assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
+    before = keys(old)
+    assert jcache("export", "--root", old, "-o", archive).code == 0
+    old.rename(tmp_path / "gone")
+    for dry in (["--dry-run"], []):
+        result = jcache("import", archive, "--root", old, "--json", *dry)
+        assert result.code == 0 and result.json["forecast"]["will"] == len(before)
+    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
+    assert keys(old) == before
+    check_clean(jcache, old)
+
+
+def pinned(root: Path) -> set[tuple[Kind, str]]:
+    with Store(open_root(root)) as store:
+        return store.ledger.pins()
+
+
+def test_pins_that_the_ledger_does_not_take(jcache: Jcache, archive: Path, target: Path) -> None:
+    """They are told, with exit code 3, and come with the same import once more."""
+    assert jcache("import", archive, "--root", target).code == 0
+    before = pinned(target)
+    assert before and jcache("unpin", *(key for _, key in before), "--root", target).code == 0
+    with closing(sqlite3.connect(target / ".jcache" / "ledger.sqlite3", isolation_level=None)) as ledger:
+        ledger.execute("BEGIN EXCLUSIVE")
+        result = jcache("import", archive, "--root", target)
+    assert result.code == 3 and "did not come" in result.out + result.err
+    assert pinned(target) == set()
+    assert jcache("import", archive, "--root", target).code == 0
+    assert pinned(target) == before
 
 
 def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from jcache.keying import numbers
 from jcache.layout import Kind, Root
 from jcache.roots import open_root
-from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason
+from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge_root
 from jcache.shipping.here import Here, here
 from jcache.shipping.linking import link
@@ -63,7 +63,9 @@ def jax(directory: Path, way: str = "", mode: str = "fill", *, store: bool = Fal
     if way == "run":
         return under_jcache_run(directory, mode, env)
     if way != "enable":
-        env = env | {"JAX_COMPILATION_CACHE_DIR": str(directory)} | ({XLA_CACHES: "none"} if "none" in way else {})
+        caches = way.partition(" ")[0]
+        told = {XLA_CACHES: caches} if caches in ("none", "all") else {}
+        env = env | {"JAX_COMPILATION_CACHE_DIR": str(directory)} | told
     said = run(PROGRAM, mode, way, directory, env=env)
     assert isinstance(said.value, int)
     return said.value
@@ -135,6 +137,18 @@ def test_where_it_was_stored(plain_cache: Path) -> None:
     announced = forecast(plain_cache)
     assert announced.hits(Reader.PLAIN) == len(announced.verdicts) == jax(plain_cache)
     assert announced.hits(Reader.JCACHE) == jax(plain_cache, "none")
+
+
+def test_what_was_stored_with_all_of_xlas_caches(tmp_path: Path) -> None:
+    """Nothing hits it but a JAX that is told so again, at its own path, up to jax 0.10.2; then anything does."""
+    path = tmp_path / "old"
+    assert jax(path, "all", store=True) == 0
+    announced = forecast(path)
+    total = len(announced.verdicts)
+    assert jax(path, "all") == announced.count(Hit.WILL) == total >= 3
+    assert_exact(path, announced, native=False)
+    if path_in_keys():
+        assert list(announced.ways) == [Way(Reader.PLAIN, str(path), "all")]
 
 
 def test_a_copy_of_portable_keys(portable_cache: Path, tmp_path: Path) -> None:

@@ -217,6 +217,12 @@ def finished(
             report.notes.append(f"Nothing was compiled: {error}")
             report.undone = True
     report.notes += over_the_cap(store)
+    if lost := unpinned(store, manifest, imported):
+        pins = output.count(lost, "pin", "pins")
+        report.notes.append(
+            f"{pins} did not come, for the ledger cannot be written: the same import once more brings them"
+        )
+        report.undone = True
     if imported.refused and trust.signer is not None:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
         output.error(f"{number} from what {trust.signer} has signed, and did not come in: get the archive anew.")
@@ -224,6 +230,16 @@ def finished(
     if report.loads is not None and report.loads.findings:
         return report, 1
     return report, exit_code(report)
+
+
+def unpinned(store: Store, manifest: Manifest, imported: Imported) -> int:
+    """How many entries that came were pinned where they come from, and are not here."""
+    there = set(imported.of(*WRITTEN, Fate.PRESENT))
+    wanted = {(item.kind, item.key) for item in manifest.items if item.pinned} & there
+    if not wanted:
+        return 0
+    store.flush()
+    return len(wanted - (store.softly(store.ledger.pins) or set()))
 
 
 def _loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401
