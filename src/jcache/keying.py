@@ -1,7 +1,8 @@
 """Directories that keys of executables depend on, and executables that lie in another one.
 
 JAX from 0.4.36 to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, unless
-``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` is ``none``. So what was copied to another path is never hit there. An entry
+``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` is ``none``; later ones as well, where that is ``all`` or has XLA's cache of
+kernels in it. So what was copied to another path is never hit there. An entry
 names the directory in its options; later jax does so, too, but hashes it no more.
 """
 
@@ -46,7 +47,14 @@ def has_path_in_keys(version: str) -> bool:
     return first <= numbers(version) < end
 
 
-def keyed_for(cache_path: str | None, jaxlib: str | None, xla_options: int | None, *, portable: bool) -> str | None:
+def keyed_for(
+    cache_path: str | None,
+    jaxlib: str | None,
+    xla_options: int | None,
+    *,
+    portable: bool,
+    xla_caches: str | None = None,
+) -> str | None:
     """The directory that the key of an executable depends on, None for none.
 
     Args:
@@ -54,11 +62,12 @@ def keyed_for(cache_path: str | None, jaxlib: str | None, xla_options: int | Non
         jaxlib: that made it, where this is on record.
         xla_options: numbers of XLA's options, as `Inspection` has them, which tell it else.
         portable: whether it was stored with portable keys.
+        xla_caches: those of XLA that JAX was told of besides, whose path it hashes in all versions.
     """
     if cache_path is None or portable:
         return None
     hashed = (xla_options or 0).bit_length() - 1 <= _LAST_OPTION if jaxlib is None else has_path_in_keys(jaxlib)
-    return cache_path if hashed else None
+    return cache_path if hashed or xla_caches is not None else None
 
 
 def leads(path: str, directory: str | os.PathLike[str]) -> bool:
@@ -126,7 +135,9 @@ def told_by(text: str) -> dict[str, Any] | None:
 def _foreign(maker: Any, directory: str, jaxlib: str | None = None, *, portable: bool = False) -> str | None:  # noqa: ANN401
     """The other directory that executables of a maker are keyed for."""
     options = maker.get("xla_options")
-    path = keyed_for(maker.get("cache_path"), jaxlib, None if options is None else int(options, 16), portable=portable)
+    numbers_ = None if options is None else int(options, 16)
+    caches = maker.get("xla_caches")
+    path = keyed_for(maker.get("cache_path"), jaxlib, numbers_, portable=portable, xla_caches=caches)
     return None if path is None or path == directory or leads(path, directory) else path
 
 
@@ -140,7 +151,8 @@ def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
     for key in islice(small, sample):
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(listing.directory / (key + ENTRY_SUFFIX)))
-            maker = {"cache_path": inside.cache_path, "xla_options": f"{inside.xla_options or 0:x}"}
+            options = f"{inside.xla_options or 0:x}"
+            maker = {"cache_path": inside.cache_path, "xla_caches": inside.xla_caches, "xla_options": options}
             looked_at += 1
             path = _foreign(maker, directory)
             found.update([] if path is None else [path])

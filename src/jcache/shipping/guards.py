@@ -266,7 +266,7 @@ class _Judging:
 
     def _directory(self, maker: Maker, *, portable: bool) -> Verdict:
         version, keyed = self._version(maker), keyed_for(maker, portable=portable)
-        if version is not None and not has_path_in_keys(version):
+        if version is not None and not has_path_in_keys(version) and maker.xla_caches is None:
             return Verdict(Hit.WILL)
         keyed = None if keyed is None else spelled(keyed)
         if keyed is None:

@@ -73,7 +73,7 @@ def is_portable(known: Known | None) -> bool:
 def keyed_for(maker: Maker, *, portable: bool) -> str | None:
     """The directory that the keys of a maker's executables depend on, None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
-    return keying.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable)
+    return keying.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
 
 
 def _jaxlib(known: Known | None) -> str | None:
