@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from jcache.checks import Claim
 from jcache.errors import JcacheError
 from jcache.findings import Damage
 from jcache.layout import Kind
-from jcache.parallel import Batch, check_batches, cores
+from jcache.parallel import Batch, check_batches, cores, uninterrupted
 from tests.entries import add, executable, key
 
 LARGE = 1 << 30  # as if there were so many bytes, so that processes are started
@@ -113,3 +115,12 @@ def test_who_stops_listening_leaves_no_process(tmp_path: Path) -> None:
 def test_the_cores_are_those_we_may_use() -> None:
     """At least one, and no more than the machine has."""
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+def test_ctrl_c_while_processes_are_started() -> None:
+    """They pass over it, and whoever starts them hears of it right afterwards."""
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+        assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
