@@ -201,8 +201,8 @@ class Forecast:
             yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
         if Reason.CODEC in reasons:
             yield f"--transcode gives {len(self.transcodable)} of them the codec that JAX reads here."
-        for path, count in self.elsewhere.items():
-            yield from self._link(path, count)
+        for path in self.elsewhere:
+            yield from self._link(path)
         if self.elsewhere:
             yield (
                 f"What is built by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
@@ -215,7 +215,7 @@ class Forecast:
         found = [v.way.directory for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory]
         return dict(Counter(found).most_common())
 
-    def _link(self, path: str, count: int) -> Iterator[str]:
+    def _link(self, path: str) -> Iterator[str]:
         if not os.path.isabs(path):
             if ":" not in PurePath(path).parts[0]:  # the address of a remote store can be no link
                 yield f"{path} is relative: programs hit them in a directory where it leads to {self.directory}."
@@ -224,8 +224,8 @@ class Forecast:
         else:
             parent = shlex.quote(os.path.dirname(path))
             link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
-            ways = {v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path}
-            for caches in sorted({way.caches for way in ways}, key=str):
+            ways = [v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path]
+            for caches, count in Counter(way.caches for way in ways).most_common():
                 by = "with its default settings" if caches is None else "with XLA's caches, as it was"
                 yield (
                     f"A link from there lets {count} hit, by JAX {by}"
