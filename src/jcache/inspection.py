@@ -49,7 +49,7 @@ _MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a tho
 _KERNELS: Final = "xla_gpu_kernel_cache_file"
 _USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
 _OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
-_SET_BY_JAX: Final = frozenset({252, 306, 310})  # detailed logging, and the two paths of `_debug_options`
+_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths of `_debug_options`
 _USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 

@@ -31,7 +31,7 @@ Version = tuple[int, ...]
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
 _PATH_IN_KEYS: Final = ((0, 4, 36), (0, 11))  # the first version that has it, and the first that no longer has
 _LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
-_VERSION: Final = 3  # of what is remembered; goes up when inspections tell more
+_VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
 _SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
 
 
