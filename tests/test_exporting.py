@@ -118,6 +118,11 @@ class TestManifest:
         assert (items[key(1)].origin, items[key(1)].portable) == (None, False)
         assert (items[key(3)].seconds, items[key(3)].parents, items[key(3)].maker) == (1.5, (key(9),), None)
 
+    def test_what_took_no_time_is_not_known(self, native: Root) -> None:
+        """An envelope that says nothing of what building it took gives no seconds, as the ledger has none."""
+        add(native.directory(Kind.TRACES), key(3), seal(b"payload", kind=Kind.TRACES, name="f", key=key(3)))
+        assert [item.seconds for item in prepared_of(native).manifest.items] == [None]
+
     def test_two_exports_are_the_same(self, filled: Root) -> None:
         """Bytes do not depend on the time, nor on what an earlier export has remembered, nor on `jcache ls`."""
         first, second = BytesIO(), BytesIO()

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from jcache.errors import CannotWrite
 from jcache.layout import Kind
 from jcache.roots import create_root, open_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.cli.conftest import Jcache, Result, call, clean_environment, entry_files, keys, run_jax
-from tests.entries import add, key, tree
+from tests.entries import add, key, mounted_read_only, tree
 from tests.imports import content, packed, populated, tar_of
 from tests.test_jax_fence import JAX, PATH_IN_KEYS
 
@@ -243,6 +244,29 @@ def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> 
     check_clean(jcache, old)
 
 
+@pytest.mark.jax
+@pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
+def test_a_tar_at_the_path_that_it_is_keyed_for(jcache: Jcache, tmp_path: Path) -> None:
+    """The same of a tar, whatever stands before its first executable; elsewhere the root is one of ours."""
+    old, archive = tmp_path / "old", tmp_path / "old.tar.gz"
+    assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
+    before = keys(old)
+    (tmp_path / "README").write_bytes(b"first")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "README", "README")
+        tar.add(old, "old")
+    old.rename(tmp_path / "gone")
+    for dry in (["--dry-run"], []):
+        result = jcache("import", archive, "--root", old, "--json", *dry)
+        assert result.code == 0 and result.json["forecast"]["will"] == len(before)
+        assert result.json["passed_over"] >= 1
+    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
+    assert keys(old) == before
+    check_clean(jcache, old)
+    assert jcache("import", archive, "--root", tmp_path / "new").code == 0
+    assert keys(tmp_path / "new" / "executables") == before
+
+
 def pinned(root: Path) -> set[tuple[Kind, str]]:
     with Store(open_root(root)) as store:
         return store.ledger.pins()
@@ -307,7 +331,10 @@ def test_no_archive(jcache: Jcache, tmp_path: Path, target: Path, what: str) -> 
     assert not target.exists()
 
 
-@pytest.mark.parametrize("files", [{}, {"a/b": b"hello", "c": b""}, {"a/manifest.json": b'{"directory":"/"}'}])
+@pytest.mark.parametrize(
+    "files",
+    [{}, {"a/b": b"hello", "c": b""}, {"a/manifest.json": b'{"directory":"/"}'}, {f"{key(1)}-atime": bytes(8)}],
+)
 def test_nothing_of_a_cache(target: Path, files: dict[str, bytes]) -> None:
     """A tar without any entry is refused in one sentence, and no root is made."""
     for options in ((), ("--dry-run",), ("--json",)):
@@ -537,6 +564,18 @@ def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
     blocked.write_text("")
     result = jcache("import", archive, "--root", blocked / "below")
     assert result.code in (1, 10) and len(result.err.splitlines()) == 1
+
+
+def test_a_dry_run_tells_of_a_root_that_cannot_be_written(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
+    """Where nothing could be stored, a dry run ends as the import would, in one sentence, for a tar as well."""
+    root, tar = create_root(tmp_path / "root"), tmp_path / "plain.tar"
+    tar.write_bytes(tar_of({f"a/{key(77)}-cache": content(Kind.EXECUTABLES, key(77))}))
+    with mounted_read_only(root.path):
+        for what in (archive, tar):
+            said = [jcache("import", what, "--root", root.path, *dry) for dry in (["--dry-run"], [])]
+            assert [one.code for one in said] == [CannotWrite.exit_code] * 2
+            assert all("Cannot store " in one.err for one in said)
+            assert [len(one.err.splitlines()) for one in said] == [1, 1]
 
 
 def test_source_is_unchanged(tmp_path: Path, target: Path) -> None:

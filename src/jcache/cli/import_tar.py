@@ -13,12 +13,12 @@ from jcache.layout import Root
 from jcache.roots import make_root
 from jcache.shipping.fates import WRITTEN
 from jcache.shipping.importing import UNSIGNED
-from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
+from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
 
 
 def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
     """Takes a tar, or says what that would do; the exit code is of either."""
-    root, options = outlook.root, outlook.options
+    options = outlook.options
     if options.require_signature or options.allowed_signers is not None:
         raise Untrusted(
             f"{reader.name} does not begin with a manifest, which is what is signed: nothing of it was taken; ask for "
@@ -34,12 +34,15 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         allow_code=options.allow_code,
     )
 
+    outlook.root, members = as_first_says(reader.members(), outlook.root)
+    root = outlook.root
+
     def begin() -> None:
         make_root(root)
 
     with store_of(root) as store:
         with output.Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
-            receive_plain(reader.members(), store, outlook.judge, wishes, result, begin=begin)
+            receive_plain(members, store, outlook.judge, wishes, result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, fates = result.manifest(), result.imported.fates
         report = Report(

@@ -163,7 +163,7 @@ class Forecast:
 
     def _hits(self) -> Iterator[str]:
         for way, count in self.ways.items():
-            yield f"{count} of {_executables(len(self.verdicts))} will hit here{self._by(way)}."
+            yield f"{count:,} of {_executables(len(self.verdicts))} will hit here{self._by(way)}."
 
     def _by(self, way: Way) -> str:
         if way.caches is not None:
@@ -189,18 +189,18 @@ class Forecast:
         for (hit, reason, detail), count in sorted(counted.items(), key=lambda one: (one[0][0], -one[1], one[0][2])):
             where = "at this path" if reason is Reason.DIRECTORY else "here"
             if hit is Hit.UNKNOWN:
-                yield f"{count} of {_executables(total)} may hit {where} or not: {detail}."
+                yield f"{count:,} of {_executables(total)} may hit {where} or not: {detail}."
             elif count == total:
                 yield f"0 of {_executables(total)} can hit {where}: {detail}."
             else:
-                yield f"{count} of {_executables(total)} cannot hit {where}: {detail}."
+                yield f"{count:,} of {_executables(total)} cannot hit {where}: {detail}."
 
     def _ways_out(self) -> Iterator[str]:
         reasons = {verdict.reason for verdict in self.verdicts.values()}
         if Reason.NO_JAX in reasons:
             yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
         if Reason.CODEC in reasons:
-            yield f"--transcode gives {len(self.transcodable)} of them the codec that JAX reads here."
+            yield f"--transcode gives {len(self.transcodable):,} of them the codec that JAX reads here."
         for path in self.elsewhere:
             yield from self._link(path)
         if self.elsewhere:
@@ -228,7 +228,7 @@ class Forecast:
             for caches, count in Counter(way.caches for way in ways).most_common():
                 by = "with its default settings" if caches is None else "with XLA's caches, as it was"
                 yield (
-                    f"A link from there lets {count} hit, by JAX {by}"
+                    f"A link from there lets {count:,} hit, by JAX {by}"
                     f" (import's --link makes it, or by hand): `{link} && {self._settings(path, caches)}`."
                 )
 
@@ -265,7 +265,7 @@ def ways_to(directories: Mapping[str, int], directory: Path, environment: Mappin
 
 
 def _executables(count: int) -> str:
-    return f"{count} executable" + ("" if count == 1 else "s")
+    return f"{count:,} executable" + ("" if count == 1 else "s")
 
 
 def spelled(directory: str | Path) -> str:

@@ -9,6 +9,7 @@ a manifest vouch for nothing, and each of their entries passes all checks first 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -121,12 +122,17 @@ def as_keyed_for(root: Root, manifest: Manifest) -> Root:
 
     JAX alone then finds them again under the string that it has always been told.
     """
-    if root.plain or root.adapter is not None or not is_vacant(root.path):
+    if not is_undecided(root):
         return root
     kinds = {item.kind for item in manifest.items}
     alike = {(item.maker, item.portable) for item in manifest.items if item.maker is not None}
     keyed = {keyed_for(manifest.makers[maker], portable=portable) for maker, portable in alike}
     return Root(root.path, plain=kinds == {Kind.EXECUTABLES} and str(root.path) in keyed)
+
+
+def is_undecided(root: Root) -> bool:
+    """Whether what comes decides if it will be a plain JAX directory."""
+    return not root.plain and root.adapter is None and is_vacant(root.path)
 
 
 def laid_out(root: Root, adapter: Adapter | None) -> Root:
@@ -197,7 +203,7 @@ def plan_import(
         allow_code: whether to take what another program executes when it reads it.
 
     Raises:
-        CannotWrite: the disk has no room for it.
+        CannotWrite: the root is read-only, or the disk has no room for it.
     """
     places = {kind: root.directory(kind) for kind in Kind}
     directory = places[Kind.EXECUTABLES]
@@ -220,7 +226,10 @@ def plan_import(
         transcode=transcode,
         replace=replace,
     )
-    check_room(root, plan.written)
+    written = plan.written
+    kinds = {what.kind if isinstance(what, Item) else Kind.EXECUTABLES for what in written}
+    check_writable(root, sorted(kinds))
+    check_room(root, written)
     return plan
 
 
@@ -233,9 +242,7 @@ def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "wha
     """Raises CannotWrite if the disk has no room for what is to be written, which is called so."""
     sizes = [what.bytes for what in written]
     needed = sum(-(-size // _BLOCK) * _BLOCK + _BLOCK + _EACH for size in sizes)  # and a block for the sidecar
-    place = root.path
-    while not os.path.isdir(place) and place != place.parent:
-        place = place.parent
+    place = _existing(root.path)
     with refusal(f"look at {place}"):
         disk = os.statvfs(place)
     free = disk.f_bavail * disk.f_frsize
@@ -250,6 +257,25 @@ def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "wha
             f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
             f"takes {disk.f_favail:,} more: make room with `jcache prune`, or name another --root."
         )
+
+
+def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
+    """Raises CannotWrite if entries of these kinds cannot be stored in a root, which need not be there."""
+    for kind in kinds:
+        directory = root.directory(kind)
+        place = _existing(directory)
+        with refusal(f"store entries in {directory}"):
+            if not os.access(place, os.W_OK | os.X_OK):
+                is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
+                number = errno.EROFS if is_read_only else errno.EACCES
+                raise OSError(number, os.strerror(number), str(place))
+
+
+def _existing(path: Path) -> Path:
+    """The directory at a path, or the one in which it will be made."""
+    while not os.path.isdir(path) and path != path.parent:
+        path = path.parent
+    return path
 
 
 def receive(

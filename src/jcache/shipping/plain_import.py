@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from jcache import __version__
@@ -23,12 +25,12 @@ from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
-from jcache.layout import STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
+from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_of
 from jcache.shipping.guards import Forecast
-from jcache.shipping.importing import check_room
+from jcache.shipping.importing import as_keyed_for, check_room, check_writable, is_undecided
 from jcache.shipping.intake import Intake
 from jcache.shipping.staging import Held
 from jcache.shipping.transcoding import transcode
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from jcache.adapters import Adapter
 
 _NAMES_KEPT: Final = 20
+_LOOKED_AT: Final = 64 << 20  # bytes of members up to the first executable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,31 @@ class PlainImport:
             self.names.append(path)
 
 
+def as_first_says(members: Iterator[PlainMember], root: Root) -> tuple[Root, Iterator[PlainMember]]:
+    """The root that will be made in a vacant place, as the first executable of a tar asks for it, and the members anew.
+
+    See `as_keyed_for`; what it takes to know is kept in memory, if it is not too much.
+
+    Raises:
+        BadArchive: the tar is torn or malformed.
+    """
+    held: list[PlainMember] = []
+    left = _LOOKED_AT
+    for some in members if is_undecided(root) else ():
+        left -= some.size
+        if left < 0:
+            return root, chain(held, [some], members)
+        data = b"".join(_pieces(some))
+        held.append(PlainMember(some.path, len(data), some.modified_ns, BytesIO(data).read))
+        if member(some.name)[0] is NameOf.ENTRY and kind_of(some.path) is Kind.EXECUTABLES:
+            with suppress(DamagedEntry):
+                item = Item(Kind.EXECUTABLES, "", len(data), "", 0, 0, maker=0)
+                makers = (provenance.of(data).maker,)
+                root = as_keyed_for(root, Manifest(jcache="", root="", directory="", makers=makers, items=(item,)))
+            break
+    return root, chain(held, members)
+
+
 def receive_plain(
     members: Iterable[PlainMember],
     store: Store,
@@ -126,6 +154,8 @@ def receive_plain(
         for some in members:
             taker.take(some)
             progress()
+    for _, key in used.keys() - result.imported.fates.keys():
+        result.pass_over(f"{key}{SIDECAR_SUFFIX}")
     if not wishes.dry_run:
         there = WRITTEN | {Fate.PRESENT}
         for (kind, key), recency_ns in used.items():
@@ -207,7 +237,9 @@ class _Taker:
             item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
         self.result.items.append(item)
         fate = self._fate(item)
-        if fate in WRITTEN and not self.wishes.dry_run:
+        if fate in WRITTEN and self.wishes.dry_run:
+            check_writable(self.root, [kind])
+        elif fate in WRITTEN:
             checks = CHECKS_VERSION if codec is None else None
             return self._store(item, data, replace=fate is Fate.REPLACED, checks=checks)
         fates[kind, key] = fate

@@ -198,7 +198,7 @@ def read_one(directory: Path, wanted: Wanted) -> Seen:
     if claim.kind is Kind.EXECUTABLES:
         return Seen(checked, content_of(data, checked.digest))
     header = read_header(data)
-    return Seen(checked, seconds=header.build_seconds, parents=tuple(filter(is_key, header.parents)))
+    return Seen(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
 
 
 def _is_known(wanted: Wanted) -> bool:
