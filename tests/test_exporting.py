@@ -120,7 +120,8 @@ class TestManifest:
 
     def test_what_took_no_time_is_not_known(self, native: Root) -> None:
         """An envelope that says nothing of what building it took gives no seconds, as the ledger has none."""
-        add(native.directory(Kind.TRACES), key(3), seal(b"payload", kind=Kind.TRACES, name="f", key=key(3)))
+        data = seal(b"x", kind=Kind.TRACES, name="f", key=key(3), build_seconds=0.0, created_ns=1)
+        add(native.directory(Kind.TRACES), key(3), data)
         assert [item.seconds for item in prepared_of(native).manifest.items] == [None]
 
     def test_two_exports_are_the_same(self, filled: Root) -> None:

@@ -342,6 +342,23 @@ def test_the_path_guard() -> None:
     assert "`eval \"$(jcache env --root '/no such place/new')\"`" in env
 
 
+def test_what_can_be_installed() -> None:
+    """Of another jaxlib, and of a reader without zstandard, the command is named that lets them hit."""
+    here = replace(MACHINE, interpreter="/usr/bin/python 3", zstandard=False)
+    python = "'/usr/bin/python 3' -m pip install"
+
+    def last(maker: Maker) -> str:
+        return judge(manifest(maker, maker), here, NEW, {}).sentences[-1]
+
+    assert last(CPU._replace(jaxlib="0.6.2")) == f"2 of them can hit after: `{python} jax==0.6.2 jaxlib==0.6.2`."
+    cuda = CPU._replace(jaxlib="0.6.2", platform="cuda", abi_version=(("toolkit", "12.9.0"),))
+    assert f"{python} 'jax[cuda12]==0.6.2' jaxlib==0.6.2" in judge(
+        manifest(cuda), replace(here, platforms=frozenset({"cuda"})), NEW, {}
+    ).sentences[-1]  # fmt: skip
+    assert last(CPU._replace(compression="zstandard")) == f"2 of them can hit after: `{python} zstandard`."
+    assert "pip" not in " ".join(announce(manifest(CPU)).sentences)
+
+
 def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
     """Each old path has a sentence of its own; only where a link can be is one proposed."""
     paths = [OLD, OLD, str(tmp_path), "cache", "gs:/bucket/cache"]

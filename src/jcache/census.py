@@ -103,7 +103,7 @@ class Census:
 
     def _elsewhere(self) -> str:
         """How many executables cannot hit where they are, in words."""
-        directories, looked_at = self.elsewhere
+        directories, looked_at, _ = self.elsewhere
         total, first = self.kinds[Kind.EXECUTABLES].entries, next(iter(directories))
         where = first if len(directories) == 1 else f"{first} and {len(directories) - 1} more"
         some = f"{looked_at} looked at, of {total} executables," if looked_at < total else f"{total} executables"

@@ -81,10 +81,12 @@ class Elsewhere(NamedTuple):
     Attributes:
         directories: that they are keyed for, and how many are; the most first.
         looked_at: of how many executables this is known.
+        xla_caches: of directories, what JAX was told of XLA's caches there, where that is not its default.
     """
 
     directories: Mapping[str, int]
     looked_at: int
+    xla_caches: Mapping[str, str] = Frozen({})
 
 
 NOTHING: Final = Elsewhere(Frozen({}), 0)
@@ -109,12 +111,14 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
     rows = (store.softly(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
     present = set(listing.columns.keys) if rows else set()
     found: Counter[str] = Counter()
+    caches: dict[str, str] = {}
     for key, jaxlib, origin, number in rows:
         path = _foreign(makers[number], directory, jaxlib, portable=origin in PORTABLE_ORIGINS)
         if key in present and path is not None:
             found[path] += 1
+            caches |= _caches(path, makers[number])
     looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
-    return Elsewhere(Frozen(dict(found.most_common())), looked_at)
+    return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
 def remembered(maker: Mapping[str, Any]) -> str:
@@ -145,6 +149,7 @@ def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
     from jcache.inspection import inspect
 
     found: Counter[str] = Counter()
+    caches: dict[str, str] = {}
     looked_at = 0
     columns = listing.columns
     small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= _SMALL)
@@ -155,5 +160,13 @@ def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
             maker = {"cache_path": inside.cache_path, "xla_caches": inside.xla_caches, "xla_options": options}
             looked_at += 1
             path = _foreign(maker, directory)
-            found.update([] if path is None else [path])
-    return Elsewhere(Frozen(dict(found.most_common())), looked_at)
+            if path is not None:
+                found[path] += 1
+                caches |= _caches(path, maker)
+    return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+
+
+def _caches(path: str, maker: Mapping[str, Any]) -> dict[str, str]:
+    """What JAX was told of XLA's caches in a directory, where that is not its default."""
+    told = maker.get("xla_caches")
+    return {} if told is None else {path: told}

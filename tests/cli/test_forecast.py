@@ -222,6 +222,20 @@ def test_info_of_a_copied_directory(jcache: Jcache, keyed: Path, tmp_path: Path)
 
 @pytest.mark.jax
 @needs_paths
+def test_info_of_a_copy_made_with_all_of_xlas_caches(jcache: Jcache, tmp_path: Path) -> None:
+    """The way out names the setting under which they were stored, read from one or remembered of all."""
+    old, copy = tmp_path / "old", tmp_path / "copy"
+    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES="all")
+    shutil.copytree(old, copy)
+    told = f"export JAX_COMPILATION_CACHE_DIR={old} && export JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=all`"
+    for _ in range(2):
+        shutil.rmtree(old, ignore_errors=True)
+        assert told in jcache("info", "-v", "--root", copy).out
+        assert jcache("export", "-q", "--root", copy, "-o", os.devnull).code == 0
+
+
+@pytest.mark.jax
+@needs_paths
 def test_info_after_an_import(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
     """What was imported and cannot hit is counted by `info` as well, until a link is there."""
     target = tmp_path / "new"

@@ -123,7 +123,7 @@ def _render(census: Census, verbose: bool) -> None:
     if verbose and census.elsewhere.directories:
         from jcache.shipping.forecast import ways_to
 
-        for sentence in ways_to(census.elsewhere.directories, census.root.directory(Kind.EXECUTABLES), os.environ):
+        for sentence in ways_to(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
             output.data(f"        {sentence}")
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
+from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
 from jcache.shipping.here import Here
 
@@ -73,6 +74,7 @@ class Verdict(NamedTuple):
         reason: why not, or why it is not known.
         detail: the same in words, as the end of a sentence.
         transcodable: whether JAX would look for it here, and reads it only once it has another codec.
+        remedy: a command after which it hits, unless something else is against it; empty where there is none.
     """
 
     hit: Hit
@@ -80,6 +82,7 @@ class Verdict(NamedTuple):
     reason: Reason | None = None
     detail: str = ""
     transcodable: bool = False
+    remedy: str = ""
 
     @property
     def incompatible(self) -> bool:
@@ -199,6 +202,9 @@ class Forecast:
         reasons = {verdict.reason for verdict in self.verdicts.values()}
         if Reason.NO_JAX in reasons:
             yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
+        remedies = Counter(verdict.remedy for verdict in self.verdicts.values() if verdict.remedy)
+        for remedy, count in remedies.most_common():
+            yield f"{count:,} of them can hit after: `{remedy}`."
         if Reason.CODEC in reasons:
             yield f"--transcode gives {len(self.transcodable):,} of them the codec that JAX reads here."
         for path in self.elsewhere:
@@ -253,11 +259,13 @@ class Forecast:
         return parent if os.path.lexists(parent / TAG_NAME) or not self.directory.exists() else self.directory
 
 
-def ways_to(directories: Mapping[str, int], directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+def ways_to(elsewhere: Elsewhere, directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """How executables can be hit that are keyed for other directories than the one that they lie in."""
     verdicts = {
-        f"{path} {number}": Verdict(Hit.CANNOT, Way(Reader.PLAIN, path), Reason.DIRECTORY)
-        for path, count in directories.items()
+        f"{path} {number}": Verdict(
+            Hit.CANNOT, Way(Reader.PLAIN, path, elsewhere.xla_caches.get(path)), Reason.DIRECTORY
+        )
+        for path, count in elsewhere.directories.items()
         for number in range(count)
     }
     forecast = Forecast(directory=directory, here=Here(), environment=environment, verdicts=verdicts)

@@ -28,6 +28,7 @@ JAX (0.4.31 to 0.12) looks an executable up under a hash of its program, of XLA'
 A verdict says what can be known without JAX: the program, its flags and its jax may still be others.
 """
 
+import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -160,7 +161,8 @@ class _Judging:
         if maker.jaxlib is not None:
             if numbers(maker.jaxlib) == numbers(mine):
                 return None
-            return _cannot(Reason.JAXLIB, f"jaxlib {maker.jaxlib} made them, and {mine} is installed here")
+            detail = f"jaxlib {maker.jaxlib} made them, and {mine} is installed here"
+            return _cannot(Reason.JAXLIB, detail, self._installing(*_jax_of(maker)))
         theirs, ours = int(maker.xla_options or "0", 16), (maker.xla_options and self.here.options()) or 0
         apart = (theirs ^ ours).bit_count()
         if theirs and ours and apart > _CLOSE:
@@ -247,14 +249,20 @@ class _Judging:
         if theirs is not None:
             if theirs == mine:
                 return None
-            there, here = ("with", "is not") if theirs == "zstandard" else ("without", "is")
-            if theirs == "zstandard" and self.here.compression(version).codec is Codec.ZSTD:
+            if theirs != "zstandard":
+                return _cannot(Reason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here")
+            if self.here.compression(version).codec is Codec.ZSTD:
                 return _cannot(Reason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard")
-            return _cannot(Reason.COMPRESSION, f"they are keyed for JAX {there} zstandard, which {here} installed here")
+            detail = "they are keyed for JAX with zstandard, which is not installed here"
+            return _cannot(Reason.COMPRESSION, detail, self._installing("zstandard"))
         if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
             return _unknown(Reason.COMPRESSION, detail)
         return None
+
+    def _installing(self, *packages: str) -> str:
+        """The command that installs packages for the interpreter here."""
+        return shlex.join([self.here.interpreter or "python3", "-m", "pip", "install", *packages])
 
     def _codec(self, codec: str | None) -> Verdict | None:
         """The codec itself, of what is looked up."""
@@ -284,8 +292,16 @@ class _Judging:
         return Verdict(Hit.CANNOT, way, Reason.DIRECTORY, detail)
 
 
-def _cannot(reason: Reason, detail: str) -> Verdict:
-    return Verdict(Hit.CANNOT, Way(), reason, detail)
+def _cannot(reason: Reason, detail: str, remedy: str = "") -> Verdict:
+    return Verdict(Hit.CANNOT, Way(), reason, detail, remedy=remedy)
+
+
+def _jax_of(maker: Maker) -> tuple[str, str]:
+    """What pip is to be told to install a maker's jaxlib, and the jax of the same number."""
+    toolkit = numbers(dict(maker.abi_version or ()).get("toolkit", ""))
+    extra = f"[cuda{toolkit[0]}]" if maker.platform == "cuda" and toolkit else ""
+    version = ".".join(map(str, numbers(maker.jaxlib or "")[:_RELEASE]))
+    return f"jax{extra}=={version}", f"jaxlib=={version}"
 
 
 def _unknown(reason: Reason, detail: str) -> Verdict:
