@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import _lowering, _meshes, _recipes, _stablehlo
+from jcache import _ahead, _lowering, _meshes, _recipes, _stablehlo
 from jcache._jax import versions
 from jcache._patching import Patch
 from jcache.collector import collector
@@ -54,6 +54,7 @@ class Compilation:
         recipe: how it was compiled.
         targets: of the custom calls in it.
         mesh: the one that it asks for itself, whatever its arguments lie on.
+        around: what its executable is loaded for, see `_ahead`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """
@@ -67,6 +68,7 @@ class Compilation:
     recipe: str = ""
     targets: frozenset[str] = frozenset()
     mesh: _meshes.Mesh | None = None
+    around: str = ""
     reason: str | None = None
 
     def __init__(self, module: Any = None, *, done: bool = False) -> None:
@@ -81,11 +83,14 @@ class Replay:
         executables: gives the keys in JAX's cache for a signature and a device key.
         artifact: gives the StableHLO that was compiled for a signature, None if there is none.
         targets: of the custom calls in the program.
+        ahead: what is being loaded already; None if nothing is.
+        around: what the executable is loaded for, once it has been asked for.
         signature, device_key: what was asked for, once it has been.
         compiled: the key in JAX's cache of what had to be compiled, once it has been.
         loaded: the key in JAX's cache of the executable that was read from there, once one has been.
     """
 
+    around: str = ""
     signature: str = ""
     device_key: str = ""
     compiled: str | None = None
@@ -97,8 +102,10 @@ class Replay:
         executables: Callable[[str, str], Iterable[str]],
         artifact: Callable[[str], bytes | None],
         targets: frozenset[str],
+        ahead: _ahead.Ahead | None = None,
     ) -> None:
         self.trace, self.executables, self.artifact, self.targets = trace, executables, artifact, targets
+        self.ahead = ahead
 
 
 class _Here(threading.local):
@@ -252,6 +259,7 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             _stablehlo.prepare_targets(expected.targets)
             expected.signature = _stablehlo.signature(computation)
             expected.device_key = _stablehlo.device_key(expected.signature, backend, devices, compile_options)
+            expected.around = _ahead.around_of(devices, compile_options, expected.targets)
             executable = _load(expected, compile_options, backend, rest)
             collector.go_on()  # compiling may take long
             if executable is None:
@@ -300,6 +308,7 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         if unknown is not None:
             told.reason = f"it calls {unknown!r}, which may not be there in another process"
             return
+        told.around = _ahead.around_of(devices, compile_options, told.targets)
         told.signature = _stablehlo.signature(computation)
         told.device_key = _stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = _stablehlo.to_artifact(computation)
@@ -319,7 +328,8 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
     for key in replay.executables(replay.signature, replay.device_key):
         started = time.monotonic()
         with suppress(Exception):  # as JAX, which compiles then
-            executable, build_seconds = get(key, compile_options, backend, *devices)
+            loaded = None if replay.ahead is None else replay.ahead.take(key, replay.around)
+            executable, build_seconds = loaded or get(key, compile_options, backend, *devices)
             if executable is not None:
                 replay.loaded = key
                 _tell_of_hit(key, build_seconds or 0, time.monotonic() - started)

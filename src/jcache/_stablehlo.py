@@ -119,9 +119,14 @@ def unknown_target(targets: frozenset[str]) -> str | None:
     return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)
 
 
+def must_be_prepared(targets: frozenset[str]) -> bool:
+    """Whether a program calls what must be made callable before it is loaded."""
+    return any(target.startswith(_LAPACK) for target in targets)
+
+
 def prepare_targets(targets: frozenset[str]) -> None:
     """Makes callable what JAX does when it lowers a call to LAPACK; without it, running one ends the process."""
-    if any(target.startswith(_LAPACK) for target in targets):
+    if must_be_prepared(targets):
         from jaxlib import lapack
 
         vars(lapack)["_lapack"].initialize()

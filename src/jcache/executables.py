@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from jcache import deferred
 from jcache.counts import Counts, Event, Refusal, Tally, What, refusal_of
 from jcache.desk import Desk, ProgramStore, ThreadsLedger
 from jcache.errors import CannotWrite, InvalidValue, JcacheError
@@ -118,9 +119,10 @@ class ExecutableCache:
         name = self._name(key)
         found = self._look(self._gate, self.root, key, name)
         if isinstance(found, Sound):
-            if self._writes():
-                self._desk.used(name)
-            return self._hit(key, found, shared=False)
+            deferred.do(partial(self._served, key, name, found))
+            return found.data
+        if deferred.is_deferring():
+            return None
         if found is not None:
             self._remove_damaged(key, name, found)
         for other, gate in self._shared:
@@ -200,6 +202,11 @@ class ExecutableCache:
             reason = error.strerror or str(error)
             self._warn_once("read", root, f"jcache cannot read {name} in {root.directory(EXECUTABLES)}: {reason}.")
             return None
+
+    def _served(self, key: str, name: str, found: Sound) -> None:
+        if self._writes():
+            self._desk.used(name)
+        self._hit(key, found, shared=False)
 
     def _hit(self, key: str, found: Sound, *, shared: bool) -> bytes:
         self._tell(Event(What.HIT, key, len(found.data), found.seconds, shared=shared))

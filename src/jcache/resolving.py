@@ -15,9 +15,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _meshes, _replay, _stablehlo, _tracing, roots, structures, watching
+from jcache import _ahead, _meshes, _replay, _stablehlo, _tracing, roots, structures, watching
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
@@ -47,19 +47,39 @@ class Call:
     Attributes:
         traced, compilation: of a miss, what was traced and what compiling it tells.
         kept, replay: of a hit, what was found and what stands in for compiling.
-        rough: the call of a hit, as verdicts have it.
+        rough: the call, as verdicts have it.
+        note: which executable it was expected to need.
     """
 
-    rough = ""
+    note = ""
 
-    def __init__(self, key: str, shelf: Shelf, seconds: float | None) -> None:
+    def __init__(self, key: str, shelf: Shelf, seconds: float | None, rough: str) -> None:
         self.key = key
+        self.rough = rough
         self.shelf = shelf
         self.seconds = seconds
         self.traced: Traced | None = None
         self.compilation: _replay.Compilation | None = None
         self.kept: Kept | None = None
         self.replay: _replay.Replay | None = None
+
+
+class _Looked(NamedTuple):
+    """What a call asks for, and what there is of it: a trace, or why there is none.
+
+    Attributes:
+        asked: what it asks for.
+        shelf: where.
+        found: what there is.
+        rough: the call, as verdicts have it.
+        ahead: the executable that it will likely need.
+    """
+
+    asked: Asked
+    shelf: Shelf
+    found: Kept | str | None
+    rough: str
+    ahead: _ahead.Ahead | None
 
 
 class _Mine(threading.local):
@@ -133,29 +153,27 @@ class Resolver:
         stands_in = False
         collector.put_off()
         try:
-            looked_up = self._look_up(args, kwargs)
-            if looked_up is not None:
-                wanted, shelf, found, rough = looked_up
+            looked = self._look_up(args, kwargs)
+            if looked is not None:
+                wanted, found = looked.asked, looked.found
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
                 if kept is not None and wanted.key in self._unserved:
                     why = self._unserved[wanted.key]
                 elif kept is not None:
-                    made = self._stand_in(wanted, shelf, kept, (rough, started))
+                    made = self._stand_in(looked, kept, started)
                     if isinstance(made, tuple):
                         stands_in = True
                         return made[0]
                     why = made
                 from jcache.traced import Traced
 
-                return self._trace(wanted, Traced(shelf.store, wanted, kept, why), shelf, args, kwargs)
+                return self._trace(looked, Traced(looked.shelf.store, wanted, kept, why), args, kwargs)
         finally:
             if not stands_in:  # else it waits until the executable is there
                 collector.go_on()
         return self.function(*args, **kwargs)
 
-    def _look_up(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Asked, Shelf, Kept | str | None, str] | None:
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Looked | None:
         """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
         key = None
         try:
@@ -163,13 +181,15 @@ class Resolver:
             reason = self._slower(rough) or _tracing.forbidden()
             if reason is None:
                 shelf = shelf_in_use()
+                note = Verdicts(shelf.store.root).likely(rough)
+                ahead = _ahead.Ahead(note) if note else None
                 wanted = asked(self.function, self.statics, args, kwargs)
                 if not _tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
                 found, key = shelf.look(wanted), wanted.key
                 reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
                 if reason is None:
-                    return wanted, shelf, found, rough
+                    return _Looked(wanted, shelf, found, rough, ahead)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Warning:
@@ -187,11 +207,11 @@ class Resolver:
         known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
         return _SLOWER if known else None
 
-    def _stand_in(self, wanted: Asked, shelf: Shelf, kept: Kept, begun: tuple[str, float]) -> tuple[Any] | str:
+    def _stand_in(self, looked: _Looked, kept: Kept, started: float) -> tuple[Any] | str:
         """The results of the marker, in the structure that the function returns; why they cannot be made."""
         from jax.tree_util import tree_unflatten
 
-        trace, (rough, started) = kept.trace, begun
+        wanted, trace = looked.asked, kept.trace
         try:
             structure = structures.decode(trace.structure, wanted.likes)
             results = [_tracing.abstract(result) for result in trace.results]
@@ -204,22 +224,23 @@ class Resolver:
             self.refuse(reason, wanted.key)
             return reason
 
-        key = wanted.key  # and not what JAX traces: this is kept
+        key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
-        def replay(seconds: float | None = None) -> _replay.Replay:
-            call = Call(key, shelf, seconds)
-            call.kept, call.rough = kept, rough
-            call.replay = _replay.Replay(key, kept.executables, kept.artifact, frozenset(trace.targets))
+        def replay(seconds: float | None = None, ahead: _ahead.Ahead | None = None) -> _replay.Replay:
+            call = Call(key, shelf, seconds, rough)
+            call.kept, call.note = kept, "" if ahead is None else ahead.note
+            call.replay = _replay.Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
             _begin(call, call.replay)
             return call.replay
 
         _replay.remember(key, replay)
-        replay(time.perf_counter() - started)
+        replay(time.perf_counter() - started, looked.ahead)
         return (made,)
 
-    def _trace(self, wanted: Asked, traced: Traced, shelf: Shelf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _trace(self, looked: _Looked, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from jax.tree_util import tree_flatten, tree_unflatten
 
+        wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
         with _tracing.anew():
             result = traced.run(lambda: self.function(*args, **kwargs))
         values, treedef = tree_flatten(result)
@@ -235,7 +256,7 @@ class Resolver:
 
         def tell(module: Any = None) -> None:
             nonlocal told
-            call = Call(wanted.key, shelf, None if told else traced.build.seconds)
+            call = Call(wanted.key, shelf, None if told else traced.build.seconds, rough)
             told = True
             call.traced, call.compilation = traced, _replay.Compilation(module=module)
             _begin(call, call.compilation)
@@ -258,9 +279,13 @@ class Resolver:
         reason = None
         try:
             if call.traced is not None and call.compilation is not None:
-                reason = call.shelf.keep(call.traced, call.compilation)
+                told = call.compilation
+                reason = call.shelf.keep(call.traced, told)
+                self._expect(call, "" if reason else told.executable_key, told.around)
             elif call.kept is not None and call.replay is not None:
-                reason = call.shelf.served(call.kept, call.replay, call.seconds)
+                replay = call.replay
+                reason = call.shelf.served(call.kept, replay, call.seconds)
+                self._expect(call, replay.loaded or replay.compiled, replay.around)
         except Warning:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
@@ -273,6 +298,12 @@ class Resolver:
         if call.seconds is not None:
             self._say(call, call.seconds, reason)
         return call, reason
+
+    def _expect(self, call: Call, executable: str | None, around: str) -> None:
+        """Notes for later processes which executable a first call has needed."""
+        note = _ahead.note_of(executable, around) if executable and around else ""
+        if note and note != call.note and call.seconds is not None:
+            Verdicts(call.shelf.store.root).expect(call.rough, note)
 
     def _say(self, call: Call, seconds: float, reason: str | None) -> None:
         """Tells whoever records this process what became of a call."""

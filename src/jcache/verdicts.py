@@ -22,6 +22,7 @@ _PROCESSES: Final = 3  # that have to agree
 _MARGIN: Final = 5.0  # what was traced first, and recorded, took longer than usual; and a hit is more than looking up
 _MOST: Final = 1000
 _LONGEST: Final = 500
+_LARGEST: Final = 1 << 20
 
 
 class Verdicts:
@@ -62,6 +63,18 @@ class Verdicts:
     def refuse(self, key: str, reason: str) -> None:
         """Notes why it cannot be stored."""
         self._write(self._path("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
+
+    def likely(self, call: str) -> str:
+        """Which executable a call has needed before, see `jcache._ahead`; empty if that is not known."""
+        try:
+            with open(self._path("likely", call), encoding="ascii") as file:
+                return file.read(_LARGEST)
+        except (OSError, ValueError):
+            return ""
+
+    def expect(self, call: str, note: str) -> None:
+        """Notes which executable a call has needed."""
+        self._write(self._path("likely", call), note.encode(), os.O_TRUNC)
 
     def _path(self, what: str, of: str) -> str:
         name = hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]

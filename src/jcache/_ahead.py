@@ -1,0 +1,148 @@
+"""The executable that a call will most likely need, loaded in a thread of its own while the call is looked up.
+
+Loading one takes about as long as looking its trace up and lowering the marker, and XLA does it without Python's lock.
+Which one it will be an earlier process has noted with the call's arguments and code; if it is another one after all,
+nobody takes what was loaded, and nothing has been told or written of it.
+
+JAX is imported by the functions, so that importing this module costs nothing.
+"""
+
+# ruff: noqa: ANN401 - what is JAX's own has no types that last
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from jcache import _stablehlo
+from jcache._patching import View
+from jcache.deferred import deferring
+
+
+class Ahead:
+    """An executable that is being loaded.
+
+    Args:
+        note: which, see `note_of`; anything else is let be.
+
+    Attributes:
+        note: as given.
+    """
+
+    def __init__(self, note: str) -> None:
+        self.note = note
+        self._key, _, self._around = note.partition("\n")
+        self._loading: _Loading | None = None
+        with suppress(Exception), deferring() as self._told:  # who needs it will see what is wrong
+            self._loading = _begun(self._key, self._around)
+
+    def take(self, key: str, around: str) -> tuple[Any, float] | None:
+        """The executable and the seconds that building it took, if it is the one that is wanted and could be loaded.
+
+        It can be had once.
+        """
+        if self._loading is None or (key, around) != (self._key, self._around):
+            return None
+        loading, self._loading = self._loading, None
+        executable = loading.result()
+        if executable is None:
+            return None
+        for tell in self._told:
+            tell()
+        return executable, loading.build_seconds
+
+
+class _Loading:
+    """A call to XLA in a thread of its own, which does nothing else: it would wait each time for Python's lock.
+
+    Args:
+        call: to XLA.
+        build_seconds: that building the executable took, as the cache says.
+    """
+
+    def __init__(self, call: Callable[[], Any], build_seconds: float) -> None:
+        self.build_seconds = build_seconds
+        self._call = call
+        self._executable: Any = None
+        self._thread = threading.Thread(target=self._run, name="jcache ahead")
+        self._thread.start()
+
+    def result(self) -> Any:
+        """The executable; None if it could not be loaded."""
+        self._thread.join()
+        return self._executable
+
+    def _run(self) -> None:
+        with suppress(Exception):
+            self._executable = self._call()
+
+
+def note_of(key: str, around: str) -> str:
+    """What a later process is to load ahead."""
+    return f"{key}\n{around}"
+
+
+def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
+    """What an executable is loaded for: its devices, the machine, and how it was compiled.
+
+    Args:
+        devices: an array of JAX's.
+        compile_options: XLA's, before JAX changes them.
+        targets: of the custom calls in the program.
+
+    Returns:
+        A text; an empty one if the executable cannot be loaded ahead.
+    """
+    if _stablehlo.must_be_prepared(targets):
+        return ""
+    try:
+        listed = list(devices.flat)
+        told = {
+            "devices": [device.id for device in listed],
+            "machine": _machine(listed),
+            "options": base64.b64encode(compile_options.SerializeAsString()).decode(),
+        }
+    except Exception:  # noqa: BLE001 - whatever this JAX or backend lacks, nothing is loaded ahead then
+        return ""
+    return json.dumps(told)
+
+
+def _begun(key: str, around: str) -> _Loading | None:
+    """Reads an executable from JAX's cache, and has it loaded."""
+    import jax
+    from jax._src import compilation_cache, lib
+
+    told = json.loads(around)
+    here = {device.id: device for device in jax.devices()}
+    devices = [here[number] for number in told["devices"]]
+    if _machine(devices) != told["machine"]:
+        return None
+    xla: Any = vars(lib)["xla_client"]
+    options = xla.CompileOptions.ParseFromString(base64.b64decode(told["options"]))
+    get: Any = compilation_cache.get_executable_and_time
+    takes_devices = "executable_devices" in inspect.signature(get).parameters
+    more = (xla.DeviceList(tuple(devices)),) if takes_devices else ()
+    client = devices[0].client
+    asked: list[Callable[[], Any]] = []
+
+    def deserialize(*args: Any) -> Any:
+        asked.append(partial(client.deserialize_executable, *args))
+
+    _, seconds = get(key, options, View(client, deserialize_executable=deserialize), *more)
+    return _Loading(asked[0], seconds or 0) if asked else None
+
+
+def _machine(devices: list[Any]) -> str:
+    """What JAX puts into its keys for the machine: kind of CPU and its features, or of the accelerators."""
+    from jax._src import lib
+
+    topology = vars(lib)["xla_client"].get_topology_for_devices(devices)
+    tell = getattr(topology, "fingerprint", None) or topology.serialize
+    return hashlib.sha256(str(tell()).encode()).hexdigest()

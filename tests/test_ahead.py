@@ -1,0 +1,164 @@
+"""The executable that a call needed before is loaded while the call is looked up; nobody sees what was in vain."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.layout import Kind, Root
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verdicts import Verdicts
+from jcache.verification import Request, verify
+from tests.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import json, sys, threading
+import jcache
+from jcache import _ahead
+jcache.enable(sys.argv[1], strict=True)
+import jax, jax.numpy as jnp
+
+loaded = []
+result = _ahead._Loading.result
+def noting(self):
+    found = result(self)
+    loaded.append(found is not None and self._thread is not threading.main_thread())
+    return found
+_ahead._Loading.result = noting
+
+begun = []
+start = _ahead._Loading.__init__
+def beginning(self, *args):
+    begun.append(1)
+    start(self, *args)
+_ahead._Loading.__init__ = beginning
+
+RATE = float(sys.argv[2])
+device = jax.devices()[int(sys.argv[3])]
+
+@jcache.jit
+def step(x):
+    return jnp.tanh(x @ x) * RATE
+
+x = jax.device_put(jnp.ones((4, 4)), device)
+jax.block_until_ready(x)
+value = float(step(x)[0, 0])
+call, = jcache.stats().traces.calls
+hits = [p.key for p in jcache.stats().programs if p.outcome == "hit" and "step" in p.key]
+print(json.dumps({"value": value, "begun": len(begun), "taken": len(loaded), "loaded": all(loaded), "hits": len(hits),
+                  "outcome": call.outcome}))
+"""
+TWO_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+
+
+def step(root: Path, rate: float = 2.0, device: int = 0) -> dict[str, Any]:
+    said = run(PROGRAM, root, rate, device, env=TWO_DEVICES).value
+    assert said["value"] == pytest.approx(rate * 0.9993293)
+    return dict(said)
+
+
+def notes(root: Path) -> list[Path]:
+    """The files that say which executable a call has needed."""
+    return [path for path in open_root(root).verdicts.iterdir() if path.read_bytes().startswith(b"jit_")]
+
+
+def check_clean(root: Path) -> None:
+    with Store(open_root(root)) as store:
+        assert verify(store, Request(grace_ns=0)).findings == []
+
+
+def test_the_second_process_loads_it_meanwhile(tmp_path: Path) -> None:
+    """In a thread of its own, once, and it counts as one hit."""
+    first = step(tmp_path)
+    assert (first["outcome"], first["begun"]) == ("stored", 0)
+    for _ in range(2):
+        again = step(tmp_path)
+        assert (again["outcome"], again["begun"], again["taken"], again["loaded"]) == ("hit", 1, 1, True)
+        assert again["hits"] == 1
+    check_clean(tmp_path)
+
+
+def test_what_was_loaded_in_vain(tmp_path: Path) -> None:
+    """Where another one is needed, that one serves; what was loaded is not counted, and the next note is right."""
+    assert step(tmp_path)["outcome"] == "stored"
+    changed = step(tmp_path, rate=3.0)
+    assert (changed["outcome"], changed["begun"], changed["taken"], changed["hits"]) == ("stored", 1, 0, 0)
+    again = step(tmp_path, rate=3.0)
+    assert (again["outcome"], again["taken"], again["loaded"]) == ("hit", 1, True)
+    back = step(tmp_path)
+    assert (back["outcome"], back["begun"], back["taken"], back["hits"]) == ("hit", 1, 0, 1)
+    assert len(notes(tmp_path)) == 1
+    check_clean(tmp_path)
+
+
+def test_on_another_device(tmp_path: Path) -> None:
+    """An executable is not handed out for devices that it was not loaded for."""
+    assert step(tmp_path)["outcome"] == "stored"
+    other = step(tmp_path, device=1)
+    assert (other["outcome"], other["taken"]) == ("hit", 0)
+    again = step(tmp_path, device=1)
+    assert (again["outcome"], again["taken"], again["loaded"]) == ("hit", 1, True)
+
+
+def test_of_another_machine(tmp_path: Path) -> None:
+    """What was noted on a machine of another kind is not loaded at all, and noted anew."""
+    step(tmp_path)
+    (note,) = notes(tmp_path)
+    key, _, around = note.read_text().partition("\n")
+    told = json.loads(around)
+    note.write_text(f"{key}\n{json.dumps(told | {'machine': 'another'})}")
+    said = step(tmp_path)
+    assert (said["outcome"], said["begun"]) == ("hit", 0)
+    again = step(tmp_path)
+    assert (again["outcome"], again["begun"], again["taken"]) == ("hit", 1, 1)
+
+
+@pytest.mark.parametrize("note", ["", "jit_step", "jit_step\n{", 'jit_step\n{"devices":[9]}', "\n", "x" * 2_000_000])
+def test_notes_that_say_nothing(tmp_path: Path, note: str) -> None:
+    """Whatever stands there, the program starts warm as if nothing did."""
+    step(tmp_path)
+    (path,) = notes(tmp_path)
+    path.write_text(note)
+    said = step(tmp_path)
+    assert (said["outcome"], said["begun"]) == ("hit", 0)
+
+
+@pytest.mark.parametrize("how", ["changed", "gone"])
+def test_an_executable_that_cannot_be_loaded(tmp_path: Path, how: str) -> None:
+    """It is found damaged or missing by who needs it, once, and not before: it is compiled anew."""
+    step(tmp_path)
+    directory = open_root(tmp_path).directory(Kind.EXECUTABLES)
+    (entry,) = directory.glob("jit_step-*-cache")
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    entry.write_bytes(data)
+    if how == "gone":
+        entry.unlink()
+        entry.with_name(entry.name.replace("-cache", "-atime")).unlink()
+    said = step(tmp_path)
+    assert (said["outcome"], said["begun"], said["hits"]) == ("hit", 0, 0)
+    again = step(tmp_path)
+    assert (again["outcome"], again["taken"], again["loaded"]) == ("hit", 1, True)
+    check_clean(tmp_path)
+
+
+def test_what_lapack_needs_comes_first(tmp_path: Path) -> None:
+    """A program that calls LAPACK, which must be made callable before, is not loaded ahead."""
+    program = PROGRAM.replace("jnp.tanh(x @ x) * RATE", "jnp.linalg.svd(x)[0] * RATE")
+    said = [run(program, tmp_path, 2.0, 0, env=TWO_DEVICES).value for _ in range(2)]
+    assert [each["outcome"] for each in said] == ["stored", "hit"] and said[1]["begun"] == 0
+    assert said[0]["value"] == said[1]["value"]
+
+
+def test_a_note_holds_until_another_one_takes_its_place(native: Root) -> None:
+    """It is told as it was given."""
+    verdicts = Verdicts(native)
+    assert verdicts.likely("step") == ""
+    for note in ("jit_step-1\n{}", "jit_step-2\n{}"):
+        verdicts.expect("step", note)
+        assert verdicts.likely("step") == note
+    assert verdicts.likely("other") == ""
