@@ -90,7 +90,7 @@ def note_of(key: str, around: str) -> str:
 
 
 def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
-    """What an executable is loaded for: its devices, the machine, and how it was compiled.
+    """What an executable is loaded for: its devices, the machine, how it was compiled, and what it calls.
 
     Args:
         devices: an array of JAX's.
@@ -100,14 +100,15 @@ def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> st
     Returns:
         A text; an empty one if the executable cannot be loaded ahead.
     """
-    if _stablehlo.must_be_prepared(targets):
-        return ""
     try:
         listed = list(devices.flat)
+        with _stablehlo.of_any_length(compile_options):
+            options = base64.b64encode(compile_options.SerializeAsString()).decode()
         told = {
             "devices": [device.id for device in listed],
             "machine": _machine(listed),
-            "options": base64.b64encode(compile_options.SerializeAsString()).decode(),
+            "options": options,
+            "targets": sorted(targets),
         }
     except Exception:  # noqa: BLE001 - whatever this JAX or backend lacks, nothing is loaded ahead then
         return ""
@@ -135,6 +136,7 @@ def _begun(key: str, around: str) -> _Loading | None:
     def deserialize(*args: Any) -> Any:
         asked.append(partial(client.deserialize_executable, *args))
 
+    _stablehlo.prepare_targets(frozenset(told["targets"]))
     _, seconds = get(key, options, View(client, deserialize_executable=deserialize), *more)
     return _Loading(asked[0], seconds or 0) if asked else None
 

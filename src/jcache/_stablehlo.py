@@ -9,7 +9,8 @@ JAX is imported by the functions, so that importing this module costs nothing.
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from typing import Any, Final
@@ -119,14 +120,9 @@ def unknown_target(targets: frozenset[str]) -> str | None:
     return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)
 
 
-def must_be_prepared(targets: frozenset[str]) -> bool:
-    """Whether a program calls what must be made callable before it is loaded."""
-    return any(target.startswith(_LAPACK) for target in targets)
-
-
 def prepare_targets(targets: frozenset[str]) -> None:
     """Makes callable what JAX does when it lowers a call to LAPACK; without it, running one ends the process."""
-    if must_be_prepared(targets):
+    if any(target.startswith(_LAPACK) for target in targets):
         from jaxlib import lapack
 
         vars(lapack)["_lapack"].initialize()
@@ -156,14 +152,23 @@ def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str
     """Of a program's signature, and of what JAX puts into its keys besides the program itself."""
     from jax._src import cache_key
 
-    debugging = compile_options.executable_build_options.debug_options
-    detailed = getattr(debugging, _DETAILED, None)
     with _ir().Context():  # what is known to the program's own context would show in the plain module's bytes
         plain = _ir().Module.parse(_PLAIN)
-        _set_if_there(debugging, _DETAILED, value=False)  # which JAX sets for programs of many operations
-        surroundings = cache_key.get(plain, devices, compile_options, backend)
-        _set_if_there(debugging, _DETAILED, value=detailed)
+        with of_any_length(compile_options):
+            surroundings = cache_key.get(plain, devices, compile_options, backend)
     return _sha256(f"{of}\n{surroundings}")
+
+
+@contextmanager
+def of_any_length(compile_options: Any) -> Iterator[None]:
+    """Has options be without the one that JAX sets for programs of many operations."""
+    debugging = compile_options.executable_build_options.debug_options
+    detailed = getattr(debugging, _DETAILED, None)
+    _set_if_there(debugging, _DETAILED, value=False)
+    try:
+        yield
+    finally:
+        _set_if_there(debugging, _DETAILED, value=detailed)
 
 
 def log_as_for(module: Any, compile_options: Any) -> None:
