@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from jcache.inspection import inspect
 from jcache.parallel import cores
 from tests.cli.conftest import run_jax
 
 BYTES = 2 << 30
 LAYERS = (12, 24)
+JAX_STORES_FROM_S = 1  # jax_persistent_cache_min_compile_time_secs
 PROGRAM = Path(__file__).parent.parent / "programs" / "transformer.py"
 
 
@@ -31,7 +33,19 @@ def real_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -
     """Two gigabytes of entries that JAX wrote, in the proportion in which it wrote them."""
     originals = {path: path.read_bytes() for path in two_versions.glob("*-cache")}
     assert all(data[:4] == b"\x28\xb5\x2f\xfd" for data in originals.values())
-    path = tmp_path_factory.mktemp("entries") / "cache"
+    return filled(tmp_path_factory.mktemp("entries") / "cache", originals)
+
+
+@pytest.fixture(scope="session")
+def default_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two gigabytes of what JAX stores by default: of these entries those that took a second and more to compile."""
+    originals = {path: path.read_bytes() for path in two_versions.glob("*-cache")}
+    slow = {path: data for path, data in originals.items() if (inspect(data).seconds or 0) >= JAX_STORES_FROM_S}
+    return filled(tmp_path_factory.mktemp("entries") / "cache", slow)
+
+
+def filled(path: Path, originals: dict[Path, bytes]) -> Path:
+    """A directory of so many bytes of entries, each original as often as the others."""
     path.mkdir()
     size = number = 0
     while size < BYTES:

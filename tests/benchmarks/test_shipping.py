@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pytest
+
 from tests.benchmarks.measure import children_seconds, command, compare
 from tests.benchmarks.test_promises import SCRIPT
 from tests.benchmarks.test_verify import timed
@@ -24,14 +26,18 @@ ROUNDS = 3
 # A virtual machine gives freed memory back seconds later, and to get it again costs more than to fill it: without a
 # pause, who writes at once would have the memory of what was there before, and who reads a manifest first would not.
 GIVEN_BACK_S = 5.0
-# The aim is 0.8 by the clock. On an idle machine with two cores ours takes 2.0 to 2.7 s, of which 0.55 s are digests,
-# and tar 1.0 to 2.5 s: whether the host has to give memory for the new files' pages decides more than either program.
-LEAST_BY_CLOCK, LEAST_BY_CPU = 0.4, 0.4
+# Of each 1.3 MB entry ours takes less than tar, which copies in pieces of 10 KiB; of a 7 KiB one about 0.1 ms more. So
+# 0.8 of tar's throughput is reached with what JAX stores by default, and not with everything that a program compiles,
+# where five entries in six are so small: there ours takes 2.0 to 2.7 s on an idle machine with two cores, and tar 1.0
+# to 2.5 s, by whether the host has to give memory for the new files' pages.
+LEAST = {"default_entries": (0.8, 0.6), "real_entries": (0.4, 0.4)}  # by the clock, by CPU time
 MOST_IF_SOLID = 0.6
 
 
-def test_pipe_against_tar(benchmark: Any, real_entries: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", LEAST)
+def test_pipe_against_tar(benchmark: Any, which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Sending all entries from root to root, digests included, keeps up with `tar -cf - | tar -xf -`."""
+    entries: Path = request.getfixturevalue(which)
     numbers, target = count(), tmp_path / "target"
 
     def into_new(run: Callable[[], object]) -> Callable[[], object]:
@@ -47,22 +53,22 @@ def test_pipe_against_tar(benchmark: Any, real_entries: Path, tmp_path: Path) ->
 
         return both
 
-    command(SCRIPT, "export", "-q", "--root", real_entries, "-o", "/dev/null")()
+    command(SCRIPT, "export", "-q", "--root", entries, "-o", "/dev/null")()
     our_clock: list[float] = []
     tar_clock: list[float] = []
-    tar = command("sh", "-c", f"tar -C {real_entries} -cf - . | tar -C {target} -xf -")
-    pipe = f"{SCRIPT} export -q --root {real_entries} | {SCRIPT} import -q --root {target} -"
+    tar = command("sh", "-c", f"tar -C {entries} -cf - . | tar -C {target} -xf -")
+    pipe = f"{SCRIPT} export -q --root {entries} | {SCRIPT} import -q --root {target} -"
     ours = into_new(timed(command("sh", "-c", pipe), our_clock))
     by_cpu = 1 / compare(benchmark, ours, into_new(timed(tar, tar_clock)), children_seconds, ROUNDS)
     by_clock = median(tar_clock) / median(our_clock[-ROUNDS:])
-    assert len(list(target.rglob("*-cache"))) == len(list(real_entries.glob("*-cache")))
+    assert len(list(target.rglob("*-cache"))) == len(list(entries.glob("*-cache")))
     shutil.rmtree(tmp_path)
     benchmark.extra_info |= {"throughput of tar, by the clock": round(by_clock, 2), "by CPU time": round(by_cpu, 2)}
     print(
-        f"\ntar {median(tar_clock):.1f} s, ours {median(our_clock[-ROUNDS:]):.1f} s: {by_clock:.2f} of its throughput "
-        f"by the clock, {by_cpu:.2f} by CPU time"
+        f"\n{which}: tar {median(tar_clock):.1f} s, ours {median(our_clock[-ROUNDS:]):.1f} s: {by_clock:.2f} of its "
+        f"throughput by the clock, {by_cpu:.2f} by CPU time"
     )
-    assert by_clock >= LEAST_BY_CLOCK and by_cpu >= LEAST_BY_CPU
+    assert by_clock >= LEAST[which][0] and by_cpu >= LEAST[which][1]
 
 
 def test_solid_against_tar(benchmark: Any, two_versions: Path, tmp_path: Path) -> None:

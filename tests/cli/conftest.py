@@ -51,7 +51,7 @@ def call(
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)
