@@ -15,6 +15,7 @@ COMMON = """
 import functools, hashlib, json, pickle, sys, jax, numpy as np, jax.numpy as jnp
 from pathlib import Path
 from jcache import _replay, _stablehlo
+from jcache._compilation import Compilation, Replay
 base, tier = Path(sys.argv[1]), sys.argv[2]
 for name, value in {"compilation_cache_dir": str(base), "persistent_cache_min_compile_time_secs": 0,
                     "persistent_cache_min_entry_size_bytes": -1}.items():
@@ -31,7 +32,7 @@ def replayed(fun, **options):
         if before is None:
             out = fun(*args, **kwargs)
             flat, tree = jax.tree_util.tree_flatten(out)
-            told["now"] = _replay.Compilation()
+            told["now"] = Compilation()
             told["avals"] = [(x.aval.shape, x.aval.dtype, x.aval.weak_type) for x in map(jnp.asarray, flat)]
             told["like"] = jax.tree_util.tree_unflatten(tree, [0] * len(flat))
             _replay.expect(told["now"])
@@ -39,7 +40,7 @@ def replayed(fun, **options):
         done, avals, like = before
         there = {(done.signature, done.device_key): done.executable_key} if tier == "device" else {}
         keys = lambda *of: filter(None, [there.get(of)])
-        told["now"] = _replay.Replay("trace", keys, lambda signature: done.artifact, done.targets)
+        told["now"] = Replay("trace", keys, lambda signature: done.artifact, done.targets)
         _replay.expect(told["now"])
         results = [jax.core.ShapedArray(*aval[:2], weak_type=aval[2]) for aval in avals]
         out = _stablehlo.bind_marker("trace", [leaves[i] for i in done.kept], results)
@@ -52,7 +53,7 @@ def replayed(fun, **options):
         finally:
             _replay.expect(None)
             now = told.get("now")
-            if isinstance(now, _replay.Compilation) and now.done and not store.exists():
+            if isinstance(now, Compilation) and now.done and not store.exists():
                 store.write_bytes(pickle.dumps((now, told["avals"], told["like"])))
     return call
 def report(*results, **more):

@@ -16,6 +16,7 @@ import hashlib
 import inspect
 import json
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -34,14 +35,17 @@ class Ahead:
 
     Attributes:
         note: as given.
+        seconds: that beginning it has taken: none of these is spent when the executable is needed.
     """
 
     def __init__(self, note: str) -> None:
+        started = time.perf_counter()
         self.note = note
         self._key, _, self._around = note.partition("\n")
         self._loading: _Loading | None = None
         with suppress(Exception), deferring() as self._told:  # who needs it will see what is wrong
             self._loading = _begun(self._key, self._around)
+        self.seconds = time.perf_counter() - started
 
     def take(self, key: str, around: str) -> tuple[Any, float] | None:
         """The executable and the seconds that building it took, if it is the one that is wanted and could be loaded.

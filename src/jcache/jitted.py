@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
 from jcache.outcomes import BYPASSED
-from jcache.resolving import Call, Resolver
+from jcache.pending import Call
+from jcache.resolving import Resolver
 from jcache.trace_checks import Check, Served, compare_later, is_due, specification
 from jcache.under_way import is_nested
 from jcache.units import parse_choice

@@ -16,8 +16,9 @@ from typing import Any
 from jcache import _options, roots
 from jcache.errors import InvalidValue
 from jcache.jitted import Jitted
+from jcache.pending import Call
 from jcache.presets import STORE_EVERYTHING
-from jcache.resolving import Call, Resolver
+from jcache.resolving import Resolver
 from jcache.trace_checks import Check
 from jcache.trace_entries import has_executable
 

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _ahead, _meshes, _replay, _stablehlo, _tracing, roots, structures, watching
+from jcache import _ahead, _meshes, _replay, _stablehlo, _tracing, pending, roots, structures, watching
+from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
-from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.outcomes import BYPASSED
+from jcache.pending import Call
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_places import shelf_in_use
 from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf
-from jcache.verdicts import Verdicts, tally
+from jcache.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from jcache.explanation import Explanation
@@ -34,34 +35,6 @@ if TYPE_CHECKING:
 _MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
-
-
-class Call:
-    """A call that JAX is tracing, or compiling what came of it.
-
-    Args:
-        key: of what is asked for.
-        shelf: where it is looked up.
-        seconds: that looking it up took; None where JAX compiles once more what it has traced.
-
-    Attributes:
-        traced, compilation: of a miss, what was traced and what compiling it tells.
-        kept, replay: of a hit, what was found and what stands in for compiling.
-        rough: the call, as verdicts have it.
-        note: which executable it was expected to need.
-    """
-
-    note = ""
-
-    def __init__(self, key: str, shelf: Shelf, seconds: float | None, rough: str) -> None:
-        self.key = key
-        self.rough = rough
-        self.shelf = shelf
-        self.seconds = seconds
-        self.traced: Traced | None = None
-        self.compilation: _replay.Compilation | None = None
-        self.kept: Kept | None = None
-        self.replay: _replay.Replay | None = None
 
 
 class _Looked(NamedTuple):
@@ -80,13 +53,6 @@ class _Looked(NamedTuple):
     found: Kept | str | None
     rough: str
     ahead: _ahead.Ahead | None
-
-
-class _Mine(threading.local):
-    call: Call | None = None
-
-
-_mine = _Mine()
 
 
 class Resolver:
@@ -128,7 +94,7 @@ class Resolver:
 
     def is_settled(self) -> bool:
         """Whether this thread has compiled nothing that is to be settled."""
-        return _mine.call is None
+        return pending.mine() is None
 
     def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
         """Whether a first call would start warm, and if not, why; nothing is run or written."""
@@ -149,7 +115,7 @@ class Resolver:
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         started = time.perf_counter()
-        _begin(None)
+        pending.begin(None)
         stands_in = False
         collector.put_off()
         try:
@@ -226,15 +192,16 @@ class Resolver:
 
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
-        def replay(seconds: float | None = None, ahead: _ahead.Ahead | None = None) -> _replay.Replay:
+        def replay(seconds: float | None = None, ahead: _ahead.Ahead | None = None) -> Replay:
             call = Call(key, shelf, seconds, rough)
             call.kept, call.note = kept, "" if ahead is None else ahead.note
-            call.replay = _replay.Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
-            _begin(call, call.replay)
+            call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
+            pending.begin(call, call.replay)
             return call.replay
 
         _replay.remember(key, replay)
-        replay(time.perf_counter() - started, looked.ahead)
+        begun = 0.0 if looked.ahead is None else looked.ahead.seconds
+        replay(time.perf_counter() - started - begun, looked.ahead)
         return (made,)
 
     def _trace(self, looked: _Looked, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -258,8 +225,8 @@ class Resolver:
             nonlocal told
             call = Call(wanted.key, shelf, None if told else traced.build.seconds, rough)
             told = True
-            call.traced, call.compilation = traced, _replay.Compilation(module=module)
-            _begin(call, call.compilation)
+            call.traced, call.compilation = traced, Compilation(module=module)
+            pending.begin(call, call.compilation)
 
         if place is None:
             tell()
@@ -272,20 +239,13 @@ class Resolver:
     def settle(self) -> tuple[Call | None, str | None]:
         """Stores what was traced, or tells that it was served; returns the call, and why it is not stored."""
         collector.go_on()
-        call = _mine.call
-        _begin(None)
+        call = pending.mine()
+        pending.begin(None)
         if call is None:
             return None, None
         reason = None
         try:
-            if call.traced is not None and call.compilation is not None:
-                told = call.compilation
-                reason = call.shelf.keep(call.traced, told)
-                self._expect(call, "" if reason else told.executable_key, told.around)
-            elif call.kept is not None and call.replay is not None:
-                replay = call.replay
-                reason = call.shelf.served(call.kept, replay, call.seconds)
-                self._expect(call, replay.loaded or replay.compiled, replay.around)
+            reason = call.keep()
         except Warning:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
@@ -295,33 +255,16 @@ class Resolver:
             self.refuse(reason, call.key)
             if call.traced.is_refused:
                 Verdicts(call.shelf.store.root).refuse(call.key, reason)
-        if call.seconds is not None:
-            self._say(call, call.seconds, reason)
+        call.say(self.name, reason)
         return call, reason
-
-    def _expect(self, call: Call, executable: str | None, around: str) -> None:
-        """Notes for later processes which executable a first call has needed."""
-        note = _ahead.note_of(executable, around) if executable and around else ""
-        if note and note != call.note and call.seconds is not None:
-            Verdicts(call.shelf.store.root).expect(call.rough, note)
-
-    def _say(self, call: Call, seconds: float, reason: str | None) -> None:
-        """Tells whoever records this process what became of a call."""
-        if call.kept is not None:
-            spared = call.kept.opened.header.build_seconds
-            tally.add(call.shelf.store.root, call.rough, seconds, spared)
-            watching.say_trace(HIT, self.name, key=call.key, seconds=seconds, spared=spared)
-        elif call.traced is not None:
-            outcome = STORED if reason is None else NOT_STORED
-            watching.say_trace(outcome, self.name, key=call.key, reason=reason or call.traced.why, seconds=seconds)
 
     def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
         """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
         from jax.tree_util import tree_leaves
 
         collector.go_on()
-        call = _mine.call
-        _begin(None)
+        call = pending.mine()
+        pending.begin(None)
         if call is not None:
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
         if call is None or call.replay is None or not isinstance(error, Exception) or not _is_of_jax(error):
@@ -329,7 +272,7 @@ class Resolver:
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
         self._unserved[call.key] = NO_PROGRAM
-        if not isinstance(error, _replay.CannotReplay):
+        if not isinstance(error, CannotReplay):
             self._unserved[call.key] = f"its program cannot be replayed here: {error!r}"
             self.refuse(self._unserved[call.key], call.key)
         return True
@@ -361,9 +304,3 @@ def _plain_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", "<unnamed function>"))
-
-
-def _begin(call: Call | None, expected: _replay.Compilation | _replay.Replay | None = None) -> None:
-    """What this thread is about to compile."""
-    _mine.call = call
-    _replay.expect(expected)

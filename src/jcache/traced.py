@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from jcache._replay import Compilation
+from jcache._compilation import Compilation
 from jcache.building import Build
 from jcache.sealed_store import SealedStore
 from jcache.trace_entries import Trace
