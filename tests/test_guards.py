@@ -343,20 +343,23 @@ def test_the_path_guard() -> None:
 
 
 def test_what_can_be_installed() -> None:
-    """Of another jaxlib, and of a reader without zstandard, the command is named that lets them hit."""
-    here = replace(MACHINE, interpreter="/usr/bin/python 3", zstandard=False)
+    """Of another jaxlib, and of a reader without zstandard, the command is named, if nothing else is in the way."""
+    here = replace(MACHINE, interpreter="/usr/bin/python 3")
     python = "'/usr/bin/python 3' -m pip install"
 
-    def last(maker: Maker) -> str:
+    def last(maker: Maker, here: Here = here) -> str:
         return judge(manifest(maker, maker), here, NEW, {}).sentences[-1]
 
-    assert last(CPU._replace(jaxlib="0.6.2")) == f"2 of them can hit after: `{python} jax==0.6.2 jaxlib==0.6.2`."
-    cuda = CPU._replace(jaxlib="0.6.2", platform="cuda", abi_version=(("toolkit", "12.9.0"),))
-    assert f"{python} 'jax[cuda12]==0.6.2' jaxlib==0.6.2" in judge(
-        manifest(cuda), replace(here, platforms=frozenset({"cuda"})), NEW, {}
-    ).sentences[-1]  # fmt: skip
-    assert last(CPU._replace(compression="zstandard")) == f"2 of them can hit after: `{python} zstandard`."
-    assert "pip" not in " ".join(announce(manifest(CPU)).sentences)
+    older = CPU._replace(jaxlib="0.6.2")
+    assert last(older) == f"2 of them can hit after: `{python} jax==0.6.2 jaxlib==0.6.2`."
+    cuda = older._replace(platform="cuda", abi_version=(("toolkit", "12.9.0"),))
+    assert last(cuda) == "0 of 2 executables can hit here: they are made for cuda, and JAX has only cpu here."
+    made = last(cuda, replace(here, platforms=frozenset({"cuda"}), toolkit="12.9.0"))
+    assert made == f"2 of them can hit after: `{python} 'jax[cuda12]==0.6.2' jaxlib==0.6.2`."
+    without = replace(here, zstandard=False)
+    assert last(CPU._replace(compression="zstandard"), without) == f"2 of them can hit after: `{python} zstandard`."
+    for maker in (CPU, older._replace(cache_path=OLD), older._replace(compression="zlib")):
+        assert "pip" not in " ".join(judge(manifest(maker), here, NEW, {}).sentences)
 
 
 def test_several_paths_and_relative_ones(tmp_path: Path) -> None:

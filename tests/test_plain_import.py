@@ -18,7 +18,7 @@ from jcache.shipping import plain_import
 from jcache.shipping.fates import Fate
 from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.here import Here
-from jcache.shipping.plain_import import PlainImport, Wishes, receive_plain
+from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.entries import DAY, NOW, SECOND, digits, key, recency_of
@@ -84,6 +84,22 @@ def test_xla(tmp_path: Path) -> None:
     directory = root.directory(Kind.EXECUTABLES)
     assert (directory / AUTOTUNE_NAME / "ab" / "some.pb").read_bytes() == b"tuned"
     assert (directory / KERNELS_NAME).read_bytes() == b"kernels"
+
+
+def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much of a tar is kept as says which root is wanted, nothing where that is decided; all members come anew."""
+    tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
+    vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
+    for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
+        monkeypatch.setattr(plain_import, "_LOOKED_AT", most)
+        members = open_plain(io.BytesIO(tar)).members()
+        chosen, again = as_first_says(members, root)
+        assert chosen == root and len(list(members)) == len(FILES) + 9 - kept
+        members = open_plain(io.BytesIO(tar)).members()
+        chosen, again = as_first_says(members, root)
+        assert [(one.path, one.read(1 << 20)) for one in again] == [
+            *((f"cache/{i}", b"") for i in range(9)), *FILES.items(),
+        ]  # fmt: skip
 
 
 def test_garbage(tmp_path: Path) -> None:

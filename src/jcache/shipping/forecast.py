@@ -74,7 +74,7 @@ class Verdict(NamedTuple):
         reason: why not, or why it is not known.
         detail: the same in words, as the end of a sentence.
         transcodable: whether JAX would look for it here, and reads it only once it has another codec.
-        remedy: a command after which it hits, unless something else is against it; empty where there is none.
+        remedy: a command after which it can hit; empty where there is none.
     """
 
     hit: Hit

@@ -142,7 +142,15 @@ class _Judging:
         against = [verdict for verdict in found if verdict is not None and verdict.hit is not Hit.WILL]
         verdict = min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
         hopeless = any(verdict is not None and verdict.hit is Hit.CANNOT for verdict in (*machine, word))
-        return verdict._replace(transcodable=codec is not None and not hopeless)
+        helped = {verdict.reason, Reason.CODEC} if verdict.reason is Reason.COMPRESSION else {verdict.reason}
+        more = any(other.hit is Hit.CANNOT and other.reason not in helped for other in against)
+        remedy = "" if more or not self._is_here(maker, item) else verdict.remedy
+        return verdict._replace(transcodable=codec is not None and not hopeless, remedy=remedy)
+
+    def _is_here(self, maker: Maker, item: Item) -> bool:
+        """Whether the directory is no other than that which the maker's jax has in the key, if it has any."""
+        keyed = keyed_for(maker, portable=item.portable)
+        return keyed is None or spelled(keyed) == self.directory or leads(keyed, self.directory)
 
     def _version(self, maker: Maker) -> str | None:
         """The jax whose recipe for keys counts: what reads must be what wrote."""

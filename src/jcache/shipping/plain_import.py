@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _NAMES_KEPT: Final = 20
 _LOOKED_AT: Final = 64 << 20  # bytes of members up to the first executable
+_MEMBER: Final = 1 << 10  # bytes that keeping one takes besides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def as_first_says(members: Iterator[PlainMember], root: Root) -> tuple[Root, Ite
     held: list[PlainMember] = []
     left = _LOOKED_AT
     for some in members if is_undecided(root) else ():
-        left -= some.size
+        left -= some.size + _MEMBER
         if left < 0:
             return root, chain(held, [some], members)
         data = b"".join(_pieces(some))
