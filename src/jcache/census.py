@@ -124,7 +124,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.ledger.pins) or set()
     pinned = Counter(kind for kind, _ in pins)
-    cap = None if store.root.adapter else _cap(environment)
+    cap = None if store.root.adapter else cap_of(environment)
     kinds = {kind: _count(listing, pinned[kind], cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
@@ -154,7 +154,8 @@ def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
     )
 
 
-def _cap(environment: Mapping[str, str]) -> int | None:
+def cap_of(environment: Mapping[str, str]) -> int | None:
+    """The bytes that JAX is told to keep its executables within, None if it is told of no bound."""
     text = environment.get(CAP, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
 

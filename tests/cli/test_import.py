@@ -228,6 +228,21 @@ def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
 
 
 @pytest.mark.jax
+def test_for_a_bounded_jax(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """Where the environment has JAX bound its cache, it can store beside what came; elsewhere no sidecars are made."""
+    archive, target = tmp_path / "archive", tmp_path / "target"
+    assert jcache("export", "--root", cache, "-o", archive).code == 0
+    bound = {"JAX_COMPILATION_CACHE_DIR": str(target), "JAX_COMPILATION_CACHE_MAX_SIZE": "100000000"}
+    assert jcache("import", archive, env=bound).code == 0
+    before = keys(target)
+    assert before and all((target / f"{key}-atime").exists() for key in before)
+    other = ("-c", "import jax; jax.jit(lambda x: x * 3 - 1)(2.0).block_until_ready()")
+    done = run_jax(target, bounded=100_000_000, program=other)
+    assert (done.code, done.err) == (0, "") and keys(target) > before
+    check_clean(jcache, target)
+
+
+@pytest.mark.jax
 @pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
 def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> None:
     """Where nothing is there yet a plain JAX directory is made, so that JAX finds all where it has always looked."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from jcache import files
 from jcache.archive.manifest import Item, Neighbour
+from jcache.census import cap_of
 from jcache.checks import CHECKS_VERSION
 from jcache.compression import Codec
 from jcache.digests import digest
@@ -47,6 +48,8 @@ class _Taken(NamedTuple):
 class Intake:
     """Takes entries into a root.
 
+    Where the environment has JAX bound its cache, executables get their sidecars, which it needs from the first put on.
+
     Args:
         store: of the root, which is there.
         imported: is told what became of each.
@@ -60,6 +63,7 @@ class Intake:
         self._now = time.time_ns()
         self._latest = self._now + FUTURE_NS
         self._open = ExitStack()
+        self._bounded = cap_of(os.environ) is not None
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories: dict[Path, int] = {}
         self._place: Path | None = None  # of what is on its way
@@ -193,7 +197,8 @@ class Intake:
     def _arrival(self, taken: _Taken, staged: Staged) -> Arrival:
         item = taken.item
         known = self._what_is_known(item, staged.taken_ns, taken.checks)
-        return Arrival(known, staged.file, self._at_most(item.recency_ns), item.sidecar, taken.replace)
+        sidecar = item.sidecar or (self._bounded and item.kind is Kind.EXECUTABLES)
+        return Arrival(known, staged.file, self._at_most(item.recency_ns), sidecar, taken.replace)
 
     def take_over(self, item: Item) -> None:
         """Lets an entry that is there, and equal, have what is newer or was not known of it."""
