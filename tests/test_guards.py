@@ -378,7 +378,10 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
 def test_the_environment_counts() -> None:
     """What the environment says of XLA's caches is part of the commands, and unsaid where it is right already."""
     portable, keyed = manifest(CPU), manifest(CPU._replace(cache_path=str(NEW)))
-    assert announce(portable, {XLA_CACHES: "none"}).sentences == ("1 of 1 executable will hit here.",)
+    told = {XLA_CACHES: "none", "JAX_COMPILATION_CACHE_DIR": str(NEW)}
+    assert announce(portable, told).sentences == ("1 of 1 executable will hit here.",)
+    (where,) = announce(portable, {XLA_CACHES: "none"}).sentences
+    assert where.startswith("1 of 1 executable will hit here by `jcache run`, ") and where.endswith("/new')\"`.")
     assert f"`export {XLA_CACHES}=none && eval" in announce(portable, {XLA_CACHES: "all"}).sentences[0]
     assert f"' && unset {XLA_CACHES}`" in announce(keyed, {XLA_CACHES: "none"}).sentences[0]
 

@@ -179,12 +179,11 @@ class Forecast:
                 f" where JAX with its default settings is told that its cache is {way.directory}: `{command}`"
                 "; none of them by `jcache run`, `jcache env` or `jcache.enable()`, which leave the path out of keys"
             )
+        ours = f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
         if way.reader is Reader.JCACHE and reader_of(self.environment) is not Reader.JCACHE:
-            return (
-                f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
-                "; none of them by JAX alone, which has this path in the keys it looks for"
-            )
-        return ""
+            return f"{ours}; none of them by JAX alone, which has this path in the keys it looks for"
+        is_told = spelled(self.environment.get(_DIRECTORY, "")) == spelled(self.directory)
+        return "" if is_told else ours
 
     def _others(self) -> Iterator[str]:
         total = len(self.verdicts)
