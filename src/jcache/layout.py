@@ -230,7 +230,7 @@ class Root(NamedTuple):
 
     @property
     def verdicts(self) -> Path:
-        """Which calls are better traced than looked up, see `jcache.verdicts`."""
+        """Which calls are better traced than looked up, and what others need, see `jcache.verdicts`."""
         return self.state / "verdicts"
 
     @property

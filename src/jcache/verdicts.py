@@ -2,7 +2,8 @@
 
 In ``ROOT/.jcache/verdicts`` a file named after a call says why its trace cannot be stored, or has a byte for each
 process that took longer for looking traces up than tracing takes. It holds for a day; then it is found out anew.
-Nothing but time rests on it: what it is about is traced by `jax.jit`.
+Another one says which executable the call has needed, until it needs another. Nothing but time rests on any of them:
+what they are about is traced by `jax.jit`, or loaded when it is needed.
 """
 
 from __future__ import annotations

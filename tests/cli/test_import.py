@@ -233,6 +233,8 @@ def test_for_a_bounded_jax(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     archive, target = tmp_path / "archive", tmp_path / "target"
     assert jcache("export", "--root", cache, "-o", archive).code == 0
     bound = {"JAX_COMPILATION_CACHE_DIR": str(target), "JAX_COMPILATION_CACHE_MAX_SIZE": "100000000"}
+    assert jcache("import", archive, "--root", tmp_path / "unbounded").code == 0
+    assert not list((tmp_path / "unbounded").rglob("*-atime"))
     assert jcache("import", archive, env=bound).code == 0
     before = keys(target)
     assert before and all((target / f"{key}-atime").exists() for key in before)
@@ -240,6 +242,17 @@ def test_for_a_bounded_jax(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     done = run_jax(target, bounded=100_000_000, program=other)
     assert (done.code, done.err) == (0, "") and keys(target) > before
     check_clean(jcache, target)
+
+
+def assert_found_again(jcache: Jcache, archive: Path, old: Path, before: set[str], *, passed_over: int = 0) -> None:
+    """JAX finds all of an archive at the path that it is keyed for, as a dry run and the import say."""
+    for dry in (["--dry-run"], []):
+        result = jcache("import", archive, "--root", old, "--json", *dry)
+        assert result.code == 0 and result.json["forecast"]["will"] == len(before)
+        assert result.json["passed_over"] >= passed_over
+    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
+    assert keys(old) == before
+    check_clean(jcache, old)
 
 
 @pytest.mark.jax
@@ -251,12 +264,7 @@ def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> 
     before = keys(old)
     assert jcache("export", "--root", old, "-o", archive).code == 0
     old.rename(tmp_path / "gone")
-    for dry in (["--dry-run"], []):
-        result = jcache("import", archive, "--root", old, "--json", *dry)
-        assert result.code == 0 and result.json["forecast"]["will"] == len(before)
-    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
-    assert keys(old) == before
-    check_clean(jcache, old)
+    assert_found_again(jcache, archive, old, before)
 
 
 @pytest.mark.jax
@@ -271,13 +279,7 @@ def test_a_tar_at_the_path_that_it_is_keyed_for(jcache: Jcache, tmp_path: Path) 
         tar.add(tmp_path / "README", "README")
         tar.add(old, "old")
     old.rename(tmp_path / "gone")
-    for dry in (["--dry-run"], []):
-        result = jcache("import", archive, "--root", old, "--json", *dry)
-        assert result.code == 0 and result.json["forecast"]["will"] == len(before)
-        assert result.json["passed_over"] >= 1
-    run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS)
-    assert keys(old) == before
-    check_clean(jcache, old)
+    assert_found_again(jcache, archive, old, before, passed_over=1)
     assert jcache("import", archive, "--root", tmp_path / "new").code == 0
     assert keys(tmp_path / "new" / "executables") == before
 

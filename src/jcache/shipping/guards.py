@@ -150,7 +150,11 @@ class _Judging:
     def _is_here(self, maker: Maker, item: Item) -> bool:
         """Whether the directory is no other than that which the maker's jax has in the key, if it has any."""
         keyed = keyed_for(maker, portable=item.portable)
-        return keyed is None or spelled(keyed) == self.directory or leads(keyed, self.directory)
+        return keyed is None or self._leads_here(spelled(keyed))
+
+    def _leads_here(self, path: str) -> bool:
+        """Whether a path is the directory, or a link to it, or will be one."""
+        return path == self.directory or path in self.linked or leads(path, self.directory)
 
     def _version(self, maker: Maker) -> str | None:
         """The jax whose recipe for keys counts: what reads must be what wrote."""
@@ -288,7 +292,7 @@ class _Judging:
         if keyed is None:
             return Verdict(Hit.WILL, Way(None if version is None else Reader.JCACHE, caches=maker.xla_caches))
         way = Way(Reader.PLAIN, keyed, maker.xla_caches)
-        if keyed == self.directory or keyed in self.linked or leads(keyed, self.directory):
+        if self._leads_here(keyed):
             return Verdict(Hit.WILL, way)
         if not self.is_recorded and Path(keyed).name == DIRECTORY_NAMES[Kind.EXECUTABLES]:
             detail = (
