@@ -103,12 +103,12 @@ def test_a_bound_is_a_number_of_bytes(native: Root, max_size: int) -> None:
 
 def test_a_hit_takes_no_lock(native: Root, caches: Caches) -> None:
     """While another process holds the lock, under a bound, hits and misses take no time; a put gives up, once said."""
-    cache = caches(native, max_size=10**6, lock_timeout=0.05)
+    patient, cache = (caches(native, max_size=10**6, lock_timeout=seconds) for seconds in (30, 0.05))
     cache.put(key(1), DATA)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
         started = time.monotonic()
-        assert cache.get(key(1)) == DATA and cache.get(key(2)) is None
-        assert time.monotonic() - started < 0.04
+        assert patient.get(key(1)) == DATA and patient.get(key(2)) is None
+        assert time.monotonic() - started < 25
         cache.put(key(2), DATA)
         cache.put(key(3), DATA)
     assert cache.counts().refused == {Refusal.LOCKED: 2}
@@ -528,12 +528,12 @@ def test_warnings_are_pythons_own_by_default(tmp_path: Path) -> None:
 
 def test_a_lock_that_cannot_be_had_is_waited_for_once(native: Root, caches: Caches) -> None:
     """A process that holds it for long costs one wait, not one for each put; then it is waited for in full again."""
-    cache = caches(native, max_size=10**6, lock_timeout=1.0)
+    cache = caches(native, max_size=10**6, lock_timeout=2.0)
     cache.put(key(1), DATA)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
         started = time.monotonic()
         for number in range(2, 8):
             cache.put(key(number), DATA)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 9
     cache.put(key(9), DATA)
     assert cache.counts().stored == 2

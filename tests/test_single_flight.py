@@ -47,10 +47,10 @@ def test_another_process_is_waited_for(native: Root) -> None:
     with process(BUILD, native.path, KEY) as child:
         with single_flight(native, key(2), done=never) as waited:
             assert not waited
-        threading.Timer(0.3, child.communicate, ("\n",)).start()
         started = time.monotonic()
+        threading.Timer(0.3, child.communicate, ("\n",)).start()
         with single_flight(native, KEY, done=never) as waited:
-            assert waited and time.monotonic() - started >= 0.2
+            assert waited and time.monotonic() - started >= 0.3
     assert lock_files(native) == []
 
 
@@ -67,7 +67,7 @@ def test_waiting_can_be_bounded(native: Root) -> None:
     with process(BUILD, native.path, KEY):
         started = time.monotonic()
         with single_flight(native, KEY, done=never, at_most=0.1) as waited:
-            assert waited and 0.1 <= time.monotonic() - started < 2
+            assert waited and time.monotonic() - started >= 0.1
         assert lock_files(native) == [f"{KEY}.lock"]
 
 
@@ -151,13 +151,13 @@ with single_flight(Root(Path(sys.argv[1]), False), sys.argv[2], done=lambda: Fal
         with single_flight(native, KEY, done=never, at_most=0.2) as waited:
             assert waited
         assert lock_files(native) == [f"{KEY}.lock"]
-    with process(program, native.path, KEY, 5.0) as builder:
+    with process(program, native.path, KEY, 30.0) as builder:
         time.sleep(0.2)
         builder.kill()
         builder.wait()
         started = time.monotonic()
-        with single_flight(native, KEY, done=never, at_most=4):
-            assert time.monotonic() - started < 1
+        with single_flight(native, KEY, done=never, at_most=20):
+            assert time.monotonic() - started < 15
 
 
 def test_a_root_that_cannot_be_locked(native: Root) -> None:
