@@ -9,9 +9,24 @@ from jcache import fingerprint as package
 from jcache.fingerprint import Fingerprint
 from tests.fingerprints import imported
 
-HEAD = (
-    "from collections import Counter, deque\nn, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()\n"
-)
+HEAD = """
+from collections import Counter, deque
+from types import SimpleNamespace
+n, log, seen, by, first, many, space = 0, [], set(), {'f': 0}, [0], Counter(), SimpleNamespace(n=0)
+class Runs:
+    n = 0
+class Counted:
+    def __init__(self):
+        self.n = 0
+class Property(Counted):
+    n = property(lambda self: self.x, lambda self, value: setattr(self, 'x', value))
+class Telling(Counted):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+run, proper, telling = Counted(), Property(), Telling()
+def decorated(): ...
+decorated.n = 0
+"""
 COUNTING = {
     "a number": "global n\n    n += 1",
     "a number, written out": "global n\n    n = n + 1",
@@ -20,6 +35,10 @@ COUNTING = {
     "an item of a dict": "by['f'] += 1",
     "an item of a list": "first[0] += 2",
     "a counter": "many['f'] += 1",
+    "an attribute of a class": "Runs.n += 1",
+    "an attribute of an object": "run.n += 1",
+    "an attribute of a namespace": "space.n += 1",
+    "an attribute of a function": "decorated.n += 1",
     "several": "global n\n    n += 1\n    log.append(None)\n    by['f'] += 1",
     "a function inside": "def inner():\n        log.append('f')\n    inner()",
 }
@@ -33,6 +52,10 @@ USING = {
     "looked at by a helper": "global n\n    n += 1\n    return helper(x)",
     "looked at by its frame": "def inner():\n        n = len(log)\n        return locals()\n    log.append(inner())",
     "another item": "by['f'] += 1\n    return by['f']",
+    "another attribute": "run.n += 1\n    return run.n",
+    "an attribute of what is looked at": "Runs.n += 1\n    return Runs",
+    "a property": "proper.n += 1",
+    "attributes of an own kind": "telling.n += 1",
     "of another type": "global text\n    text += 'f'",
     "a type that may do more": "queue.append(1)",
 }

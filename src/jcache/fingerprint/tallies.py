@@ -1,4 +1,4 @@
-"""Statements that do no more than count that they ran: ``n += 1``, ``calls.append("f")``, ``counts["f"] += 1``.
+"""Statements that do no more than count that they ran, as ``n += 1``, ``calls.append("f")``, ``counts["f"] += 1``.
 
 What such a variable holds decides no result where nothing else in the code looks at it. So it is no part of a key, nor
 is it a change that it counts; and where a result comes from the cache it stays as it is, as whoever counts wants it.
@@ -8,18 +8,19 @@ is it a change that it counts; and where a result comes from the cache it stays 
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
 
 Kind = tuple[str, Any]
-"""A way to count: "number", "append", "add", or "item" with the index, else None."""
+"""A way to count: "number", "append", "add", "item" with the index or "attribute" with its name, else None."""
 
 _STORE_OF: Final = {"LOAD_GLOBAL": "STORE_GLOBAL", "LOAD_DEREF": "STORE_DEREF"}
 _CONSTANT: Final = frozenset({"LOAD_CONST", "LOAD_SMALL_INT"})
 _ADDED: Final = frozenset({0, 13})  # of BINARY_OP: + and +=
 _ITEM: Final = (("COPY", 2), ("COPY", 2), ("GET", 0), ("CONSTANT", 0), ("ADD", 0), ("SWAP", 3), ("SWAP", 2))
+_ATTRIBUTE: Final = (("CONSTANT", 0), ("ADD", 0), ("SWAP", 2), ("STORE_ATTR", 0))
 _NUMBERS: Final = (int, float)
 _TABLES: Final = (Counter, dict, list)
 _CELLS: Final = frozenset({"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
@@ -46,6 +47,8 @@ def _kind(load: Step, store: str, rest: Sequence[Step]) -> Kind | None:
     shapes = [_shape(each) for each in rest]
     if shapes[:2] == [("CONSTANT", 0), ("ADD", 0)] and rest[2:3] and rest[2][:2] == (store, load.value):
         return "number", None
+    if shapes[:1] == [("COPY", 1)] and rest[1].name == "LOAD_ATTR" and tuple(shapes[2:6]) == _ATTRIBUTE:
+        return ("attribute", rest[1].value) if rest[5].value == rest[1].value else None
     if shapes[:1] == [("CONSTANT", 0)] and tuple(shapes[1:9]) == (*_ITEM, ("STORE_SUBSCR", 0)):
         return "item", first.value
     return None
@@ -98,4 +101,14 @@ def _counts(value: Any, kind: type, way: str, index: Any) -> bool:
             return kind in _TABLES and type(value[index]) in _NUMBERS
         except (IndexError, KeyError, TypeError):
             return False
+    if way == "attribute":
+        return _is_plain(kind, index) and type(getattr(value, "__dict__", {}).get(index)) in _NUMBERS
     return kind is {"append": list, "add": set}[way]
+
+
+def _is_plain(kind: type, attribute: str) -> bool:
+    """Whether objects of a type do nothing of their own where an attribute is read and set."""
+    if kind in {type, FunctionType, SimpleNamespace}:
+        return True
+    is_usual = kind.__getattribute__ is object.__getattribute__ and kind.__setattr__ is object.__setattr__
+    return is_usual and not hasattr(type(getattr(kind, attribute, None)), "__set__")
