@@ -60,6 +60,18 @@ def test_what_a_library_does_is_no_change(tmp_path: Path, program: str) -> None:
     assert later == [[0, [1.0] * 3, [None]]] * 2
 
 
+def test_of_which_it_has_made_a_float_is_no_change_for_the_next_shape(tmp_path: Path) -> None:
+    """A schedule that has run in one process and not in the other is the same, for all that is called after it."""
+    pytest.importorskip("optax")
+    program = (
+        HEAD
+        + SCHEDULE
+        + "step = jcache.jit(step, check='never')\nstep(jnp.ones((2, 2)))"
+        + TAIL.replace('jcache.jit(step, check="never")', "step")
+    )
+    assert [run(program, tmp_path / "root").value[0] for _ in range(2)] == [2, 0]
+
+
 OWN_SCHEDULE = """
 def made(steps):
     def schedule():

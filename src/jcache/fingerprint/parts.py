@@ -72,12 +72,7 @@ class Parts(Encoder):
                 raise self._error(self._at, refused) from None
 
     def _label(self, base: str) -> str:
-        label = self._next_label(base)
-        self._counts[base] = self._counts.get(base, 0) + 1
-        return label
-
-    def _next_label(self, base: str) -> str:
-        count = self._counts.get(base, 0) + 1
+        count = self._counts[base] = self._counts.get(base, 0) + 1
         return base if count == 1 else f"{base}#{count}"
 
     def _node(self, value: Any, number: int, base: str, visit: Callable[[Any, str], None]) -> bytes:

@@ -8,20 +8,21 @@ from typing import Any, Final
 
 from jcache.fingerprint import lookups, origins
 from jcache.fingerprint.canonical import tagged, text
+from jcache.fingerprint.instructions import steps_of
 from jcache.fingerprint.references import References
 from jcache.fingerprint.tallies import Kind, only_counts
 
 _NO_CELL: Final = b"empty0:"
+_EXACT: Final = 2**53  # up to which every whole number is a float
 _NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 
 
 class States(References):
     """The part of a walk that looks at them."""
 
-    def __init__(self, home: str, name: str, before: Mapping[str, str], *, for_trace: bool = False) -> None:
+    def __init__(self, home: str, name: str, *, for_trace: bool = False) -> None:
         """Collect as `Walk` does."""
         super().__init__(home, name, for_trace=for_trace)
-        self._before = before
         self.tallies: list[tuple[str, Any]] = []
 
     def _add_state(
@@ -71,19 +72,10 @@ class States(References):
             if self.for_trace and each in counted and only_counts(value, counted[each]):
                 items.append(self._tally(each, value))
                 continue
-            place = f"closure {each} of {name}"
-            if self._before and type(value) is float and lookups.of_function(function) != origins.USER:
-                value = self._whole_before(place, value)
-            items.append(self._member(place, value))
+            if type(value) is int and _may_become_float(function, each, value):
+                value = float(value)
+            items.append(self._member(f"closure {each} of {name}", value))
         return items
-
-    def _whole_before(self, place: str, value: float) -> float | int:
-        """What a number in a library's closure was before the function that it belongs to made a float of it.
-
-        As schedules of optax do by ``nonlocal``, each time that they are traced, so that the next trace is the same.
-        """
-        before = self._before.get(self._next_label(place), "")
-        return int(before) if before.isdecimal() and repr(float(before)) == repr(value) else value
 
     def _tally(self, name: str, value: Any) -> bytes:
         """What is counted with is told by its type, unless it turns out to be something that is looked at elsewhere."""
@@ -97,3 +89,13 @@ class States(References):
         if isinstance(value, type):
             return self.class_(value)
         return self.value(label, value)
+
+
+def _may_become_float(function: FunctionType, name: str, value: int) -> bool:
+    """Whether a library's function sets a variable around it, of which it may make a float when it first runs.
+
+    As schedules of optax do by ``nonlocal``: whether one has run already is then no part of what it depends on.
+    """
+    if lookups.of_function(function) == origins.USER or abs(value) > _EXACT:
+        return False
+    return any(each.name == "STORE_DEREF" and each.value == name for each in steps_of(function.__code__))

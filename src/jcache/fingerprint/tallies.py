@@ -110,5 +110,6 @@ def _is_plain(kind: type, attribute: str) -> bool:
     """Whether objects of a type do nothing of their own where an attribute is read and set."""
     if kind in {type, FunctionType, SimpleNamespace}:
         return True
-    is_usual = kind.__getattribute__ is object.__getattribute__ and kind.__setattr__ is object.__setattr__
+    special = ("__getattribute__", "__setattr__")
+    is_usual = all(getattr(kind, name) is getattr(object, name) for name in special)
     return is_usual and not hasattr(type(getattr(kind, attribute, None)), "__set__")

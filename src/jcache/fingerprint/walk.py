@@ -11,8 +11,8 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Collection, Mapping
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
+from collections.abc import Collection
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
@@ -32,7 +32,6 @@ from jcache.fingerprint.texts import shortened
 _JITTED: Final = frozenset({"Jitted", "PjitFunction"})
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _ABSENT: Final = b"absent0:"
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
@@ -46,7 +45,6 @@ class Walk(States):
         home: str,
         name: str,
         without: Collection[tuple[int, str]] = (),
-        before: Mapping[str, str] = _NOTHING,
         *,
         for_trace: bool = False,
     ) -> None:
@@ -56,10 +54,9 @@ class Walk(States):
             home: its module.
             name: of it.
             without: attributes of objects that are passed over.
-            before: the parts of an earlier walk, in words, where libraries' functions may have made floats of numbers.
             for_trace: whether it is of a trace: then the order of a dict's items counts, and what only counts does not.
         """
-        super().__init__(home, name, before, for_trace=for_trace)
+        super().__init__(home, name, for_trace=for_trace)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[tuple[str, FunctionType]] = []

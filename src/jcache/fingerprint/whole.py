@@ -56,7 +56,6 @@ def fingerprint(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = _NOTHING,
     without: Collection[tuple[int, str]] = (),
-    before: Mapping[str, str] = _NOTHING,
     *,
     for_trace: bool = False,
 ) -> Fingerprint:
@@ -67,7 +66,6 @@ def fingerprint(
         args: its arguments by position.
         kwargs: and by name.
         without: attributes that do not count, by the address of their object and their name.
-        before: the parts of an earlier one, as `Walk` has it.
         for_trace: as `Walk` has it.
 
     Raises:
@@ -78,7 +76,7 @@ def fingerprint(
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        walk = Walk(module, name, without, before, for_trace=for_trace)
+        walk = Walk(module, name, without, for_trace=for_trace)
         parts, hash_ = _walked(call, walk)
         return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies))
     except GraphKeyError:
@@ -121,7 +119,7 @@ def changed_meanwhile(
     """
     try:
         without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, then.parts, for_trace=then.for_trace)
+        now = fingerprint(function, args, kwargs, without, for_trace=then.for_trace)
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)
