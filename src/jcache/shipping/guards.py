@@ -40,7 +40,7 @@ from jcache.compression import Codec
 from jcache.errors import DamagedEntry
 from jcache.keying import has_path_in_keys, leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
-from jcache.shipping import provenance
+from jcache.shipping import cpu_features, provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.shipping.here import JAX_WITH_IT, Here
 from jcache.shipping.provenance import keyed_for
@@ -204,7 +204,7 @@ class _Judging:
             return _unknown(Reason.CPU, f"they do not name their CPU, which may be {there}; this one is {mine}")
         if not self.here.cpu_features:
             return _unknown(Reason.CPU, "this system does not tell the features of its CPU")
-        lacking, extra = _compared(maker.cpu_features, self.here.cpu_features)
+        lacking, extra, untold = cpu_features.compared(maker.cpu_features, self.here.cpu_features)
         if lacking:
             danger = "were they loaded, they could kill the program"
             return _cannot(
@@ -212,6 +212,10 @@ class _Judging:
             )
         if extra:
             return _cannot(Reason.CPU, f"they are made for {made_for} without {_few(extra)}, which this CPU has")
+        if untold and (self.manifest.host.cpu is None or self.manifest.host.cpu != self.here.cpu):
+            return _unknown(
+                Reason.CPU, f"they are made for {made_for} with {_few(untold)}, which this CPU may have or not"
+            )
         return None
 
     def _gpu(self, maker: Maker) -> list[Verdict]:
@@ -318,18 +322,6 @@ def _jax_of(maker: Maker) -> tuple[str, str]:
 
 def _unknown(reason: Reason, detail: str) -> Verdict:
     return Verdict(Hit.UNKNOWN, Way(), reason, detail)
-
-
-def _compared(made_for: Collection[str], here: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Features that an executable needs and this CPU lacks, and the other way round.
-
-    Lists without any ``-`` are of jax <= 0.9 and have no signs: what is not in them was not there.
-    """
-    wanted = {name.lstrip("+-"): not name.startswith("-") for name in made_for}
-    if all(wanted.values()):
-        wanted = dict.fromkeys(here, False) | wanted
-    differing = [name for name, has in wanted.items() if name in here and here[name] != has]
-    return sorted(name for name in differing if wanted[name]), sorted(name for name in differing if not wanted[name])
 
 
 def _few(names: list[str]) -> str:

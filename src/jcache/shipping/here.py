@@ -2,10 +2,6 @@
 
 The versions come from the packages' metadata, CPU and GPUs from the kernel. What cannot be told is None or empty, and
 never a guess: a login node has neither GPU nor, often, JAX.
-
-LLVM and the kernel have names of their own for a CPU's features. The tables have those that the kernel shows just
-where LLVM finds them; left out are those that it hides, or clears for reasons of its own (``xsaves``, ``rdseed``,
-``shstk``, …), as are LLVM's tuning features (``prefer-no-gather``). Of what is not in the tables nothing is known.
 """
 
 import json
@@ -19,7 +15,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -29,26 +24,8 @@ from jcache.errors import InvalidValue
 from jcache.inspection import xla_options
 from jcache.jax_child import INTERPRETER, interpreter
 from jcache.keying import Version, numbers
-from jcache.shipping import _installed, provenance
+from jcache.shipping import _installed, cpu_features, provenance
 
-_OLD_X86: Final = (
-    "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"
-    " cx8 f16c fma fma4 fsgsbase fxsr lwp mmx movbe popcnt rtm sse sse2 sse4a ssse3 tbm xop xsave xsavec xsaveopt"
-    " 3dnowprefetch=prfchw abm=lzcnt bmi1=bmi lahf_lm=sahf lm=64bit pclmulqdq=pclmul pni=sse3 sha_ni=sha"
-    " sse4_1=sse4.1 sse4_2=sse4.2"
-)
-_RECENT_X86: Final = (
-    "cldemote clzero gfni movdir64b movdiri mwaitx rdpid rdpru serialize tsxldtrk vaes vpclmulqdq waitpkg wbnoinvd"
-    " amx_bf16=amx-bf16 amx_int8=amx-int8 amx_tile=amx-tile avx512_bf16=avx512bf16 avx512_bitalg=avx512bitalg"
-    " avx512_fp16=avx512fp16 avx512_vbmi2=avx512vbmi2 avx512_vnni=avx512vnni avx512_vp2intersect=avx512vp2intersect"
-    " avx512_vpopcntdq=avx512vpopcntdq avx_vnni=avxvnni ospke=pku"
-)
-_OLD_ARM: Final = "asimd=neon fp=fp-armv8 crc32=crc atomics=lse"
-_RECENT_ARM: Final = (
-    "asimddp=dotprod asimdfhm=fp16fml bf16 fcma=complxnum fphp=fullfp16 i8mm jscvt=jsconv lrcpc=rcpc sve sve2"
-)
-_SHOWS_RECENT: Final = (5, 16)  # the first kernel that shows them all; older ones may have them and say nothing
-_X86: Final = frozenset({"x86_64", "amd64", "i686"})
 _CAPABILITIES: Final = (
     ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),
     ("H100", "9.0"), ("H800", "9.0"), ("H20", "9.0"), ("L40", "8.9"), ("L4", "8.9"), ("RTX 50", "12.0"),
@@ -171,7 +148,7 @@ def here(environment: Mapping[str, str]) -> Here:
         **described,
         platforms=_platforms(versions, nvidia=bool(gpus)),
         cpu=host.cpu,
-        cpu_features=_features(platform.machine().lower(), platform.release()),
+        cpu_features=cpu_features.shown(platform.machine().lower(), platform.release()),
         gpus=gpus,
         toolkit=_newest(versions, "nvidia-cuda-runtime"),
         cudnn=_newest(versions, "nvidia-cudnn"),
@@ -265,27 +242,6 @@ def _platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:
     if "libtpu" in plugins and any(os.path.exists(path) for path in ("/dev/accel0", "/dev/vfio/0")):
         found.add("tpu")
     return frozenset(found)
-
-
-def _features(machine: str, kernel: str) -> dict[str, bool]:
-    """What the kernel shows of the first CPU; all are alike as far as LLVM can tell."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:
-        return {}
-    line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    flags = set(line[1].split()) if line else set()
-    if not flags:
-        return {}
-    old, recent = (_OLD_X86, _RECENT_X86) if machine in _X86 else (_OLD_ARM, _RECENT_ARM)
-    features = {llvm: flag in flags for flag, llvm in _pairs(old)}
-    shows_recent = numbers(kernel) >= _SHOWS_RECENT
-    return features | {llvm: flag in flags for flag, llvm in _pairs(recent) if shows_recent or flag in flags}
-
-
-def _pairs(table: str) -> list[tuple[str, str]]:
-    """The kernel's and LLVM's names; where they are the same, a table has one."""
-    return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
 
 
 def _gpus(models: tuple[str, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:

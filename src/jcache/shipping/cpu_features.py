@@ -1,0 +1,92 @@
+"""The features of a CPU: what this one has, and what an executable was made for.
+
+LLVM and the kernel have names of their own for them. The tables have those that the kernel shows just where LLVM finds
+them. Left out are those that it hides, or clears for reasons of its own (``xsaves``, ``rdseed``, ``shstk``, …), as are
+LLVM's tuning features (``prefer-no-gather``): these may differ, and nobody says so. Of all others nothing is known.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jcache.keying import numbers
+
+_OLD_X86: Final = (
+    "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"
+    " cx8 f16c fma fma4 fsgsbase fxsr lwp mmx movbe popcnt rtm sse sse2 sse4a ssse3 tbm xop xsave xsavec xsaveopt"
+    " 3dnowprefetch=prfchw abm=lzcnt bmi1=bmi lahf_lm=sahf lm=64bit pclmulqdq=pclmul pni=sse3 sha_ni=sha"
+    " sse4_1=sse4.1 sse4_2=sse4.2"
+)
+_RECENT_X86: Final = (
+    "cldemote clzero gfni movdir64b movdiri mwaitx rdpid rdpru serialize tsxldtrk vaes vpclmulqdq waitpkg wbnoinvd"
+    " amx_bf16=amx-bf16 amx_int8=amx-int8 amx_tile=amx-tile avx512_bf16=avx512bf16 avx512_bitalg=avx512bitalg"
+    " avx512_fp16=avx512fp16 avx512_vbmi2=avx512vbmi2 avx512_vnni=avx512vnni avx512_vp2intersect=avx512vp2intersect"
+    " avx512_vpopcntdq=avx512vpopcntdq avx_vnni=avxvnni ospke=pku"
+)
+_OLD_ARM: Final = "asimd=neon fp=fp-armv8 crc32=crc atomics=lse"
+_RECENT_ARM: Final = (
+    "asimddp=dotprod asimdfhm=fp16fml bf16 fcma=complxnum fphp=fullfp16 i8mm jscvt=jsconv lrcpc=rcpc sve sve2"
+)
+_SHOWS_RECENT: Final = (5, 16)  # the first kernel that shows them all; older ones may have them and say nothing
+_X86: Final = frozenset({"x86_64", "amd64", "i686"})
+_UNTOLD: Final = (
+    "crc32 enqcmd evex512 hreset invpcid kl pconfig ptwrite rdrnd rdseed sgx shstk uintr widekl xsaves"
+    " aes crypto outline-atomics rand sha2 sha3 sm4 sve-aes sve2-aes sve2-sha3 sve2-sm4"
+)
+_TUNING: Final = ("prefer-", "slow-", "fast-", "false-deps-")
+
+
+def shown(machine: str, kernel: str) -> dict[str, bool]:
+    """What the kernel shows of the first CPU; all are alike as far as LLVM can tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return {}
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    flags = set(line[1].split()) if line else set()
+    if not flags:
+        return {}
+    old, recent = (_OLD_X86, _RECENT_X86) if machine in _X86 else (_OLD_ARM, _RECENT_ARM)
+    features = {llvm: flag in flags for flag, llvm in _pairs(old)}
+    shows_recent = numbers(kernel) >= _SHOWS_RECENT
+    return features | {llvm: flag in flags for flag, llvm in _pairs(recent) if shows_recent or flag in flags}
+
+
+def _pairs(table: str) -> list[tuple[str, str]]:
+    """The kernel's and LLVM's names; where they are the same, a table has one."""
+    return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
+
+
+class Compared(NamedTuple):
+    """What an executable was made for, beside what this CPU has.
+
+    Attributes:
+        lacking: features that it needs and the CPU has not.
+        extra: features that the CPU has and it was made without.
+        untold: features that it needs, and of which nothing tells whether the CPU has them.
+    """
+
+    lacking: list[str]
+    extra: list[str]
+    untold: list[str]
+
+
+def compared(made_for: Collection[str], here: Mapping[str, bool]) -> Compared:
+    """The features that an executable was made for, beside those of this CPU.
+
+    Lists without any ``-`` are of jax <= 0.9 and have no signs: what is not in them was not there.
+    """
+    wanted = {name.lstrip("+-"): not name.startswith("-") for name in made_for}
+    if all(wanted.values()):
+        wanted = dict.fromkeys(here, False) | wanted
+    differing = [name for name, has in wanted.items() if name in here and here[name] != has]
+    return Compared(
+        sorted(name for name in differing if wanted[name]),
+        sorted(name for name in differing if not wanted[name]),
+        sorted(name for name, has in wanted.items() if has and name not in here and not _may_differ(name)),
+    )
+
+
+def _may_differ(name: str) -> bool:
+    return name in _UNTOLD.split() or name.startswith(_TUNING)
