@@ -39,3 +39,38 @@ def test_what_has_not_changed_compares_equal(tmp_path: Path) -> None:
     assert results == cold.value[0] and hits == 6 and differing == 0
     assert compared >= 5  # jax 0.4 cannot say that an array has a weak type
     assert "Warning" not in warm.err
+
+
+ENDING = """
+import atexit, json, sys, threading, time
+began = threading.Event()
+
+def say_who_is_left():
+    print(json.dumps([began.is_set(), "jcache compares" in {each.name for each in threading.enumerate()}]))
+atexit.register(say_who_is_left)  # called last
+
+import jax, jax.numpy as jnp
+import jcache
+from jcache import _stablehlo
+jcache.enable(sys.argv[1], strict=True)
+
+digest = _stablehlo.text_digest
+
+def never_ends(lowered):
+    if threading.current_thread() is threading.main_thread():
+        return digest(lowered)
+    began.set()
+    while True:
+        time.sleep(0.001)
+
+_stablehlo.text_digest = never_ends
+jcache.jit(lambda x: jnp.sin(x) * 2, check="always")(jnp.arange(3.0))
+began.wait(60 if jcache.stats().traces.hits else 0)
+"""
+
+
+def test_a_comparison_ends_with_the_process(tmp_path: Path) -> None:
+    """In whatever it is, and before the interpreter goes: a thread within JAX would take the process with it then."""
+    cold, warm = (run(ENDING, tmp_path / "root") for _ in range(2))
+    assert (cold.value, warm.value) == ([False, False], [True, False])
+    assert "Traceback" not in warm.err

@@ -8,11 +8,15 @@ Where what the trace is made from has changed meanwhile, nothing can be said.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import random
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from jcache import _stablehlo, _tracing, watching
@@ -23,7 +27,8 @@ from jcache.trace_shelf import Kept, Shelf
 
 _ONE_IN: Final = 20
 _DELAY: Final = 5.0  # seconds after the call, which is when a program is busy starting
-_running: Final[set[threading.Thread]] = set()
+_ENDING: Final = 30.0  # seconds that the process waits at most for comparisons to end, which is a moment
+_running: Final[set[threading.Timer]] = set()
 
 
 class Check(StrEnum):
@@ -63,9 +68,10 @@ def is_due(check: Check) -> bool:
 
 
 def compare_later(served: Served, check: Check) -> None:
-    """Compares in a thread of its own, which does not keep the process from ending."""
+    """Compares in a thread of its own, which ends with the process."""
     timer = threading.Timer(0.0 if check is Check.ALWAYS else _DELAY, _compare_softly, [served])
-    timer.daemon = True
+    timer.daemon, timer.name = True, "jcache compares"
+    _end_with_the_process()
     _running.add(timer)
     try:
         timer.start()
@@ -77,6 +83,21 @@ def wait_for_checks() -> None:
     """Waits for the comparisons that are under way."""
     for thread in list(_running):
         thread.join()
+
+
+@cache
+def _end_with_the_process() -> None:
+    atexit.register(_end_checks)  # called before what JAX has registered, which it has done by now
+
+
+def _end_checks() -> None:
+    """Ends the comparisons: a thread that is within JAX while the interpreter goes takes the process with it."""
+    until = time.monotonic() + _ENDING
+    for timer in list(_running):
+        timer.cancel()
+        while timer.is_alive() and time.monotonic() < until:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(timer.ident or 0), ctypes.py_object(SystemExit))
+            timer.join(0.1)
 
 
 def compare(served: Served) -> bool | None:
@@ -123,7 +144,7 @@ def _compare_softly(served: Served) -> None:
     except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on
         pass
     finally:
-        _running.discard(threading.current_thread())
+        _running.difference_update([threading.current_thread()])
 
 
 def specification(leaf: Any) -> Any:
