@@ -2,11 +2,14 @@
 
 import hashlib
 import importlib.resources
+import importlib.util
+import inspect
 import json
 import linecache
 import os
 import pickle
 import pkgutil
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -81,6 +84,56 @@ def test_a_file_counts_with_its_content(how: str, tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(2) if how == "pickle" else b"2")
     reads = reads_of(lambda: READING[how](path))
     assert dict(reads.parts) == {f"file {path}": of(path.read_bytes())} and reads.reason is None
+
+
+ASKING: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "os.path.exists": (os.path.exists, "existence"),
+    "os.path.isfile": (os.path.isfile, "existence"),
+    "os.path.isdir": (os.path.isdir, "existence"),
+    "exists": (Path.exists, "existence"),
+    "is_file": (Path.is_file, "existence"),
+    "is_dir": (Path.is_dir, "existence"),
+    "os.path.islink": (os.path.islink, "link"),
+    "os.path.lexists": (os.path.lexists, "link"),
+    "is_symlink": (Path.is_symlink, "link"),
+    "os.readlink": (lambda path: os.readlink(path), "link"),
+    "realpath": (os.path.realpath, "link"),
+    "resolve": (Path.resolve, "link"),
+    "getsize": (os.path.getsize, "status"),
+    "getmtime": (os.path.getmtime, "status"),
+    "os.stat": (lambda path: os.stat(path), "status"),
+    "os.lstat": (lambda path: os.lstat(path), "status"),
+    "stat": (Path.stat, "status"),
+    "os.access": (lambda path: os.access(path, os.W_OK), "status"),
+    "which": (lambda path: shutil.which(str(path)), "existence"),
+}
+
+
+@pytest.mark.parametrize("how", ASKING)
+def test_what_there_is_at_a_path_counts_if_it_was_asked(how: str, tmp_path: Path) -> None:
+    """Whether there is a file or a directory, where a link leads, or its size, mode and time: as far as was asked."""
+    ask, look = ASKING[how]
+    path = tmp_path / "rates"
+    reads = reads_of(lambda: ask(path))
+    assert reads.parts[f"{look} {path}"] == "absent" and reads.reason is None
+    path.write_bytes(b"2")
+    assert now(reads.parts) != reads.parts
+    reads = reads_of(lambda: ask(path))
+    assert now(reads.parts) == reads.parts and f"{look} {path}" in reads.parts
+    path.write_bytes(b"22")
+    assert (now(reads.parts) == reads.parts) == (f"status {path}" not in reads.parts)
+    path.rename(tmp_path / "other")
+    path.symlink_to("other")
+    assert (now(reads.parts) == reads.parts) == (set(reads.parts) == {f"existence {path}"})
+
+
+def test_what_python_asks_for_code_does_not_count(tmp_path: Path) -> None:
+    """Where sources are, and what can be imported; nor does what a path is to a block that builds a graph."""
+    reads = reads_of(lambda: [inspect.getsource(reads_of), importlib.util.find_spec("wave")])
+    assert not reads.parts and reads.reason is None
+    with Reads(strict=False) as reads:
+        assert not (tmp_path / "rates").exists()
+    assert not reads.parts
 
 
 def test_numpy_reads_files(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from jcache.units import format_seconds
 
 _MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
 _MOST_READ: Final = 200
-_FOUND: Final = ("ran ", "file ", "directory ", "environment ")  # how labels of what is found out meanwhile begin
+_FOUND: Final = (
+    "ran ",
+    "file ",
+    "directory ",
+    "environment ",
+    "existence ",
+    "status ",
+    "link ",
+)  # how labels of what is found out meanwhile begin
 
 
 class Explanation(NamedTuple):

@@ -8,8 +8,9 @@
 
 Files are seen through Python's audit events, variables through ``os.environ``, both only in the thread that is in the
 block. A file counts with its content, as it is when it is opened and still is at the end; one that is not there counts
-as absent. What cannot be told again is a reason not to store: what is written, directories that are listed, processes,
-threads, sockets, databases, the environment as a whole, files that are no regular ones or too many to digest.
+as absent. Where a strict block asks what there is at a path, what it was told counts. What cannot be told again is a
+reason not to store: what is written, directories that are listed, processes, threads, sockets, databases, the
+environment as a whole, files that are no regular ones or too many to digest.
 
 **Whose reading it is** is told by the frames, from the one that reads outwards:
 
@@ -23,6 +24,6 @@ threads, sockets, databases, the environment as a whole, files that are no regul
 - Everything else is the program's: its own code, also that of modules while they are imported, and what it calls.
 
 **What is not seen**: files that C code opens by itself (h5py, netCDF4, dbm, TensorStore), ``getenv`` in C code,
-``os.environ._data``, what was open before the block, whether a path exists (``os.stat``), the clock, and what threads
-read that were there before.
+``os.environ._data``, what was open before the block, ``stat`` where somebody has taken it from ``os`` before, the
+clock, and what threads read that were there before.
 """

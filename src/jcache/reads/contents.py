@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Final
 
 from jcache.frozen import Frozen
@@ -22,6 +23,22 @@ _VARIABLE: Final = "environment "
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
 _SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECASE)
+
+
+class Look(StrEnum):
+    """What can be asked of a path; the beginning of the label."""
+
+    KIND = "existence"
+    STATUS = "status"
+    LINK = "link"
+
+
+_LOOKS: Final = frozenset(Look)
+
+
+def look_label(path: str, look: Look) -> str:
+    """Under which it stands among the parts what there was at a path."""
+    return f"{look} {path}"
 
 
 def file_label(path: str) -> str:
@@ -54,6 +71,8 @@ def now(parts: Iterable[str]) -> Mapping[str, str]:
             texts[label] = names_in(label.removeprefix(_DIRECTORY))
         elif label.startswith(_VARIABLE):
             texts[label] = variable(label.removeprefix(_VARIABLE))
+        elif (look := label.partition(" ")[0]) in _LOOKS:
+            texts[label] = seen(label.removeprefix(f"{look} "), Look(look))
     return Frozen(texts)
 
 
@@ -94,6 +113,24 @@ class Contents:
                 return TOO_LARGE
             digest.update(chunk)
         return f"{size} bytes {digest.hexdigest()}"
+
+
+def seen(path: str, look: Look) -> str:
+    """What there is at a path, as far as it was asked for."""
+    try:
+        if look is Look.LINK:
+            return (
+                f"to {os.readlink(path)!a}" if os.path.islink(path) else "no link" if os.path.lexists(path) else ABSENT
+            )
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        return ABSENT if absent or look is Look.KIND else f"unknown ({type(error).__name__})"
+    mode = status.st_mode
+    kind = "a file" if stat.S_ISREG(mode) else "a directory" if stat.S_ISDIR(mode) else "something else"
+    if look is Look.KIND:
+        return kind
+    return f"{kind} of {status.st_size} bytes, mode {stat.S_IMODE(mode):o}, changed at {status.st_mtime_ns}"
 
 
 def names_in(path: str) -> str:

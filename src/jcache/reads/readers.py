@@ -11,6 +11,7 @@ _NOBODYS: Final = frozenset({"jax", "jaxlib", "jcache", "jax_plugins", "libtpu"}
 _PLUGINS: Final = ("jax_cuda", "jax_rocm")
 _NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
 _SOURCES: Final = frozenset({"linecache", "tokenize"})
+_FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "traceback", "warnings", "zipimport"}
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
 
@@ -44,6 +45,19 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
             installed = True
         frame = frame.f_back
     return Reader.PROGRAM
+
+
+def looks_for_code(frame: FrameType | None) -> bool:
+    """Whether it is one of Python's own modules that find code and its source, which the fingerprint covers."""
+    while frame is not None and (package := _package(frame)) in sys.stdlib_module_names:
+        if package in _FINDERS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _imports(frame: FrameType) -> bool:

@@ -8,48 +8,35 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import FrameType, TracebackType
 from typing import Any, Final
-from urllib.parse import unquote
 
 from jcache._patching import Patch
 from jcache.fingerprint import keep, origins
 from jcache.frozen import Frozen
+from jcache.reads import notes
 from jcache.reads.contents import (
     IRREGULAR,
     MAX_BYTES,
     MOST_BYTES,
     TOO_LARGE,
     Contents,
+    Look,
     directory_label,
     file_label,
+    look_label,
     names_in,
     now,
+    seen,
     variable,
     variable_label,
 )
-from jcache.reads.readers import Reader, reader
+from jcache.reads.readers import Reader
 
 MAX_FILES: Final = 1000
-_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 _PROBE: Final = "jcache.reads"
-_DEEDS: Final = {
-    **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
-    **dict.fromkeys(("os.remove", "os.rename", "os.rmdir"), "removed {}"),
-    **dict.fromkeys(("os.mkdir", "os.link", "os.symlink"), "made {}"),
-    **dict.fromkeys(("os.truncate", "os.chmod", "os.chown", "os.utime"), "changed {}"),
-    **dict.fromkeys(("os.putenv", "os.unsetenv"), "set the environment variable {}"),
-    **dict.fromkeys(("subprocess.Popen", "os.system", "os.spawn", "os.posix_spawn", "os.exec"), "started {}"),
-    **dict.fromkeys(("os.fork", "os.forkpty"), "forked the process"),
-    "os.chdir": "changed the working directory to {}",
-    "builtins.input": "asked for input",
-    "ctypes.dlopen": "loaded the library {}",
-    "sqlite3.connect": "opened the database {}",
-}
-
 _lock: Final = threading.Lock()
 _blocks: Final[dict[int, list[Reads]]] = {}  # by thread, the outermost first
 _patches: Final[list[Patch]] = []
@@ -141,6 +128,17 @@ class Reads:
         if self.reason is None and not origins.of_path(whole) and path.isprintable():
             self._texts.setdefault(directory_label(path), names_in(path))
 
+    def add_look(self, path: str, look: Look) -> None:
+        """It was asked what there is at a path."""
+        path, whole = self._named(path), os.path.join(os.getcwd(), path)
+        label = look_label(path, look)
+        if label in self._texts or self.reason is not None or origins.of_path(whole):
+            return
+        if len(self._texts) >= MAX_FILES or not path.isprintable():
+            self.refuse(f"asked for more than {MAX_FILES:,} files" if path.isprintable() else f"asked for {path!a}")
+        else:
+            self._texts[label] = seen(path, look)
+
     def deed(self, what: str, who: Reader) -> None:
         """Something was done that cannot be told again."""
         if self.strict:
@@ -167,9 +165,11 @@ def _watch() -> str | None:
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
-        replaced: list[tuple[type, str, Note]] = [(os._Environ, "__getitem__", _note_variable)]
-        replaced += [(os._Environ, name, _note_environment) for name in ("__iter__", "__len__", "__repr__")]
-        replaced += [(threading.Thread, "start", _note_thread)]
+        replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", notes.variable)]
+        replaced += [(os._Environ, name, notes.environment) for name in ("__iter__", "__len__", "__repr__")]
+        replaced += [(threading.Thread, "start", notes.thread)]
+        replaced += [(os, name, notes.asked_of) for name in ("stat", "access")]
+        replaced += [(os, name, notes.asked_of_link) for name in ("lstat", "readlink")]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
         _patches.append(Patch(cached_property, "__get__", _keeping))
     return None if _heard else "cannot be watched: another audit hook forbids it"
@@ -190,9 +190,9 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     global _heard
     if _blocks and (blocks := _blocks.get(threading.get_ident())):
         if event == "open":
-            _tell(blocks, _note_open, arguments)
-        elif event in _DEEDS or event.startswith("socket."):
-            _tell(blocks, _note_event, (event, *arguments))
+            _tell(blocks, notes.opened, arguments)
+        elif notes.is_deed(event):
+            _tell(blocks, notes.happened, (event, *arguments))
     elif _heard is False and event == _PROBE:
         _heard = True
 
@@ -203,7 +203,7 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             if blocks := _blocks.get(threading.get_ident()):
-                _tell(blocks, note, arguments, depth=3)
+                _tell(blocks, partial(note, **named) if named else note, arguments, depth=3)
             return original(*arguments, **named)
 
         return call
@@ -244,67 +244,8 @@ def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: in
         _telling.discard(me)
 
 
-def _note_open(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
-    if type(given) is int:  # a descriptor that is open already
-        return
-    path = os.fsdecode(given)
-    who = reader(frame, blocks[-1].frame, path)
-    if who is Reader.NOBODY or path == os.devnull:
-        return
-    whole = os.path.join(os.getcwd(), path)
-    for block in blocks:
-        if flags & _WRITING:
-            block.wrote(whole, who)
-        elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
-            block.refuse(f"read the file {path!a} of an unknown directory", who)
-        else:
-            block.add_file(path, who)
-
-
-def _note_event(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
-    if event in _LISTS and isinstance(what or ".", str | bytes):
-        who = reader(frame, blocks[-1].frame)
-        for block in blocks:
-            if not block.strict and who is Reader.PROGRAM:
-                block.add_directory(os.fsdecode(what or "."))
-    if event == "sqlite3.connect" and isinstance(what, str | bytes):
-        _note_database(blocks, reader(frame, blocks[-1].frame), os.fsdecode(what))
-    shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
-    _note_deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
-
-
-def _note_database(blocks: list[Reads], who: Reader, path: str) -> None:
-    """A database is read as a file is, with what has not been written into it yet."""
-    if path.startswith("file:"):
-        path = unquote(path.removeprefix("file:").partition("?")[0])
-    for block in blocks:
-        if not block.strict and who is not Reader.NOBODY and path not in {"", ":memory:"}:
-            block.add_file(path, who)
-            block.add_file(f"{path}-wal", who)
-
-
 def _working_directory() -> str | None:
     try:
         return os.getcwd()
     except OSError:  # it has been removed
         return None
-
-
-def _note_deed(blocks: list[Reads], frame: FrameType, deed: str) -> None:
-    who = reader(frame, blocks[-1].frame)
-    for block in blocks:
-        block.deed(deed, who)
-
-
-def _note_variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) -> None:
-    if isinstance(name, str | bytes) and reader(frame, blocks[-1].frame) is not Reader.NOBODY:
-        for block in blocks:
-            block.add_variable(os.fsdecode(name))
-
-
-def _note_environment(blocks: list[Reads], frame: FrameType, _environ: Any) -> None:
-    _note_deed(blocks, frame, "read the whole environment")
-
-
-def _note_thread(blocks: list[Reads], frame: FrameType, _thread: Any) -> None:
-    _note_deed(blocks, frame, "started a thread")

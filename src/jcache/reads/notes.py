@@ -1,0 +1,137 @@
+"""What is made of each thing that is read or done in a block: a part, a reason not to store, or nothing.
+
+A note is told the blocks of the thread, the frame that does it, and with what arguments.
+"""
+
+# ruff: noqa: ANN401 - the arguments of audit events are of any type
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from jcache.reads.contents import Look
+from jcache.reads.readers import Reader, looks_for_code, reader
+
+if TYPE_CHECKING:
+    from jcache.reads.watching import Reads
+
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LISTS: Final = frozenset({"os.listdir", "os.scandir"})
+_PATHS: Final = frozenset({"genericpath", "posixpath", "ntpath", "pathlib"})
+_KINDS: Final = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir"})
+_LINKS: Final = frozenset({"islink", "lexists", "is_symlink", "realpath", "_joinrealpath", "resolve"})
+_DEEDS: Final = {
+    **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
+    **dict.fromkeys(("os.remove", "os.rename", "os.rmdir"), "removed {}"),
+    **dict.fromkeys(("os.mkdir", "os.link", "os.symlink"), "made {}"),
+    **dict.fromkeys(("os.truncate", "os.chmod", "os.chown", "os.utime"), "changed {}"),
+    **dict.fromkeys(("os.putenv", "os.unsetenv"), "set the environment variable {}"),
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.spawn", "os.posix_spawn", "os.exec"), "started {}"),
+    **dict.fromkeys(("os.fork", "os.forkpty"), "forked the process"),
+    "os.chdir": "changed the working directory to {}",
+    "builtins.input": "asked for input",
+    "ctypes.dlopen": "loaded the library {}",
+    "sqlite3.connect": "opened the database {}",
+}
+
+
+def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
+    if type(given) is int:  # a descriptor that is open already
+        return
+    path = os.fsdecode(given)
+    who = reader(frame, blocks[-1].frame, path)
+    if who is Reader.NOBODY or path == os.devnull:
+        return
+    whole = os.path.join(os.getcwd(), path)
+    for block in blocks:
+        if flags & _WRITING:
+            block.wrote(whole, who)
+        elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
+            block.refuse(f"read the file {path!a} of an unknown directory", who)
+        else:
+            block.add_file(path, who)
+
+
+def is_deed(event: str) -> bool:
+    """Whether an audit event is of something that is done."""
+    return event in _DEEDS or event.startswith("socket.")
+
+
+def happened(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
+    if event in _LISTS and isinstance(what or ".", str | bytes):
+        who = reader(frame, blocks[-1].frame)
+        for block in blocks:
+            if not block.strict and who is Reader.PROGRAM:
+                block.add_directory(os.fsdecode(what or "."))
+    if event == "sqlite3.connect" and isinstance(what, str | bytes):
+        _database(blocks, reader(frame, blocks[-1].frame), os.fsdecode(what))
+    shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
+    deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
+
+
+def _database(blocks: list[Reads], who: Reader, path: str) -> None:
+    """A database is read as a file is, with what has not been written into it yet."""
+    if path.startswith("file:"):
+        path = unquote(path.removeprefix("file:").partition("?")[0])
+    for block in blocks:
+        if not block.strict and who is not Reader.NOBODY and path not in {"", ":memory:"}:
+            block.add_file(path, who)
+            block.add_file(f"{path}-wal", who)
+
+
+def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:
+    who = reader(frame, blocks[-1].frame)
+    for block in blocks:
+        block.deed(what, who)
+
+
+def asked_of(blocks: list[Reads], frame: FrameType, path: Any, *_others: Any, **named: Any) -> None:
+    """What there is at a path was asked, by ``os.stat`` or ``os.access``."""
+    _looked(blocks, frame, path, Look.STATUS if named.get("follow_symlinks", True) else Look.LINK, named)
+
+
+def asked_of_link(blocks: list[Reads], frame: FrameType, path: Any, *_others: Any, **named: Any) -> None:
+    """What link there is at a path was asked, by ``os.lstat`` or ``os.readlink``."""
+    _looked(blocks, frame, path, Look.LINK, named)
+
+
+def _looked(blocks: list[Reads], frame: FrameType, given: Any, look: Look, named: dict[str, Any]) -> None:
+    if type(given) is int or not any(block.strict for block in blocks) or looks_for_code(frame):
+        return
+    path = os.fsdecode(given)
+    if reader(frame, blocks[-1].frame, path) is not Reader.PROGRAM:
+        return
+    asking = _asking(frame)
+    looks = {Look.KIND} if asking & _KINDS else {look} if asking & _LINKS else {look, Look.STATUS}
+    for block in blocks:
+        if named.get("dir_fd") is not None:
+            block.deed(f"asked for {path!a} in an unknown directory", Reader.PROGRAM)
+        elif block.strict:
+            for each in looks:
+                block.add_look(path, each)
+
+
+def _asking(frame: FrameType | None) -> set[str]:
+    """The functions of Python's own modules for paths that ask."""
+    names = set()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _PATHS:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) -> None:
+    if isinstance(name, str | bytes) and reader(frame, blocks[-1].frame) is not Reader.NOBODY:
+        for block in blocks:
+            block.add_variable(os.fsdecode(name))
+
+
+def environment(blocks: list[Reads], frame: FrameType, _environ: Any) -> None:
+    deed(blocks, frame, "read the whole environment")
+
+
+def thread(blocks: list[Reads], frame: FrameType, _thread: Any) -> None:
+    deed(blocks, frame, "started a thread")
