@@ -23,7 +23,8 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -386,6 +387,50 @@ def test_changes_in_words() -> None:
     old = {"helper rate": "code 1", "distribution numpy": "2.2.0", "argument a": "1"}
     new = {"helper rate": "code 2", "distribution numpy": "2.3.1", "global cfg": "5"}
     assert changes(old, new) == ["a 1 is gone", "global cfg 5 is new", "helper `rate` changed", "numpy 2.2.0 → 2.3.1"]
+
+
+class Config:
+    def __init__(self, rate: float, inner: object = None, token: str = "abc") -> None:
+        self.rate, self.inner, self.token, self.name = rate, inner, token, "a, b)"
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (Config(1.0), Config(2.0), "a rate=1.0 → rate=2.0"),
+        (Config(1.0, {"x": [1, 2]}), Config(1.0, {"x": [1, 3]}), "a inner={'x': [1, 2]} → inner={'x': [1, 3]}"),
+        (Config(1.0, Pair(3.0, None)), Config(1.0), "a inner=Pair(left=3.0, right=None) → inner=None"),
+        (Pair(1, (2, [])), Pair(1, (3, [])), "a right=(2, []) → right=(3, [])"),
+        (SimpleNamespace(n=1, m=2), SimpleNamespace(n=1, m=3), "a m=2 → m=3"),
+        ({"x": 1, "y": {}}, {"y": {}}, "a 'x': 1 → nothing"),
+        ([{"x": 1}, 2], [{"x": 1}, 3], "a 2 → 3"),
+    ],
+)  # fmt: skip
+def test_what_objects_and_containers_hold_is_told_apart(one: object, other: object, told: str) -> None:
+    """Of what has changed in one, that alone is shown."""
+
+    def f(a: object) -> None: ...
+
+    assert changes(fingerprint(f, (one,)).parts, fingerprint(f, (other,)).parts) == [told]
+
+
+def test_what_is_not_told_apart_by_what_is_shown_is_by_its_digest() -> None:
+    """Secrets, long texts, arrays within; what is too large or too deep is not shown at all."""
+
+    def f(a: object) -> None: ...
+
+    for one, other in [
+        (Config(1.0), Config(1.0, token="abd")),
+        (Config(1.0, np.ones(3)), Config(1.0, np.zeros(3))),
+        (list(range(100)), list(range(1, 101))),
+    ]:
+        [told] = changes(fingerprint(f, (one,)).parts, fingerprint(f, (other,)).parts)
+        assert re.fullmatch(r"a (\S+ )[0-9a-f]{24} → \1[0-9a-f]{24}", told)
 
 
 def test_secrets_are_not_written_down() -> None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ANN401 - libraries hold anything
 
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 _MOST_WRAPPED: Final = 3
@@ -24,6 +24,11 @@ def is_as_called(value: Any, name: str, package: str) -> bool:
     own = _text(value, "__qualname__") or _text(value, "__name__")
     is_named = own == name or (not own and not callable(value))  # a partial may be of anything
     return is_named and _text(value, "__module__").partition(".")[0] in {"", package}
+
+
+def is_other_name(value: Any, name: str) -> bool:
+    """Whether a name stands for a function or a class that calls itself otherwise, and may stand for another one."""
+    return isinstance(value, FunctionType | BuiltinFunctionType | type) and value.__name__ != name
 
 
 def _own(value: Any) -> str:

@@ -3,12 +3,20 @@
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 SHORT: Final = 80
 _DIGITS: Final = 24
 _SECRET: Final = re.compile("auth|credential|key|passw|secret|token", re.IGNORECASE)
 _BIG: Final = 10**40
+_MANY: Final = 60  # of what an object or a container holds
+_LONG: Final = 1000  # characters that tell it
+_DEEP: Final = 3
+_DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}})$")
+_STRUCTURE: Final = re.compile(
+    r"(?:(?P<kind>[\w.<>]+)?\(|[\[{])(?P<inner>.*)[)\]}] " + f"(?P<digest>[0-9a-f]{{{_DIGITS}}})", re.DOTALL
+)
 _LISTS: Final[Mapping[type, tuple[str, str]]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}")}
 
 
@@ -21,7 +29,7 @@ def describe(value: Any, digest: bytes, label: str = "") -> str:  # noqa: ANN401
     """A value in words, different ones for different values; of what its label says is secret a digest alone."""
     if label and not isinstance(value, int | float | None) and _SECRET.search(label):
         return f"{_kind(value)} {shortened(digest)}"
-    return plain(value) or _list(value) or f"{_kind(value)} {shortened(digest)}"
+    return plain(value) or _list(value) or f"{_structure(value, _DEEP) or _kind(value)} {shortened(digest)}"
 
 
 def plain(value: Any) -> str | None:  # noqa: ANN401
@@ -51,6 +59,43 @@ def _list(value: Any) -> str | None:  # noqa: ANN401
     return shown if all(items) and len(shown) <= SHORT else None
 
 
+def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
+    """What an object or a container holds, in short; the code of its class is not run for it."""
+    kind, items = type(value), None
+    if isinstance(value, dict):
+        found = [(plain(name), each) for name, each in dict.items(value)]
+        items = sorted(((name, each) for name, each in found if name is not None), key=itemgetter(0))
+        sign, brackets = ": ", ("{", "}") if kind is dict else (f"{kind.__qualname__}(", ")")
+    elif kind in {list, tuple}:
+        items = [("", each) for each in value]
+        sign, brackets = "", _LISTS[kind]
+    elif kind.__module__ not in sys.stdlib_module_names or kind.__qualname__ in {"SimpleNamespace", "Namespace"}:
+        items = sorted(_attributes(value).items(), key=itemgetter(0))
+        sign, brackets = "=", (f"{kind.__qualname__}(", ")")
+    if not items or len(items) > _MANY or depth == 0:
+        return None
+    shown = [f"{name}{sign}{_item(name, each, depth)}" for name, each in items]
+    text = brackets[0] + ", ".join(shown) + brackets[1]
+    return text if len(text) <= _LONG else None
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    names = getattr(type(value), "_fields", ())
+    if isinstance(value, tuple) and isinstance(names, tuple):
+        return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return {name: each for name, each in own.items() if type(name) is str} if isinstance(own, dict) else {}
+
+
+def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
+    if _SECRET.search(name) and not isinstance(value, int | float | None):
+        return _kind(value)
+    return plain(value) or _list(value) or _structure(value, depth - 1) or _kind(value)
+
+
 def _kind(value: Any) -> str:  # noqa: ANN401
     kind = type(value)
     if str(kind.__module__).partition(".")[0] in {"numpy", "jaxlib", "jax"}:
@@ -77,7 +122,13 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 
 def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
-    return (label for label in sorted({*old, *new}) if old.get(label) != new.get(label))
+    return (label for label in sorted({*old, *new}) if _digest(old.get(label)) != _digest(new.get(label)))
+
+
+def _digest(text: str | None) -> str | None:
+    """What tells whether it is the same: the digest, if there is one."""
+    found = _DIGEST.search(text) if text else None
+    return found[1] if found else text
 
 
 def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
@@ -89,4 +140,32 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     shown = name if kind in {"argument", "distribution"} and name else label
     if old is None or new is None:
         return rank, f"{shown} {new} is new" if old is None else f"{shown} {old} is gone"
-    return rank, f"{shown} {old} → {new}"
+    gone, come = _items(old), _items(new)
+    apart = [", ".join(each for each in these if each not in those) for these, those in ((gone, come), (come, gone))]
+    if any(apart):
+        return rank, f"{shown} {apart[0] or 'nothing'} → {apart[1] or 'nothing'}"
+    return rank, f"{shown} {_briefly(old)} → {_briefly(new)}"
+
+
+def _briefly(text: str) -> str:
+    """What a value is, without what it holds, where that does not tell it from another."""
+    found = _STRUCTURE.fullmatch(text)
+    return f"{found['kind'] or 'contents'} {found['digest']}" if found else text
+
+
+def _items(text: str) -> list[str]:
+    """What an object or a container holds, as `_structure` has written it."""
+    found = _STRUCTURE.fullmatch(text)
+    items, depth, quote, start = [], 0, "", 0
+    inner = found["inner"] if found else ""
+    for at, sign in enumerate(inner):
+        if quote:
+            quote = "" if sign == quote and inner[at - 1] != "\\" else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "," and depth == 0:
+            items.append(inner[start:at].strip())
+            start = at + 1
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
+    return [*items, inner[start:].strip()] if inner else []

@@ -22,6 +22,7 @@ from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members, shallow
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
 from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.own_names import is_as_called, is_other_name
 from jcache.fingerprint.parts import Part, is_extension, total
 from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
@@ -203,6 +204,8 @@ class Walk(States):
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
+        if found.module is not None and is_other_name(value, found.name):
+            return self._global(found)
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
@@ -236,6 +239,8 @@ class Walk(States):
         self.require(origins.of_module(found.value) if is_module else found.origin)
         own = lookups.called(found)
         name = named_by(found.path) + (text(own) if own else b"")
+        if own and not is_module and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
+            self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
         if is_module:
             return name
         if lookups.is_by_name(found):
