@@ -394,7 +394,7 @@ class Config:
         self.rate, self.inner, self.token, self.name = rate, inner, token, "a, b)"
 
 
-class Pair(NamedTuple):
+class Both(NamedTuple):
     left: object
     right: object
 
@@ -404,8 +404,8 @@ class Pair(NamedTuple):
     [
         (Config(1.0), Config(2.0), "a rate=1.0 → rate=2.0"),
         (Config(1.0, {"x": [1, 2]}), Config(1.0, {"x": [1, 3]}), "a inner={'x': [1, 2]} → inner={'x': [1, 3]}"),
-        (Config(1.0, Pair(3.0, None)), Config(1.0), "a inner=Pair(left=3.0, right=None) → inner=None"),
-        (Pair(1, (2, [])), Pair(1, (3, [])), "a right=(2, []) → right=(3, [])"),
+        (Config(1.0, {"x": {"y": 1.0}}), Config(1.0), "a inner={'x': {'y': 1.0}} → inner=None"),
+        (Both(1, (2, [])), Both(1, (3, [])), "a right=(2, []) → right=(3, [])"),
         (SimpleNamespace(n=1, m=2), SimpleNamespace(n=1, m=3), "a m=2 → m=3"),
         ({"x": 1, "y": {}}, {"y": {}}, "a 'x': 1 → nothing"),
         ([{"x": 1}, 2], [{"x": 1}, 3], "a 2 → 3"),

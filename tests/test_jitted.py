@@ -168,7 +168,7 @@ EDITS = {  # in a file: the old text, the new one, and what `explain` says has c
     "a closure's value": ("model", "make(1.0)", "make(1.5)", "1.0 → 1.5"),
     "a module's global": ("model", "RATE = 2.0", "RATE = 3.0", "RATE 2.0 → 3.0"),
     "a default": ("model", "power=1.0", "power=2.0", "default"),
-    "an attribute of a captured object": ("model", "self.scale = 3.0", "self.scale = 4.0", "config scale=3.0 → scale=4.0"),
+    "an attribute of a captured object": ("model", "self.scale = 3.0", "self.scale = 4.0", "scale=3.0 → scale=4.0"),
     "a captured array's content": ("model", "np.arange(4.0,", "np.arange(1.0, 5.0,", "TABLE"),
     "a distribution's version": ("metadata", "Version: 1.0", "Version: 1.1", "library 1.0 → 1.1"),
     "a file that is read while tracing": ("data", "0.25", "0.75", "data.json"),
