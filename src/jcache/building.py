@@ -57,7 +57,7 @@ class Build:
         """Calls a function, whose exceptions pass."""
         under_way.begin(self)
         try:
-            with Discovery(of) as ran, Reads(strict=self.strict) as read:
+            with Discovery(of, strict=self.strict) as ran, Reads(strict=self.strict) as read:
                 self.is_passing = ran.reason is not None
                 started = time.perf_counter()
                 value = call()

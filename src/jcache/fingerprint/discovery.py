@@ -12,6 +12,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
+from jcache.fingerprint import clocks
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.parts import total
@@ -29,15 +30,20 @@ _CO_OPTIMIZED: Final = 1
 class Discovery:
     """A context in which a callable is called that has a fingerprint.
 
+    Args:
+        fingerprint: of it.
+        strict: whether it is a reason not to store that it asks for the time, or for its process's number.
+
     Attributes:
         parts: once it is left, what the result depends on beyond the fingerprint; compare `discovered_now`.
         reason: why the result must not be stored, None if it may be.
     """
 
-    def __init__(self, fingerprint: Fingerprint) -> None:
+    def __init__(self, fingerprint: Fingerprint, *, strict: bool = False) -> None:
         self.parts: Mapping[str, str] = {}
         self.reason: str | None = None
         self._codes = fingerprint.codes
+        self._strict = strict
         self._recorder = Recorder()
 
     def __enter__(self) -> "Discovery":
@@ -50,6 +56,8 @@ class Discovery:
         self._recorder.end()
         if error is None:
             self.parts = self._found()
+            if self._strict and (told := clocks.asked(list(self._recorder.seen.values()))) is not None:
+                self.reason = self.reason or f"{told}, which is another in each process"
 
     def _found(self) -> dict[str, str]:
         found: dict[str, str] = {}
