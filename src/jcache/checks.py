@@ -169,13 +169,23 @@ def not_a_file(path: Path, kind: Kind, key: str, mode: int) -> Finding:
     return Finding(damage=Damage.NOT_A_FILE, path=path, evidence=evidence, kind=kind, key=key)
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether a file is one of this user's."""
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except OSError:
+        return True
+
+
 def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Finding:
     if isinstance(error, MemoryError):
         evidence, advice = _NO_MEMORY, "verify where there is more memory"
     else:
         evidence = f"It cannot be read: {error.strerror or error}."
-        refused = error.errno in (errno.EACCES, errno.EPERM)
-        advice = f"chmod u+r {shlex.quote(str(path))}" if refused else "look at the disk's own health first"
+        advice = "look at the disk's own health first"
+        if error.errno in (errno.EACCES, errno.EPERM):
+            name = shlex.quote(str(path))
+            advice = f"chmod u+r {name}" if _is_ours(path) else f"let its owner run: chmod a+r {name}"
     return Finding(
         damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice
     )

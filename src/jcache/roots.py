@@ -110,8 +110,8 @@ def wants_plain(explicit: str | None, environment: Mapping[str, str]) -> bool:
     return not ours and bool(environment.get("JAX_COMPILATION_CACHE_DIR"))
 
 
-def open_root(path: Path) -> Root:
-    """The root at a path.
+def open_root(path: Path, argument: str = "--root") -> Root:
+    """The root at a path, which an argument has named.
 
     Raises:
         NoCacheHere: there is nothing, no directory, or a directory that holds no cache.
@@ -124,18 +124,21 @@ def open_root(path: Path) -> Root:
         names = _sample(path)
     except FileNotFoundError:
         raise NoCacheHere(
-            f"There is no cache at {path}: run a program with `jcache run -- CMD` to make one, or name another --root."
+            f"There is no cache at {path}: run a program with `jcache run -- CMD` to make one, or name another"
+            f" {argument}."
         ) from None
     except NotADirectoryError:
         raise NoCacheHere(f"{path} is not a directory: name a jcache root or a JAX cache directory.") from None
     except OSError as error:
-        raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another --root.") from None
+        raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another {argument}.") from None
     if names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS, Member.OURS}:
         in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
         return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
-        raise NoCacheHere(f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another --root.")
-    raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another --root.")
+        raise NoCacheHere(
+            f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another {argument}."
+        )
+    raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another {argument}.")
 
 
 def _others(path: Path) -> Root | None:

@@ -425,6 +425,8 @@ def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
     assert touched.code == 12 and key(2000)[:20] in touched.out and "Signed by me@example.org" in touched.out
     assert not (target / "graphs-v1" / f"{key(2000)}-cache").exists()
     check_clean(jcache, target)
+    unnamed = jcache("import", tmp_path / "touched", "--root", tmp_path / "other")  # nobody was asked for
+    assert unnamed.code == 12 and "1 entry differs from what the manifest's signer has signed" in unnamed.err
     whole = jcache("import", archives["me"], *strict)
     assert whole.code == 0 and "1 new" in whole.out
     manifest = raw.replace(b'"root":"', b'"root":"x', 1)[: len(raw)]
@@ -607,3 +609,24 @@ def test_help(jcache: Jcache) -> None:
     """The help has an example."""
     assert "jcache export | ssh host jcache import -" in " ".join(jcache("import", "--help").out.split())
     assert call([*JCACHE, "import"]).code == 2
+
+
+@pytest.mark.parametrize("what", ["a link", "a link to nowhere", "a file", "the root a link to nowhere"])
+def test_what_is_in_the_place_of_a_directory(jcache: Jcache, tmp_path: Path, archive: Path, what: str) -> None:
+    """A dry run says so as the import does: neither follows it, and nothing changes."""
+    target, away = create_root(tmp_path / "target").path, tmp_path / "away"
+    if what == "a link":
+        away.mkdir()
+    if "root" not in what:
+        (target / "executables").rmdir()
+    if what == "a file":
+        (target / "executables").write_bytes(b"")
+    elif what.startswith("a link"):
+        (target / "executables").symlink_to(away)
+    else:
+        target = tmp_path / "link"
+        target.symlink_to(away)
+    dry, done = (jcache("import", archive, "--root", target, *more) for more in (["--dry-run"], []))
+    assert dry.code == done.code == 1 and dry.err == done.err
+    assert ("is no directory" if what == "a file" else f"is a symbolic link to {away}") in dry.err
+    assert not away.exists() or not list(away.iterdir())

@@ -94,6 +94,8 @@ def _signer(number: int, line: str) -> Signer:
             raise ValueError("a quote is not closed")
         words.append(match[1])
         at = match.end()
+    if words and _KEY_TYPES.fullmatch(words[0]):
+        raise ValueError("whose key it is must stand in front of it, as in `me@example.org ssh-ed25519 AAAA…`")
     has_options = len(words) > 1 and not _KEY_TYPES.fullmatch(words[1])
     options = _options(words.pop(1)) if has_options else {}
     if len(words) < 3:

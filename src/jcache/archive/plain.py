@@ -19,6 +19,9 @@ _REMEDIES: Final = {
     b"1": "make the tar again with --hard-dereference",
     b"2": "make the tar again with -h, which follows links",
     b"S": "make the tar again without -S",
+    b"V": "make the tar again without -V",
+    b"D": "make the tar again without -g",
+    b"M": "make the tar again without -M",
 }
 
 
@@ -60,7 +63,7 @@ class PlainReader:
 
     def _path(self, member: TarMember) -> str:
         name = member.header.name
-        if name.startswith("/"):
+        if name.startswith("/") and (name.strip("/") or member.header.type != DIRECTORY):
             raise self._tar.refused(f"{shown(name)} in it is absolute: make the tar again without -P")
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if ".." in parts:

@@ -112,12 +112,12 @@ class TarStream:
         if len(second) < BLOCK:
             raise truncated(self.unpacked.name, self.unpacked.received)
         if second.strip(b"\0"):
-            raise self.refused("there is something behind its end")
+            raise self.refused("there is something behind its end: an archive must be alone in its file")
         size = 0
         while data := self.unpacked.read(_PIECE):
             size += len(data)
             if data.strip(b"\0") or size > _MAX_PADDING:
-                raise self.refused("there is something behind its end")
+                raise self.refused("there is something behind its end: an archive must be alone in its file")
 
     def _take(self, header: Header, extensions: dict[str, str]) -> None:
         """Reads what a header that extends another says."""

@@ -159,7 +159,8 @@ class _Zstd:
         elif magic == frames.MAGIC:
             self._start(self._source.read(1))
         else:
-            raise BadArchive(f"{self._source.name} has something else behind its end: {magic.hex(' ')}.")
+            what = f"something else behind its end ({magic.hex(' ')})"
+            raise BadArchive(f"{self._source.name} has {what}: an archive must be alone in its file.")
         return True
 
     def _skip(self) -> None:

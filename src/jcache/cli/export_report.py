@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from jcache.cli import output
 from jcache.cli.ls import short_key
+from jcache.findings import Damage
 from jcache.layout import Root
 from jcache.shipping.exporting import Exported, Prepared, keyed_for
 from jcache.store import Store
@@ -52,8 +53,7 @@ def tell_notes(prepared: Prepared) -> None:
 def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
     """What should have been exported and was not, a line each, and the next command."""
     lines = [
-        f"Damaged ({finding.damage.replace('_', ' ')}): {short_key(finding.key or '')}: {finding.evidence}"
-        for finding in prepared.findings
+        f"{_word(finding.damage)}: {short_key(finding.key or '')}: {finding.evidence}" for finding in prepared.findings
     ]
     lines += [f"Being written just now: {key}" for _, key in prepared.in_the_making]
     lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
@@ -62,9 +62,14 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
         output.message(line.replace("\n", "\\n"))
     if len(shown) < len(lines):
         output.message(f"… and {len(lines) - len(shown):,} more: -v shows all")
-    if prepared.findings:
-        number = output.count(len(prepared.findings), "damaged entry", "damaged entries")
-        output.error(f"{number} not exported: `jcache verify --repair --root {shlex.quote(str(store.root.path))}`.")
+    root = f"--root {shlex.quote(str(store.root.path))}"
+    unread = sum(finding.damage is Damage.UNREADABLE for finding in prepared.findings)
+    if unread:
+        number = output.count(unread, "entry", "entries")
+        output.error(f"{number} that cannot be read not exported: `jcache verify {root}` tells what to do.")
+    if damaged := len(prepared.findings) - unread:
+        number = output.count(damaged, "damaged entry", "damaged entries")
+        output.error(f"{number} not exported: `jcache verify --repair {root}`.")
     if prepared.in_the_making:
         number = output.count(len(prepared.in_the_making), "entry", "entries")
         output.error(f"{number} being written just now, and not exported: run the export again for the rest.")
@@ -98,3 +103,7 @@ def _keyed(directories: dict[str, int]) -> str:
         f"{number:,} of them {'is' if number == 1 else 'are'} keyed for {where}, as JAX up to 0.10.2 does it: "
         "elsewhere only `jcache import --link` lets them be hit, and what `jcache run` stores is hit anywhere"
     )
+
+
+def _word(damage: Damage) -> str:
+    return "Unreadable" if damage is Damage.UNREADABLE else f"Damaged ({damage.replace('_', ' ')})"

@@ -24,9 +24,9 @@ from jcache.cli.import_steps import (
     PickleOption,
     ReplaceOption,
     SkipOption,
-    damaged_in,
     exit_code,
     finished,
+    found_in,
     told,
 )
 from jcache.cli.import_tar import take_tar
@@ -188,7 +188,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         is_told=trust.signer is None,  # nobody has signed what is omitted
     )
     if options.dry_run:
-        report.damaged = damaged_in(root, plan.fates)
+        report.found = found_in(root, plan.fates)
         transcoded = {(item.kind, item.key) for item in head.manifest.items if plan.is_transcoded(item)}
         outlook.settle(report, head.manifest, transcoded)
         return report, exit_code(report)

@@ -13,6 +13,7 @@ from jcache.archive.manifest import Item
 from jcache.census import CAP, take_census
 from jcache.cli import output
 from jcache.cli.ls import short_key
+from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.loading import Loading
 from jcache.loads import Loads
@@ -61,7 +62,7 @@ class Report:
         names: the first of these.
         loads: what opening the entries gave, where that was asked for.
         recompiled: what compiling the programs of traces gave, where that was asked for.
-        damaged: those of the entries that were kept, different, that are damaged here.
+        found: what is wrong with those of the entries that were kept, different, that are not sound here.
         is_merge: whether it is one of local roots.
         undone: whether something else that was asked for, such as a link, could not be done.
         more: further values for programs.
@@ -81,7 +82,7 @@ class Report:
     names: Sequence[str] = ()
     loads: Loads | None = None
     recompiled: Recompiled | None = None
-    damaged: Sequence[Name] = ()
+    found: Mapping[Name, Damage] = field(default_factory=dict)
     is_merge: bool = False
     undone: bool = False
     more: dict[str, Any] = field(default_factory=dict)
@@ -90,6 +91,10 @@ class Report:
     def of(self, *fates: Fate) -> list[Name]:
         """The entries that have one of these fates."""
         return [name for name, fate in self.fates.items() if fate in fates]
+
+    def damaged(self) -> list[Name]:
+        """Those that were kept and are damaged; what cannot be read may well be sound."""
+        return [name for name, damage in self.found.items() if damage is not Damage.UNREADABLE]
 
     @property
     def complete(self) -> bool:
@@ -107,7 +112,7 @@ class Report:
             "entries": {fate.value: counts[fate] for fate in Fate},
             "xla_files": {fate.value: number for fate, number in Counter(self.neighbours.values()).items()},
             "bytes": self.bytes,
-            "kept": [_name(name) | {"damaged": name in self.damaged} for name in self.of(Fate.DIFFERENT)],
+            "kept": [_name(name) | {"damaged": name in self.damaged()} for name in self.of(Fate.DIFFERENT)],
             "refused": [_refused(one) for one in self.refused],
             "omitted": [_name(name) for name in self.of(Fate.OMITTED)],
             "passed_over": self.passed_over,
@@ -155,12 +160,16 @@ class Report:
     def _next(self) -> Iterator[str]:
         """What to do about what was kept, and where to find what was replaced."""
         kept, root = self.of(Fate.DIFFERENT), f"--root {shlex.quote(str(self.root.path))}"
-        if len(kept) > len(self.damaged):
+        damaged = self.damaged()
+        if len(kept) > len(self.found):
             yield "Other bytes under the same key are another build of the same program: --replace takes these."
-        if self.damaged:
-            number = output.count(len(self.damaged), "entry", "entries")
+        if unread := len(self.found) - len(damaged):
+            number = output.count(unread, "entry", "entries")
+            yield f"{number} of those that were kept cannot be read here, and may be the same: `jcache verify` says why"
+        if damaged:
+            number = output.count(len(damaged), "entry", "entries")
             yield (
-                f"{number} of those that were kept {'is' if len(self.damaged) == 1 else 'are'} damaged here:"
+                f"{number} of those that were kept {'is' if len(damaged) == 1 else 'are'} damaged here:"
                 f" `jcache verify --repair {root}` takes such out, and the same command once more brings the others"
             )
         if left := len(self.of(Fate.CODE)):

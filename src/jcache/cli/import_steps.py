@@ -19,6 +19,7 @@ from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.compression import Codec
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
+from jcache.findings import Damage
 from jcache.jax_child import NoJax
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
@@ -168,10 +169,10 @@ def _way_on(error: BaseException, doing: str) -> str:
     return "" if isinstance(error, BadArchive) else f"; the same {doing} once more brings the rest"
 
 
-def damaged_here(store: Store, fates: Mapping[Name, Fate]) -> list[Name]:
-    """Those of the entries that differ from what was to come that are damaged, as `jcache verify` would find."""
+def found_here(store: Store, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
+    """What `jcache verify` would find in those of the entries that are kept and differ from what was to come."""
     copied_ns = store.softly(store.ledger.copied_ns)
-    damaged = []
+    damaged = {}
     for kind in Kind:
         keys = [key for of, key in fates if of is kind and fates[of, key] is Fate.DIFFERENT]
         known = store.softly(partial(store.ledger.known, kind, keys if len(keys) < _FEW else None)) or {}
@@ -181,17 +182,17 @@ def damaged_here(store: Store, fates: Mapping[Name, Fate]) -> list[Name]:
                 kind, key, digest=mine.digest, digest_ns=mine.digest_ns or 0, copied_ns=copied_ns,
                 adapter=store.root.adapter,
             )  # fmt: skip
-            if check(store.root.directory(kind), claim).finding is not None:
-                damaged.append((kind, key))
+            if (finding := check(store.root.directory(kind), claim).finding) is not None:
+                damaged[kind, key] = finding.damage
     return damaged
 
 
-def damaged_in(root: Root, fates: Mapping[Name, Fate]) -> list[Name]:
+def found_in(root: Root, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
     """The same, of a root that need not be there."""
     if Fate.DIFFERENT not in fates.values():
-        return []
+        return {}
     with store_of(root) as store:
-        return damaged_here(store, fates)
+        return found_here(store, fates)
 
 
 def finished(
@@ -200,7 +201,7 @@ def finished(
     """What an import has done, and its exit code."""
     report.fates, report.neighbours = imported.fates, imported.neighbours
     report.bytes, report.refused = imported.bytes, imported.refused
-    report.damaged = damaged_here(store, report.fates)
+    report.found = found_here(store, report.fates)
     provenance.remember_imported(store, outlook.settle(report, manifest))
     if outlook.options.check_load:
         try:
@@ -223,9 +224,10 @@ def finished(
             f"{pins} did not come, for the ledger cannot be written: the same import once more brings them"
         )
         report.undone = True
-    if imported.refused and trust.signer is not None:
+    if imported.refused and trust.signed:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
-        output.error(f"{number} from what {trust.signer} has signed, and did not come in: get the archive anew.")
+        whose = "the manifest's signer" if trust.signer is None else trust.signer
+        output.error(f"{number} from what {whose} has signed, and did not come in: get the archive anew.")
         return report, Untrusted.exit_code
     if report.loads is not None and report.loads.findings:
         return report, 1

@@ -5,7 +5,7 @@ from jcache.archive import PlainReader
 from jcache.archive.plain import shown
 from jcache.cli import output
 from jcache.cli.import_report import Report
-from jcache.cli.import_steps import Outlook, damaged_here, exit_code, finished, told
+from jcache.cli.import_steps import Outlook, exit_code, finished, found_here, told
 from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
@@ -60,7 +60,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         if result.repacked:
             report.notes.append(_repacked(result))
         if options.dry_run:
-            report.damaged = damaged_here(store, report.fates)
+            report.found = found_here(store, report.fates)
             outlook.settle(report, manifest)
             code = exit_code(report)
         else:

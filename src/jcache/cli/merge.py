@@ -13,9 +13,9 @@ from jcache.cli.import_steps import (
     PickleOption,
     ReplaceOption,
     SkipOption,
-    damaged_here,
-    damaged_in,
     exit_code,
+    found_here,
+    found_in,
     told,
 )
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
@@ -47,7 +47,7 @@ def merge(
     Example: jcache merge ~/old-cache /scratch/jax-cache --root ~/cache
     """
     target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
-    origins = [open_root(choose_path(source, {}, source="ROOT")) for source in sources]
+    origins = [open_root(choose_path(source, {}, source="ROOT"), "ROOT") for source in sources]
     for origin in origins:
         if _same(origin, target):
             raise InvalidValue(f"{origin.path} is where the others are to go: name it by --root alone.")
@@ -110,7 +110,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
         report.notes += [f"Damaged, and not brought: {finding.key}: {finding.evidence}" for finding in findings]
         report.notes += [f"Being written just now, and not brought: {key}" for _, key in young]
         if options.dry_run:
-            report.damaged = damaged_in(target, plan.fates)
+            report.found = found_in(target, plan.fates)
             outlook.settle(report, plan.manifest)
         else:
             imported = Imported()
@@ -119,7 +119,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
                     merge_root(merging, store, imported, progress=bar.show)
                 report.fates, report.neighbours = imported.fates, imported.neighbours
                 report.bytes, report.refused = imported.bytes, imported.refused
-                report.damaged = damaged_here(store, report.fates)
+                report.found = found_here(store, report.fates)
                 provenance.remember_imported(store, outlook.settle(report, plan.manifest))
                 report.notes += over_the_cap(store)
     return report, len(findings) + len(young)

@@ -73,8 +73,12 @@ def fate_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bo
         return Fate.NEW
     if not stat.S_ISREG(status.st_mode):
         return Fate.DIFFERENT
-    if status.st_size == item.bytes and _digest_of(path) == item.digest:
-        return Fate.PRESENT
+    if status.st_size == item.bytes:
+        digest = _digest_of(path)
+        if digest == item.digest:
+            return Fate.PRESENT
+        if digest is None:  # it cannot be read, and may well be the same
+            return Fate.DIFFERENT
     return Fate.REPLACED if replace else Fate.DIFFERENT
 
 

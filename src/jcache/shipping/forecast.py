@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
 from jcache.shipping.here import Here
+from jcache.shipping.linking import closed_above
 
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
@@ -230,11 +231,13 @@ class Forecast:
             parent = shlex.quote(os.path.dirname(path))
             link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
             ways = [v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path]
+            closed = closed_above(Path(path))
+            whose = "import's --link makes it, or by hand" if closed is None else f"for who may write in {closed}"
             for caches, count in Counter(way.caches for way in ways).most_common():
                 by = "with its default settings" if caches is None else "with XLA's caches, as it was"
                 yield (
                     f"A link from there lets {count:,} hit, by JAX {by}"
-                    f" (import's --link makes it, or by hand): `{link} && {self._settings(path, caches)}`."
+                    f" ({whose}): `{link} && {self._settings(path, caches)}`."
                 )
 
     def _settings(self, directory: str | None, caches: str | None = None) -> str:

@@ -263,12 +263,26 @@ def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
     """Raises CannotWrite if entries of these kinds cannot be stored in a root, which need not be there."""
     for kind in kinds:
         directory = root.directory(kind)
+        for path in (root.path, directory):
+            _check_directory(path, may_be_link=path == root.path)
         place = _existing(directory)
         with refusal(f"store entries in {directory}"):
             if not os.access(place, os.W_OK | os.X_OK):
                 is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
                 number = errno.EROFS if is_read_only else errno.EACCES
                 raise OSError(number, os.strerror(number), str(place))
+
+
+def _check_directory(path: Path, *, may_be_link: bool) -> None:
+    """Raises CannotWrite if something else is where a directory is, or is to be made."""
+    if os.path.islink(path) and not (may_be_link and os.path.isdir(path)):
+        target = os.readlink(path)
+        raise CannotWrite(
+            f"{path} is a symbolic link to {target}, which is not followed: put a directory in its place, or import "
+            "into another --root."
+        )
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise CannotWrite(f"{path} is no directory: move it away, or import into another --root.")
 
 
 def _existing(path: Path) -> Path:

@@ -60,12 +60,17 @@ def is_needed(old_path: str | Path, directory: Path) -> bool:
         raise CannotWrite(f"Cannot link {old} to {target}, which lies in it.")
     if os.path.lexists(old):
         raise CannotWrite(f"Cannot link {old} to {target}: {_what(old)} is there; move it away first.")
-    above = old.parent
-    while not os.path.lexists(above):
-        above = above.parent
-    if above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+    if (above := closed_above(old)) is not None:
         raise CannotWrite(f"Cannot link {old} to {target}: {above} is read-only, or not ours to write.")
     return True
+
+
+def closed_above(path: Path) -> Path | None:
+    """The directory in which something would have to be made for a path to be, where that cannot be; None if it can."""
+    above = path.parent
+    while not os.path.lexists(above):
+        above = above.parent
+    return above if above.is_dir() and not os.access(above, os.W_OK | os.X_OK) else None
 
 
 def _make_parents(path: Path) -> list[Path]:
