@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import CannotWrite
-from jcache.shipping.linking import link
+from jcache.shipping.linking import closed_above, link
 from tests.entries import mounted_read_only, tree
 
 
@@ -105,6 +105,9 @@ def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
     place.mkdir()
     with mounted_read_only(place), pytest.raises(CannotWrite, match="read-only is read-only, or not ours to write"):
         link(place / "home" / "cache", new)
+    with mounted_read_only(place):
+        assert closed_above(place / "home" / "cache") == place
+    assert closed_above(place / "home" / "cache") is None
 
 
 def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path, new: Path) -> None:

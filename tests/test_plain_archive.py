@@ -55,6 +55,11 @@ def files_in(directory: Path, prefix: str = "") -> dict[str, bytes]:
     return {f"{prefix}{path.relative_to(directory)}": path.read_bytes() for path in paths}
 
 
+def test_the_directory_itself_may_bear_no_name() -> None:
+    """As tarfile packs it where the name in the archive is to be empty."""
+    assert read(tar_of([member("/", tarfile.DIRTYPE), ("first", b"1")])) == {"first": b"1"}
+
+
 @pytest.mark.parametrize("form", ["gnu", "pax", "ustar", "oldgnu", "posix"])
 @pytest.mark.parametrize(
     ("where", "prefix"), [(("..", "cache"), "cache/"), (("", "."), ""), (("..", "./cache"), "cache/")]

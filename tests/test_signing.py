@@ -239,6 +239,12 @@ def test_a_malformed_line_is_named(key: Path, tmp_path: Path, line: str) -> None
         check(sign(DATA, key), signers)
 
 
+def test_a_public_key_is_no_list_of_signers(key: Path, tmp_path: Path) -> None:
+    """The likeliest mistake, the file of a key, is told what is lacking."""
+    with pytest.raises(InvalidValue, match="whose key it is must stand in front of it"):
+        check(sign(DATA, key), allowed(tmp_path, public(key)))
+
+
 def test_signers_that_cannot_be_read_are_an_error(key: Path, tmp_path: Path) -> None:
     """A missing file, a directory or bytes that are no text let nobody in."""
     (tmp_path / "binary").write_bytes(b"\xff\xfe")

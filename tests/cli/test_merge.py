@@ -70,7 +70,8 @@ def test_what_cannot_be_meant(jcache: Jcache, tmp_path: Path) -> None:
     assert jcache("merge", source, "--root", source).code == 2
     (tmp_path / "link").symlink_to(source)
     assert jcache("merge", tmp_path / "link", "--root", source).code == 2
-    assert jcache("merge", source, tmp_path / "none", "--root", tmp_path / "target").code == 10
+    missing = jcache("merge", source, tmp_path / "none", "--root", tmp_path / "target")
+    assert missing.code == 10 and missing.err.rstrip().endswith("or name another ROOT.")
     assert not (tmp_path / "target").exists()
     assert jcache("merge", "--root", source).code == 2
     shutil.rmtree(source)
