@@ -28,6 +28,8 @@ def asked(ran: Iterable[tuple[CodeType, dict[str, Any]]]) -> str | None:
         ran: code objects, and their globals.
     """
     for code, namespace in ran:
+        if code.co_name == "<module>":  # what it keeps is a global, which counts where it is used
+            continue
         for lookup in meaning(code, namespace).lookups:
             found = lookups.find(lookup.chain, namespace, vars(builtins))
             is_date = found.value is datetime.datetime or found.value is datetime.date

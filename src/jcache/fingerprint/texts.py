@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ _BIG: Final = 10**40
 _MANY: Final = 60  # of what an object or a container holds
 _LONG: Final = 1000  # characters that tell it
 _DEEP: Final = 3
+_ARRAYS: Final = frozenset({"numpy", "jaxlib", "jax"})
+_NAMESPACES: Final = frozenset({"SimpleNamespace", "Namespace"})
 _DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}})$")
 _STRUCTURE: Final = re.compile(
     r"(?:(?P<kind>[\w.<>]+)?\(|[\[{])(?P<inner>.*)[)\]}] " + f"(?P<digest>[0-9a-f]{{{_DIGITS}}})", re.DOTALL
@@ -61,33 +64,38 @@ def _list(value: Any) -> str | None:  # noqa: ANN401
 
 def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
     """What an object or a container holds, in short; the code of its class is not run for it."""
-    kind, items = type(value), None
-    if isinstance(value, dict):
-        found = [(plain(name), each) for name, each in dict.items(value)]
-        items = sorted(((name, each) for name, each in found if name is not None), key=itemgetter(0))
+    kind = type(value)
+    if depth == 0:
+        return None
+    if issubclass(kind, dict):
+        named = [(plain(name), each) for name, each in islice(dict.items(value), _MANY + 1)]
+        items = sorted(((name, each) for name, each in named if name is not None), key=itemgetter(0))
         sign, brackets = ": ", ("{", "}") if kind is dict else (f"{kind.__qualname__}(", ")")
     elif kind in {list, tuple}:
-        items = [("", each) for each in value]
-        sign, brackets = "", _LISTS[kind]
-    elif kind.__module__ not in sys.stdlib_module_names or kind.__qualname__ in {"SimpleNamespace", "Namespace"}:
-        items = sorted(_attributes(value).items(), key=itemgetter(0))
-        sign, brackets = "=", (f"{kind.__qualname__}(", ")")
-    if not items or len(items) > _MANY or depth == 0:
+        items, sign, brackets = [("", each) for each in islice(value, _MANY + 1)], "", _LISTS[kind]
+    else:
+        items, sign, brackets = _attributes(value), "=", (f"{kind.__qualname__}(", ")")
+    if not items or len(items) > _MANY:
         return None
     shown = [f"{name}{sign}{_item(name, each, depth)}" for name, each in items]
     text = brackets[0] + ", ".join(shown) + brackets[1]
     return text if len(text) <= _LONG else None
 
 
-def _attributes(value: Any) -> Mapping[str, Any]:  # noqa: ANN401
-    names = getattr(type(value), "_fields", ())
-    if isinstance(value, tuple) and isinstance(names, tuple):
-        return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
+def _attributes(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    """What an object of a user's, or of most libraries, has by name: arrays, and Python's own objects, show nothing."""
+    kind = type(value)
+    if issubclass(kind, tuple) and isinstance(names := getattr(kind, "_fields", None), tuple):
+        return list(zip(map(str, names), tuple.__iter__(value), strict=False))
+    package = str(kind.__module__).partition(".")[0]
+    if package in _ARRAYS or (package in sys.stdlib_module_names and kind.__name__ not in _NAMESPACES):
+        return []
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return {}
-    return {name: each for name, each in own.items() if type(name) is str} if isinstance(own, dict) else {}
+        return []
+    found = own.items() if isinstance(own, dict) else ()
+    return sorted(((name, each) for name, each in found if type(name) is str), key=itemgetter(0))
 
 
 def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
@@ -98,7 +106,7 @@ def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
 
 def _kind(value: Any) -> str:  # noqa: ANN401
     kind = type(value)
-    if str(kind.__module__).partition(".")[0] in {"numpy", "jaxlib", "jax"}:
+    if str(kind.__module__).partition(".")[0] in _ARRAYS:
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if isinstance(shape, tuple):
             return f"{getattr(dtype, 'name', dtype)}[{','.join(map(str, shape))}]"
