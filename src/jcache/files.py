@@ -141,6 +141,11 @@ class Unpublished:
         os.utime(self._file, ns=(written_ns, written_ns))
         return os.fstat(self._file).st_ctime_ns
 
+    def take_mode_of(self, name: str) -> None:
+        """Whoever may not read a file of that name in its directory, if there is one, may not read this one."""
+        with suppress(FileNotFoundError):
+            os.fchmod(self._file, stat.S_IMODE(os.stat(name, dir_fd=self._directory).st_mode))
+
     def publish(self, name: str, *, replace: bool = False) -> None:
         """Gives it a name in its directory, at once and whole, and is done with it.
 

@@ -188,13 +188,14 @@ class TestWhereTo:
         assert result.code == 2 and "elsewhere" in result.err and not (directory / "a.tar.zst").exists()
 
     def test_a_file_is_replaced_at_once(self, jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-        """An older archive is replaced, through a link to it as well, and nothing else is left."""
+        """An older archive is replaced, through a link to it as well, by one of its mode, and nothing else is left."""
         (tmp_path / "to").mkdir()
         (tmp_path / "to" / "a").write_text("old")
+        (tmp_path / "to" / "a").chmod(0o640)
         (tmp_path / "link").symlink_to(tmp_path / "to" / "a")
         assert jcache("export", "--root", cache, "-o", tmp_path / "link").code == 0
         assert (tmp_path / "link").is_symlink() and os.listdir(tmp_path / "to") == ["a"]
-        assert archive(tmp_path / "to" / "a")[0].items
+        assert archive(tmp_path / "to" / "a")[0].items and (tmp_path / "to" / "a").stat().st_mode & 0o777 == 0o640
 
     def test_what_is_no_file_is_written_to(self, jcache: Jcache, cache: Path, tmp_path: Path) -> None:
         """A device or a pipe by name is used, not replaced."""

@@ -237,6 +237,7 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             try:
                 yield _Sink(lambda pieces: file.write(b"".join(pieces)), str(target))
                 with files.refusal(f"write {target}"):
+                    file.take_mode_of(target.name)
                     file.publish(target.name, replace=True)
             finally:
                 file.discard()
