@@ -200,7 +200,7 @@ CALLS = {  # statements before the imports, and before the call; what `explain` 
     "a dtype": ("|x = x.astype(jnp.bfloat16)", "float32[2,4] → bfloat16[2,4]"),
     "a weak type": ("|call['power'] = 2.0 * jnp.ones(())", "float32[] weak → float32[]"),
     "a shape": ("|x = x[:1]", "float32[2,4] → float32[1,4]"),
-    "a structure": ("|state = dict(state, more=x)", "state"),
+    "a structure": ("|state = dict(state, more=x)", "state nothing → 'more': *"),
     "a sharding": (
         "|from jax.sharding import *; there = NamedSharding(Mesh(jax.devices(), 'd'), PartitionSpec('d'));"
         "x = jax.device_put(x, there)",

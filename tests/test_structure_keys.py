@@ -152,3 +152,26 @@ def test_other_leaves_are_refused() -> None:
     assert [text.split(" is ")[0] for text in said.value] == [
         f"A leaf of type {name}" for name in ("str", "object", "builtin_function_or_method")
     ]
+
+
+def test_structures_are_told_in_words() -> None:
+    """Containers as Python writes them, other nodes by their class and what is beside their children; large ones not."""
+    program = """
+import collections, json
+import jax
+from jcache.structures.keys import Structure
+
+@jax.tree_util.register_pytree_node_class
+class State:
+    def __init__(self, *leaves): self.leaves = leaves
+    def tree_flatten(self): return self.leaves, len(self.leaves)
+    @classmethod
+    def tree_unflatten(cls, aux, children): return cls(*children)
+
+Pair = collections.namedtuple("Pair", "left right")
+trees = [1, {"b": [1, (2,)], "a": None}, State(1, 2), Pair(1, {}), list(range(100))]
+print(json.dumps([Structure(jax.tree.structure(tree)).in_words() for tree in trees]))
+"""
+    leaf, nested, state, pair, large = run(program).value
+    assert (leaf, nested, state, large) == ("*", "{'a': NoneType(), 'b': [*, (*)]}", "State[2](*, *)", None)
+    assert pair.startswith("Pair") and pair.endswith("(*, {})")

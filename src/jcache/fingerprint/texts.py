@@ -32,7 +32,19 @@ def describe(value: Any, digest: bytes, label: str = "") -> str:  # noqa: ANN401
     """A value in words, different ones for different values; of what its label says is secret a digest alone."""
     if label and not isinstance(value, int | float | None) and _SECRET.search(label):
         return f"{_kind(value)} {shortened(digest)}"
-    return plain(value) or _list(value) or f"{_structure(value, _DEEP) or _kind(value)} {shortened(digest)}"
+    return plain(value) or _list(value) or f"{_told(value) or _kind(value)} {shortened(digest)}"
+
+
+def in_short(value: Any) -> str:  # noqa: ANN401
+    """A value in words, which may be the same for different ones."""
+    return _item("", value, _DEEP)
+
+
+def _told(value: Any) -> str | None:  # noqa: ANN401
+    """What a value holds: told by itself, if it is of ours."""
+    ours = type(value).__module__.partition(".")[0] == "jcache" and getattr(value, "in_words", None)
+    told = ours() if ours else _structure(value, _DEEP)
+    return told if told is None or len(told) <= _LONG else None
 
 
 def plain(value: Any) -> str | None:  # noqa: ANN401
@@ -78,8 +90,7 @@ def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
     if not items or len(items) > _MANY:
         return None
     shown = [f"{name}{sign}{_item(name, each, depth)}" for name, each in items]
-    text = brackets[0] + ", ".join(shown) + brackets[1]
-    return text if len(text) <= _LONG else None
+    return brackets[0] + ", ".join(shown) + brackets[1]
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
@@ -152,6 +163,9 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     apart = [", ".join(each for each in these if each not in those) for these, those in ((gone, come), (come, gone))]
     if any(apart):
         return rank, f"{shown} {apart[0] or 'nothing'} → {apart[1] or 'nothing'}"
+    told = [_DIGEST.sub("", each) for each in (old, new)]
+    if all(told) and told[0] != told[1]:
+        return rank, f"{shown} {told[0]} → {told[1]}"
     return rank, f"{shown} {_briefly(old)} → {_briefly(new)}"
 
 

@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 from jcache.errors import NotStorable
-from jcache.structures.nodes import Treedef, nodes_of
+from jcache.fingerprint.texts import in_short
+from jcache.structures.nodes import LEAF, Node, Treedef, nodes_of
 from jcache.structures.registered import functions_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
+_MANY: Final = 60  # nodes of a structure that is told
 _PLAIN: Final = (type(None), bool, int, float, str)
 
 
@@ -28,6 +31,26 @@ class Structure:
         """What `jcache.fingerprint` takes it for."""
         nodes = nodes_of(self.treedef)
         return tuple(node and (node.cls, node.aux, node.children, *functions_of(node.cls)) for node in nodes)
+
+    def in_words(self) -> str | None:
+        """The same, for people, with a ``*`` for each leaf: ``{'w': *, 'layers': [*, *]}``, ``State[2](*, *)``."""
+        if self.treedef.num_nodes > _MANY:
+            return None
+        return _told(nodes_of(self.treedef))
+
+
+def _told(nodes: Iterator[Node | None]) -> str:
+    """The next node, with what is below it."""
+    node = next(nodes)
+    if node is None:
+        return LEAF
+    below = [_told(nodes) for _ in range(node.children)]
+    if node.cls in {list, tuple}:
+        return ("[{}]" if node.cls is list else "({})").format(", ".join(below))
+    if node.cls is dict:
+        return "{" + ", ".join(f"{in_short(name)}: {each}" for name, each in zip(node.aux, below, strict=True)) + "}"
+    aux = "" if node.aux is None else f"[{in_short(node.aux)}]"
+    return f"{node.cls.__qualname__}{aux}({', '.join(below)})"
 
 
 def aval_key(leaf: Any) -> tuple[object, ...]:
