@@ -155,7 +155,7 @@ def test_other_leaves_are_refused() -> None:
 
 
 def test_structures_are_told_in_words() -> None:
-    """Containers as Python writes them, other nodes by their class and what is beside their children; large ones not."""
+    """Containers as Python writes them, other nodes by class and what is beside their children; large ones not."""
     program = """
 import collections, json
 import jax

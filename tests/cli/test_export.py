@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,15 @@ def test_tar_lists_it(jcache: Jcache, cache: Path) -> None:
     names = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
     assert names[0] == "manifest.json" and names[-1] == "trailer.json"
     assert {f"executables/{name}" for name in entry_files(cache)} == set(names[1:-1])
+
+
+def _has_open(pid: int, directory: Path) -> bool:
+    """Whether a process has a file open in a directory, though it may have no name there."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            if os.readlink(link).startswith(f"{directory}/"):
+                return True
+    return False
 
 
 class TestSelection:
@@ -260,12 +270,15 @@ class TestWhereTo:
         for i in range(4):
             add(cache, key(i, "large"), incompressible(20))
         (tmp_path / "x").mkdir()
-        for delay in (1.0, 1.4, 2.0):  # earlier, it may be Python that is still starting
+        for delay in (0.0, 0.4, 1.0):
             process = subprocess.Popen(
                 [*JCACHE, "export", "--root", cache, "-o", tmp_path / "x" / "a", "--solid"],
                 stderr=subprocess.PIPE,
                 text=True,
             )
+            until = time.monotonic() + 60
+            while not _has_open(process.pid, tmp_path / "x") and time.monotonic() < until:
+                time.sleep(0.01)  # Python is still starting, or entries are checked
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)
