@@ -2,7 +2,9 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import dis
 from collections.abc import Mapping
+from functools import lru_cache
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from jcache.fingerprint.references import References
 from jcache.fingerprint.tallies import Kind, only_counts
 
 _NO_CELL: Final = b"empty0:"
+_STORE: Final = dis.opmap["STORE_DEREF"]
 _EXACT: Final = 2**53  # up to which every whole number is a float
 _NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 
@@ -96,6 +99,13 @@ def _may_become_float(function: FunctionType, name: str, value: int) -> bool:
 
     As schedules of optax do by ``nonlocal``: whether one has run already is then no part of what it depends on.
     """
-    if lookups.of_function(function) == origins.USER or abs(value) > _EXACT:
+    code = function.__code__
+    if _STORE not in code.co_code[::2] or lookups.of_function(function) == origins.USER or abs(value) > _EXACT:
         return False
-    return any(each.name == "STORE_DEREF" and each.value == name for each in steps_of(function.__code__))
+    return name in _stored(code)
+
+
+@lru_cache(maxsize=256)
+def _stored(code: CodeType) -> frozenset[str]:
+    """The variables around a function that it sets, and those of its own that functions in it use."""
+    return frozenset(each.value for each in steps_of(code) if each.name == "STORE_DEREF")

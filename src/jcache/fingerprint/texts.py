@@ -12,6 +12,7 @@ _DIGITS: Final = 24
 _SECRET: Final = re.compile("auth|credential|key|passw|secret|token", re.IGNORECASE)
 _BIG: Final = 10**40
 _MANY: Final = 60  # of what an object or a container holds
+_FEW: Final = 12  # of what one in it holds
 _LONG: Final = 1000  # characters that tell it
 _DEEP: Final = 3
 _ARRAYS: Final = frozenset({"numpy", "jaxlib", "jax"})
@@ -76,18 +77,18 @@ def _list(value: Any) -> str | None:  # noqa: ANN401
 
 def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
     """What an object or a container holds, in short; the code of its class is not run for it."""
-    kind = type(value)
+    kind, most = type(value), _MANY if depth == _DEEP else _FEW
     if depth == 0:
         return None
     if issubclass(kind, dict):
-        named = [(plain(name), each) for name, each in islice(dict.items(value), _MANY + 1)]
+        named = [(plain(name), each) for name, each in islice(dict.items(value), most + 1)]
         items = sorted(((name, each) for name, each in named if name is not None), key=itemgetter(0))
         sign, brackets = ": ", ("{", "}") if kind is dict else (f"{kind.__qualname__}(", ")")
     elif kind in {list, tuple}:
-        items, sign, brackets = [("", each) for each in islice(value, _MANY + 1)], "", _LISTS[kind]
+        items, sign, brackets = [("", each) for each in islice(value, most + 1)], "", _LISTS[kind]
     else:
         items, sign, brackets = _attributes(value), "=", (f"{kind.__qualname__}(", ")")
-    if not items or len(items) > _MANY:
+    if not items or len(items) > most:
         return None
     shown = [f"{name}{sign}{_item(name, each, depth)}" for name, each in items]
     return brackets[0] + ", ".join(shown) + brackets[1]
