@@ -57,6 +57,23 @@ def step(x):
     wrapper = textwrap.TextWrapper()
     return x * wrapper.scale() * wrapper.rate
 """
+ENVIRONMENT = """
+import os
+os.environ["RATE_a"] = "2" if variant == "a" else "3"
+def rate(kind):
+    return float(os.environ.get("RATE_" + kind, "1"))
+def step(x):
+    print("traced")
+    return x * rate("a") * rate("b")
+"""
+CONFIG = """
+import pathlib
+path = pathlib.Path(root).with_name("config.json")
+path.unlink(missing_ok=True) if variant == "a" else path.write_text("3")
+def step(x):
+    print("traced")
+    return x * (json.loads(path.read_text()) if path.exists() else 2)
+"""
 REGISTERED = """
 class Pair:
     def __init__(self, a, b):
@@ -107,11 +124,16 @@ def said(program: str, root: Path, variant: str = "a") -> Any:
         (NAMESAKES, [[6.0] * 2], [[8.0] * 2]),
         (PATCHED, [[10.0] * 2], [[21.0] * 2]),
         (REGISTERED, [[1.0] * 2, [2.0] * 2], [[1.0] * 2, [2.0] * 2]),
+        (ENVIRONMENT, [[2.0] * 2], [[3.0] * 2]),
+        (CONFIG, [[2.0] * 2], [[3.0] * 2]),
     ],
-    ids=["order of a dict", "modules of one name", "a library's class", "functions of a node"],
-)
+    ids=[
+        "order of a dict", "modules of one name", "a library's class", "functions of a node", "a computed variable",
+        "a file that may be there",
+    ],
+)  # fmt: skip
 def test_a_change_is_a_miss(tmp_path: Path, program: str, before: list[Any], after: list[Any]) -> None:
-    """A dict's order, the second of two modules of one name, a library's class, the functions of a node."""
+    """A dict's order, the second of two modules of one name, a library's class, the functions of a node, and others."""
     root = tmp_path / "root"
     assert [said(program, root) for _ in range(2)] == [[1, *before], [0, *before]]
     assert said(program, root, "b") == [1, *after]

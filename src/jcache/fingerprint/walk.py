@@ -254,7 +254,8 @@ class Walk(States):
 
     def _environment(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
         names = sorted(each for each in given if isinstance(each, str))
-        if len(names) != len(given) or not given:
+        is_known = len(names) == len(given) and bool(given)
+        if not is_known and not self.for_trace:  # while a function is traced it is heard what it asks for
             refused = Refused(found.value, "it is read under names that are not written there", "pass the value in")
             raise self._error(self._child(found), refused)
         for name in names:
