@@ -105,6 +105,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """The whole result as plain values."""
         counts = Counter(self.fates.values())
+        damaged = set(self.damaged())
         return {
             "root": str(self.root.path),
             "dry_run": self.dry_run,
@@ -112,7 +113,7 @@ class Report:
             "entries": {fate.value: counts[fate] for fate in Fate},
             "xla_files": {fate.value: number for fate, number in Counter(self.neighbours.values()).items()},
             "bytes": self.bytes,
-            "kept": [_name(name) | {"damaged": name in self.damaged()} for name in self.of(Fate.DIFFERENT)],
+            "kept": [_name(name) | {"damaged": name in damaged} for name in self.of(Fate.DIFFERENT)],
             "refused": [_refused(one) for one in self.refused],
             "omitted": [_name(name) for name in self.of(Fate.OMITTED)],
             "passed_over": self.passed_over,

@@ -9,7 +9,6 @@ a manifest vouch for nothing, and each of their entries passes all checks first 
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -22,23 +21,18 @@ from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.archive.signing import NAMESPACE, signed_by, verify
 from jcache.compression import Codec
-from jcache.errors import CannotWrite, InvalidValue, NoCacheHere, Untrusted
-from jcache.files import refusal
+from jcache.errors import InvalidValue, NoCacheHere, Untrusted
 from jcache.layout import Kind, Root
 from jcache.roots import is_vacant, open_root
+from jcache.shipping.destination import check_room, check_writable
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, fate_of
 from jcache.shipping.guards import Forecast
 from jcache.shipping.intake import Intake
 from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
-from jcache.units import format_size
 
 if TYPE_CHECKING:
     from jcache.adapters import Adapter
-
-_MARGIN: Final = 64 << 20  # what a disk is to have free afterwards
-_BLOCK: Final = 4096
-_EACH: Final = 256  # bytes of a directory and the ledger that an entry takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,60 +230,6 @@ def plan_import(
 def total_bytes(manifest: Manifest) -> int:
     """Stored bytes of all that an archive holds."""
     return sum(item.bytes for item in manifest.items) + sum(one.bytes for one in manifest.neighbours)
-
-
-def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "what is to come") -> None:
-    """Raises CannotWrite if the disk has no room for what is to be written, which is called so."""
-    sizes = [what.bytes for what in written]
-    needed = sum(-(-size // _BLOCK) * _BLOCK + _BLOCK + _EACH for size in sizes)  # and a block for the sidecar
-    place = _existing(root.path)
-    with refusal(f"look at {place}"):
-        disk = os.statvfs(place)
-    free = disk.f_bavail * disk.f_frsize
-    if sizes and needed + _MARGIN > free:
-        raise CannotWrite(
-            f"{root.path} has no room for {what}: {format_size(needed)} are to be written, {format_size(_MARGIN)} are "
-            f"to stay free on the disk, and {format_size(free)} are free: make room with `jcache prune`, or name "
-            "another --root."
-        )
-    if disk.f_files and 2 * len(sizes) > disk.f_favail:
-        raise CannotWrite(
-            f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
-            f"takes {disk.f_favail:,} more: make room with `jcache prune`, or name another --root."
-        )
-
-
-def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
-    """Raises CannotWrite if entries of these kinds cannot be stored in a root, which need not be there."""
-    for kind in kinds:
-        directory = root.directory(kind)
-        for path in (root.path, directory):
-            _check_directory(path, may_be_link=path == root.path)
-        place = _existing(directory)
-        with refusal(f"store entries in {directory}"):
-            if not os.access(place, os.W_OK | os.X_OK):
-                is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
-                number = errno.EROFS if is_read_only else errno.EACCES
-                raise OSError(number, os.strerror(number), str(place))
-
-
-def _check_directory(path: Path, *, may_be_link: bool) -> None:
-    """Raises CannotWrite if something else is where a directory is, or is to be made."""
-    if os.path.islink(path) and not (may_be_link and os.path.isdir(path)):
-        target = os.readlink(path)
-        raise CannotWrite(
-            f"{path} is a symbolic link to {target}, which is not followed: put a directory in its place, or import "
-            "into another --root."
-        )
-    if os.path.lexists(path) and not os.path.isdir(path):
-        raise CannotWrite(f"{path} is no directory: move it away, or import into another --root.")
-
-
-def _existing(path: Path) -> Path:
-    """The directory at a path, or the one in which it will be made."""
-    while not os.path.isdir(path) and path != path.parent:
-        path = path.parent
-    return path
 
 
 def receive(

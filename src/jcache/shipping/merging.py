@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from jcache.archive import Member, item_name, neighbour_name
 from jcache.archive.manifest import Item, Manifest, Neighbour, adapter_of
 from jcache.layout import Root
+from jcache.shipping.destination import check_room
 from jcache.shipping.exporting import Prepared, Request, prepare
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.guards import Forecast
-from jcache.shipping.importing import ImportPlan, check_room, plan_import, receive
+from jcache.shipping.importing import ImportPlan, plan_import, receive
 from jcache.shipping.reading import Mark, open_regular
 from jcache.store import Store
 

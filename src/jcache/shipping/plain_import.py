@@ -28,9 +28,10 @@ from jcache.files import LATEST_NS, RECENCY_BYTES
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.shipping import provenance
+from jcache.shipping.destination import check_room, check_writable
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_of
 from jcache.shipping.guards import Forecast
-from jcache.shipping.importing import as_keyed_for, check_room, check_writable, is_undecided
+from jcache.shipping.importing import as_keyed_for, is_undecided
 from jcache.shipping.intake import Intake
 from jcache.shipping.staging import Held
 from jcache.shipping.transcoding import transcode
