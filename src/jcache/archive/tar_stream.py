@@ -12,6 +12,7 @@ from jcache.errors import BadArchive
 MAX_MEMBERS: Final = 2_500_000  # an entry and a sidecar for each of a million keys, and some of other kinds
 _MAX_EXTENSION: Final = 1 << 20  # macOS puts the extended attributes of a file into its pax header
 _MAX_EXTENSIONS: Final = 4  # before one member
+_BEHIND: Final = "there is something behind its end: an archive must be alone in its file"
 _MAX_PADDING: Final = 16 << 20  # zeros behind the end; tar's largest records have 2 MiB
 _PIECE: Final = 1 << 20
 _GNU_LONG_NAME, _GNU_LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"x", b"g"
@@ -112,12 +113,12 @@ class TarStream:
         if len(second) < BLOCK:
             raise truncated(self.unpacked.name, self.unpacked.received)
         if second.strip(b"\0"):
-            raise self.refused("there is something behind its end: an archive must be alone in its file")
+            raise self.refused(_BEHIND)
         size = 0
         while data := self.unpacked.read(_PIECE):
             size += len(data)
             if data.strip(b"\0") or size > _MAX_PADDING:
-                raise self.refused("there is something behind its end: an archive must be alone in its file")
+                raise self.refused(_BEHIND)
 
     def _take(self, header: Header, extensions: dict[str, str]) -> None:
         """Reads what a header that extends another says."""

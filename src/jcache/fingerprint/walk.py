@@ -239,10 +239,10 @@ class Walk(States):
         self.require(origins.of_module(found.value) if is_module else found.origin)
         own = lookups.called(found)
         name = named_by(found.path) + (text(own) if own else b"")
-        if own and not is_module and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
-            self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
         if is_module:
             return name
+        if own and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
+            self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
         if lookups.is_by_name(found):
             return name + self.patched(found.value) if isinstance(found.value, type) else name
         if lookups.is_users(found):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from jcache.reads.contents import Look
-from jcache.reads.readers import Reader, looks_for_code, reader
+from jcache.reads.readers import Reader, looks_for_code, package_of, reader
 
 if TYPE_CHECKING:
     from jcache.reads.watching import Reads
@@ -117,7 +117,7 @@ def _looked(blocks: list[Reads], frame: FrameType, given: Any, look: Look, named
 def _asking(frame: FrameType | None) -> set[str]:
     """The functions of Python's own modules for paths that ask."""
     names = set()
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _PATHS:
+    while frame is not None and package_of(frame) in _PATHS:
         names.add(frame.f_code.co_name)
         frame = frame.f_back
     return names

@@ -33,9 +33,8 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
     """
     installed = False  # whether the frame that decides is an installed package's
     while frame is not None and frame is not block:
-        name = str(frame.f_globals.get("__name__", ""))
-        package = name.partition(".")[0]
-        if _imports(frame) or (name in _SOURCES and path.endswith(".py")):
+        package = package_of(frame)
+        if _imports(frame) or (package in _SOURCES and path.endswith(".py")):
             return Reader.IMPORT if installed else Reader.NOBODY
         if package in _NOBODYS or package.startswith(_PLUGINS):
             return Reader.PROGRAM if installed else Reader.NOBODY
@@ -49,14 +48,15 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
 
 def looks_for_code(frame: FrameType | None) -> bool:
     """Whether it is one of Python's own modules that find code and its source, which the fingerprint covers."""
-    while frame is not None and (package := _package(frame)) in sys.stdlib_module_names:
+    while frame is not None and (package := package_of(frame)) in sys.stdlib_module_names:
         if package in _FINDERS:
             return True
         frame = frame.f_back
     return False
 
 
-def _package(frame: FrameType) -> str:
+def package_of(frame: FrameType) -> str:
+    """The name of the package, or of the module outside of any, whose code a frame runs."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
