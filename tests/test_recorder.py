@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.runs import RECORDER, RunReport, collect, environment
+from jcache.run_reports import RunReport, collect
+from jcache.runs import RECORDER, environment
 
 BASE = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "JCACHE_", "XLA_"))}
 BASE["JAX_PLATFORMS"] = "cpu"

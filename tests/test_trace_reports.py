@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jcache.runs import RunReport, collect, summary
+from jcache.run_reports import RunReport, collect, summary
 from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
 from jcache.trace_reports import trace_lines, traces_in_all
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jcache.pytrees import register_class
     from jcache.recording import Program
     from jcache.removal import Failure, Removed
-    from jcache.runs import RunReport
+    from jcache.run_reports import RunReport
     from jcache.runtime import disable, enable, stats
     from jcache.trace_calls import TraceCall
     from jcache.trace_reports import TraceReport

@@ -19,7 +19,7 @@ from jcache.session import Session
 from jcache.units import parse_bound, parse_choice
 
 if TYPE_CHECKING:
-    from jcache.runs import RunReport
+    from jcache.run_reports import RunReport
 
 
 class _Current:

@@ -23,7 +23,7 @@ from jcache.soon import Soon
 from jcache.store import Store
 
 if TYPE_CHECKING:
-    from jcache.runs import RunReport
+    from jcache.run_reports import RunReport
 
 _DIRECTORY: Final = "jax_compilation_cache_dir"
 _BOUND: Final = "jax_compilation_cache_max_size"

@@ -29,7 +29,7 @@ from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
 
 if TYPE_CHECKING:
     from jcache.recording import Program, Reader
-    from jcache.runs import RunReport
+    from jcache.run_reports import RunReport
 
 _MOST_WAITING: Final = 1000  # lines, of some 80 programs
 _AT_FIRST: Final = 5.0  # seconds until the first flush
@@ -94,7 +94,7 @@ class Watch:
     def report(self, *, notices: Sequence[str] = ()) -> RunReport:
         """What has been done so far; what is being compiled just now is not counted yet."""
         from jcache.recording import Recording
-        from jcache.runs import report_of
+        from jcache.run_reports import report_of
 
         with self._lock:
             self._read()

@@ -12,7 +12,7 @@ import pytest
 
 from jcache.ledger import Ledger
 from jcache.roots import create_root
-from jcache.runs import report_of
+from jcache.run_reports import report_of
 from tests.cli.conftest import PROGRAM, Jcache, clean_environment, entry_files, keys
 
 pytestmark = pytest.mark.jax

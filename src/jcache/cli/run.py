@@ -19,7 +19,8 @@ from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
 from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
-from jcache.runs import RunReport, collect, environment, learn, new_id, settings, summary
+from jcache.run_reports import RunReport, collect, summary
+from jcache.runs import environment, learn, new_id, settings
 from jcache.store import Store
 from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds

@@ -12,7 +12,7 @@ from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.runs import report_named
+from jcache.run_reports import report_named
 from jcache.trace_reports import trace_lines, traces_in_all
 from jcache.units import format_seconds, whole_number
 

@@ -16,7 +16,7 @@ from jcache.lineage import header_of, is_program
 from jcache.outcomes import BYPASSED, HIT
 from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
-from jcache.runs import SCHEMA_VERSION, RunReport
+from jcache.run_reports import SCHEMA_VERSION, RunReport
 from jcache.store import Store
 from jcache.trace_calls import TraceCall
 from jcache.trace_reports import NO_TRACES

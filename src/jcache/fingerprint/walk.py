@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import derived, lookups, origins
+from jcache.fingerprint import derived, hidden, lookups, origins
 from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members, shallow
@@ -162,14 +162,14 @@ class Walk(States):
         found = lookups.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
-            lookups.check(value, given)
+            hidden.check(value, given)
         except Refused as refused:
             raise self._error(self._child(found), refused) from None
-        if lookups.reads_itself(value):
+        if hidden.reads_itself(value):
             return self.namespace(namespace)
-        if lookups.is_environment(value):
+        if hidden.is_environment(value):
             return self._environment(found, given)
-        if lookups.is_importer(value):
+        if hidden.is_importer(value):
             return self._importer(found, given)
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)

@@ -28,7 +28,7 @@ from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.names import storable
 from jcache.outcomes import HIT, STORED
-from jcache.runs import report_named
+from jcache.run_reports import report_named
 from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.here import installed
