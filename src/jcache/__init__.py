@@ -134,7 +134,7 @@ _MODULES = {
     "pytrees": ("register_class",),
     "recording": ("Program",),
     "removal": ("Failure", "Removed"),
-    "runs": ("RunReport",),
+    "run_reports": ("RunReport",),
     "runtime": ("disable", "enable", "stats"),
     "trace_calls": ("TraceCall",),
     "trace_reports": ("TraceReport",),
