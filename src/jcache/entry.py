@@ -1,5 +1,6 @@
 """An entry as a value, what can lie beside it, and many entries in columns."""
 
+import os
 from array import array
 from itertools import compress
 from typing import Final, NamedTuple
@@ -107,3 +108,32 @@ class Snapshot(NamedTuple):
     @property
     def unsettled(self) -> bool:
         return max(self.columns.created, default=0) >= self.settled_before_ns
+
+    def packed(self) -> tuple[object, ...]:
+        """The two times, then each column and the others as bytes, which `unpacked` reads on the same machine."""
+        keys, *numbers = self.columns
+        return self.changed_ns, self.read_ns, _join(keys), *(column.tobytes() for column in numbers), _join(self.others)
+
+    @classmethod
+    def unpacked(cls, changed_ns: int, read_ns: int, keys: bytes, *rest: bytes) -> "Snapshot | None":
+        """The snapshot that was packed; None where the columns do not belong together."""
+        *numbers, others = rest
+        columns = Columns(_split(keys), *(_numbers(column) for column in numbers))
+        if len({len(column) for column in columns}) != 1:
+            return None
+        return cls(changed_ns, read_ns, columns, _split(others))
+
+
+def _join(names: list[str]) -> bytes:
+    return os.fsencode("\0".join(names))
+
+
+def _split(names: bytes) -> list[str]:
+    return os.fsdecode(names).split("\0") if names else []
+
+
+def _numbers(column: bytes) -> "array[int]":
+    numbers = array("q")
+    if len(column) % numbers.itemsize == 0:
+        numbers.frombytes(column)
+    return numbers

@@ -1,49 +1,25 @@
 """What jcache has learnt about entries: digests, build seconds, origin, pins; and the runs it has watched.
 
-The ledger is an SQLite file in ``.jcache/``. It is never needed to serve an entry: an absent one reads as empty, and
-what can go wrong with it otherwise is a `LedgerUnavailable` (see `jcache.database`).
+It is never needed to serve an entry: an absent one reads as empty, and what can go wrong with it otherwise is a
+`LedgerUnavailable` (see `jcache.ledger_file`).
 """
 
 import os
 import time
-from array import array
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import files
 from jcache.economics import Economics, Spending
-from jcache.entry import Columns, Snapshot
+from jcache.entry import Snapshot
 from jcache.errors import LedgerUnavailable
-from jcache.files import LATEST_NS
 from jcache.layout import Kind
+from jcache.ledger_file import LedgerFile, has
 
 if TYPE_CHECKING:
     import sqlite3
 
-T = TypeVar("T")
-
-SCHEMA_VERSION: Final = 3
 _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
-_SCHEMA: Final = """
-CREATE TABLE entries (
-    kind TEXT NOT NULL, key TEXT NOT NULL,
-    digest TEXT, bytes INTEGER, seconds REAL, origin TEXT, run TEXT, jaxlib TEXT,
-    digest_ns INTEGER, verified_ns INTEGER, checks INTEGER,
-    hits INTEGER NOT NULL DEFAULT 0, pinned_ns INTEGER,
-    PRIMARY KEY (kind, key)
-) WITHOUT ROWID;
-CREATE INDEX pinned ON entries (pinned_ns) WHERE pinned_ns IS NOT NULL;
-CREATE TABLE home (inode INTEGER NOT NULL, born_ns INTEGER);
-CREATE TABLE runs (id TEXT PRIMARY KEY, started_ns INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE snapshots (
-    directory TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL,
-    keys BLOB NOT NULL, sizes BLOB NOT NULL, created BLOB NOT NULL, recency BLOB NOT NULL, sidecars BLOB NOT NULL,
-    others BLOB NOT NULL
-);
-"""
 
 
 class Known(NamedTuple):
@@ -119,43 +95,8 @@ def holds_from(taken_ns: int, copied_ns: int | None) -> int:
     return taken_ns if copied_ns is None else max(taken_ns, copied_ns + 1)
 
 
-class Ledger:
-    """The ledger at a path; opened at the first use, and only written by methods that say so.
-
-    Args:
-        path: the SQLite file.
-        busy_timeout: seconds to wait for another writer.
-        outside: whether it lies in no root, so that the directories above it are made with it.
-    """
-
-    def __init__(self, path: Path, *, busy_timeout: float = 5.0, outside: bool = False) -> None:
-        self._path = path
-        self._outside = outside
-        self._busy_timeout = busy_timeout
-        self._database: sqlite3.Connection | None = None
-        self._writable = False
-        self._busy = False
-
-    def close(self) -> None:
-        if self._database:
-            self._database.close()
-        self._database = None
-        self._writable = False
-
-    def copied_ns(self) -> int | None:
-        """When the root was copied, with the ledger in it; None if it is where the ledger was made, or was moved whole.
-
-        Copied is a root whose directory is another one than the ledger remembers; the ledger was born by copying then.
-        """
-        row = self._read(lambda database: database.execute("SELECT inode, born_ns FROM home").fetchone())
-        if row is None or tuple(row) == self._place():
-            return None
-        return files.born_ns(self._path) or LATEST_NS
-
-    def _place(self) -> tuple[int, int | None]:
-        """By what the root's directory is known."""
-        directory = self._path.parent.parent
-        return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
+class Ledger(LedgerFile):
+    """The ledger at a path, and what is on record in it."""
 
     # -- entries
 
@@ -220,7 +161,7 @@ class Ledger:
         query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute(query).fetchall() if _has(database, "contents") else []
+            return database.execute(query).fetchall() if has(database, "contents") else []
 
         return {row[0]: Content(*row) for row in self._read(ask) or ()}
 
@@ -228,7 +169,7 @@ class Ledger:
         """By and for what the insides say that they were made: texts, by their numbers here."""
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute("SELECT id, maker FROM makers").fetchall() if _has(database, "makers") else []
+            return database.execute("SELECT id, maker FROM makers").fetchall() if has(database, "makers") else []
 
         return dict(self._read(ask) or ())
 
@@ -272,7 +213,7 @@ class Ledger:
         query = f"SELECT name, {', '.join(Economics._fields)} FROM economics WHERE kind = ? ORDER BY name"  # noqa: S608
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute(query, (kind,)).fetchall() if _has(database, "economics") else []
+            return database.execute(query, (kind,)).fetchall() if has(database, "economics") else []
 
         return {row[0]: Economics(*row[1:]) for row in self._read(ask) or ()}
 
@@ -314,7 +255,7 @@ class Ledger:
 
         def clear(database: "sqlite3.Connection") -> int:
             database.execute("UPDATE entries SET hits = 0")
-            if _has(database, "economics"):
+            if has(database, "economics"):
                 database.execute("DELETE FROM economics")
             return database.execute("DELETE FROM runs").rowcount
 
@@ -331,116 +272,17 @@ class Ledger:
             return None
         if row is None:
             return None
-        _, changed_ns, read_ns, keys, *numbers, others = row
-        columns = Columns(_split(keys), *(_numbers(column) for column in numbers))
-        if len({len(column) for column in columns}) != 1:
-            return None
-        return Snapshot(changed_ns, read_ns, columns, _split(others))
+        return Snapshot.unpacked(*row[1:])
 
     def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
         """Keeps a snapshot, or does not: it only saves time, so a ledger that cannot be written is no failure."""
-        keys, *numbers = snapshot.columns
-        blobs = [_join(keys), *(column.tobytes() for column in numbers), _join(snapshot.others)]
-        row = (_text(directory), snapshot.changed_ns, snapshot.read_ns, *blobs)
+        row = (_text(directory), *snapshot.packed())
         statement = "INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)"
         try:
             self._write(lambda database: database.execute(statement, row))
         except LedgerUnavailable:
             return
 
-    # -- opening; SQLite is imported only where there is, or will be, a ledger
-
-    def begin_anew(self) -> None:
-        """Sets a damaged ledger aside for an empty one; one that is whole stays."""
-        self._write(_check)
-
-    def check(self) -> None:
-        """Reads all of it.
-
-        Raises:
-            LedgerUnavailable: it cannot be read, or is damaged somewhere.
-        """
-        self._read(_check)
-
-    def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
-        """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
-        if self._database is None and not os.path.exists(self._path):
-            return None
-        from jcache import database
-
-        with database.failures(self._path, "read", self.close):
-            try:
-                if self._database is None:
-                    timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
-                    self._database = database.open_for_reading(self._path, timeout, SCHEMA_VERSION)
-                return action(self._database)
-            except database.Error as error:
-                if not database.is_busy(error):
-                    raise
-            self.close()
-            self._busy = True
-            with closing(database.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
-                return action(busy)
-
-    def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
-        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
-        from jcache import database
-
-        with database.failures(self._path, "write", self.close):
-            try:
-                return self._transact(action)
-            except database.Error as error:
-                if not (anew and database.is_damaged(self._path, error)):
-                    raise
-            self.close()
-            database.set_aside(self._path)
-            return self._transact(action)
-
-    def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
-        from jcache import database
-
-        if self._database is None or not self._writable:
-            self.close()
-            if self._outside:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            inode, born_ns = self._place()
-            home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
-            schema = _SCHEMA + home
-            self._database = database.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
-            self._writable = True
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            return action(self._database)
-
-
-def _has(database: "sqlite3.Connection", table: str) -> bool:
-    """Whether the ledger has a table that those of before had not."""
-    return database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
-
-
-def _check(connection: "sqlite3.Connection") -> None:
-    """Raises where a page or an index is damaged, even one that no command would meet today."""
-    from jcache.database import NoLedgerError
-
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise NoLedgerError(verdict)
-
 
 def _text(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")  # SQLite refuses lone surrogates
-
-
-def _join(names: list[str]) -> bytes:
-    return os.fsencode("\0".join(names))
-
-
-def _split(names: bytes) -> list[str]:
-    return os.fsdecode(names).split("\0") if names else []
-
-
-def _numbers(column: bytes) -> "array[int]":
-    numbers = array("q")
-    if len(column) % numbers.itemsize == 0:
-        numbers.frombytes(column)
-    return numbers
