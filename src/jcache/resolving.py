@@ -68,7 +68,7 @@ class Resolver:
         name: of the function.
         statics: its static arguments.
         jitted: what is called in its place; made anew by `forget`.
-        refused: why calls were traced, or will be in the next process, by key.
+        refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -104,7 +104,9 @@ class Resolver:
             if reason is None:
                 wanted, shelf = asked(self.function, self.statics, args, kwargs), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
-                return shelf.explain(wanted, refused)
+                found = shelf.explain(wanted, refused)
+                before = None if found.hit or found.nearest is not None else self.refused.get(rough)
+                return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         from jcache.explanation import Explanation
@@ -141,7 +143,7 @@ class Resolver:
 
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Looked | None:
         """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
-        key = None
+        key = rough = None
         try:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
             reason = self._slower(rough) or _tracing.forbidden()
@@ -162,7 +164,7 @@ class Resolver:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             reason = f"its key cannot be made: {error!r}"
-        self.refuse(reason, key)
+        self.refuse(reason, key, rough)
         if not _tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
             watching.say_trace(BYPASSED, self.name, reason=reason)
         return None
@@ -252,7 +254,7 @@ class Resolver:
             reason = f"it cannot be kept: {error!r}"
             warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")
         if reason is not None and call.traced is not None:
-            self.refuse(reason, call.key)
+            self.refuse(reason, call.key, call.rough)
             if call.traced.is_refused:
                 Verdicts(call.shelf.store.root).refuse(call.key, reason)
         call.say(self.name, reason)
@@ -277,10 +279,11 @@ class Resolver:
             self.refuse(self._unserved[call.key], call.key)
         return True
 
-    def refuse(self, reason: str, key: str | None = None) -> None:
-        """Remembers why a call was traced, or will be in the next process."""
-        if len(self.refused) < _MOST_REFUSED:
-            self.refused[key] = reason
+    def refuse(self, reason: str, *names: str | None) -> None:
+        """Remembers why a call was traced, or will be in the next process: by its key, which tracing may change."""
+        for name in names:
+            if len(self.refused) < _MOST_REFUSED:
+                self.refused[name] = reason
 
 
 def _is_of_jax(error: Exception) -> bool:

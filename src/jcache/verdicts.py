@@ -1,9 +1,9 @@
 """What earlier processes have found out about calls that are better traced as ever, without being looked up.
 
 In ``ROOT/.jcache/verdicts`` a file named after a call says why its trace cannot be stored, or has a byte for each
-process that took longer for looking traces up than tracing takes. It holds for a day; then it is found out anew.
-Another one says which executable the call has needed, until it needs another. Nothing but time rests on any of them:
-what they are about is traced by `jax.jit`, or loaded when it is needed.
+process that took noticeably longer for looking traces up than tracing takes. It holds for a day; then it is found out
+anew. Another one says which executable the call has needed, until it needs another. Nothing but time rests on any of
+them: what they are about is traced by `jax.jit`, or loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jcache.layout import Root
 _DAY: Final = 86_400.0
 _PROCESSES: Final = 3  # that have to agree
 _MARGIN: Final = 5.0  # what was traced first, and recorded, took longer than usual; and a hit is more than looking up
+_NOTICEABLE: Final = 0.25  # seconds of looking up that a process would have been spared; what takes less is served
 _MOST: Final = 1000
 _LONGEST: Final = 500
 _LARGEST: Final = 1 << 20
@@ -123,7 +124,9 @@ class Tally:
         for root, calls in self._of.items():
             every = [sum(seconds) for seconds in zip(*calls.values(), strict=True)]
             judged = {**calls, next(iter(calls)): every}
-            Verdicts(root).slower(call for call, (took, spared) in judged.items() if took * _MARGIN > spared)
+            losing = [call for call, (took, spared) in judged.items() if took * _MARGIN > spared]
+            if sum(calls[call][0] for call in losing) >= _NOTICEABLE:
+                Verdicts(root).slower(losing)
 
 
 tally: Final = Tally()
