@@ -304,7 +304,8 @@ HOSTILE: dict[str, tuple[tarfile.TarInfo | str, bytes]] = {
     "character device": (info(first_name(), kind=tarfile.CHRTYPE), b""),
     "block device": (info(first_name(), kind=tarfile.BLKTYPE), b""),
     "FIFO": (info(first_name(), kind=tarfile.FIFOTYPE), b""),
-    "directory": (info("executables", kind=tarfile.DIRTYPE), b""),
+    "directory": (info("elsewhere", kind=tarfile.DIRTYPE), b""),
+    "directory with a size": (info("executables", 1, kind=tarfile.DIRTYPE), b"x"),
     "sparse": (info(first_name(), 1, kind=tarfile.GNUTYPE_SPARSE), b"x"),
     "contiguous": (info("executables/evil", 1, kind=tarfile.CONTTYPE), b"x"),
     "unknown type": (info(first_name(), 1, kind=b"Z"), b"x"),
@@ -324,6 +325,15 @@ def test_hostile_members_are_refused(what: str, place: int) -> None:
     members.insert(place if place > 0 else len(members), HOSTILE[what])
     message = refusal(packed(members))
     assert message.isprintable()
+
+
+def test_directories_of_members_are_passed_over() -> None:
+    """What tar makes of an archive that was unpacked, directories and all, is the archive still."""
+    members: list[tuple[str | tarfile.TarInfo, bytes]] = [*sample().members()]
+    plain = contents_of(packed(members))
+    for name in ("executables/", f"xla/{XLA_FILE.rpartition('/')[0]}"):
+        members.insert(1, (info(name, kind=tarfile.DIRTYPE), b""))
+    assert contents_of(packed(members)) == plain
 
 
 @pytest.mark.parametrize("name", [first_name(), "manifest.json", "trailer.json", f"xla/{XLA_FILE}"])

@@ -42,6 +42,9 @@ GPU_MACHINE = replace(
 )  # fmt: skip
 
 
+WORDED = CPU._replace(compression="zstandard")
+
+
 def item(number: int = 1, *, maker: int | None = 0, kind: Kind = Kind.EXECUTABLES, **more: Any) -> Item:
     return Item(kind, key(number), 100, digest(b""), 1, 1, codec="zstd", maker=maker)._replace(**more)
 
@@ -108,6 +111,16 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
         assert f"`export JAX_COMPILATION_CACHE_DIR={old}`" in announced.sentences[0]
 
 
+def test_a_relative_path_that_leads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hits for programs that start where we are, and the command says so."""
+    monkeypatch.chdir(tmp_path)
+    announced = judge(manifest(WORDED._replace(cache_path="cache")), MACHINE, tmp_path / "cache", {})
+    assert announced.ways == {Way(Reader.PLAIN, "cache"): 1}
+    assert f"`cd {tmp_path} && export JAX_COMPILATION_CACHE_DIR=cache`" in announced.sentences[0]
+    monkeypatch.chdir("/")
+    assert judge(manifest(CPU._replace(cache_path="cache")), MACHINE, tmp_path / "cache", {}).count(Hit.CANNOT) == 1
+
+
 @pytest.mark.parametrize(("portable", "directory"), [(False, str(NEW)), (True, None)])
 def test_other_caches_of_xla(portable: bool, directory: str | None) -> None:
     """Where JAX was told of XLA's caches, their places are in the keys, so that it must be told so again."""
@@ -167,7 +180,7 @@ OPTIONS = (1 << 512) + (1 << 100) - 1
 def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
     """Without a record XLA's options tell whether the jaxlib here made an executable: every release has its own."""
     machine = replace(MACHINE, options=lambda: OPTIONS)
-    hit, reason, detail = judged(CPU._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
+    hit, reason, detail = judged(WORDED._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
     if not isinstance(expected, Hit):
         assert (hit, reason, detail) == (Hit.CANNOT, Reason.JAXLIB, expected)
     else:
@@ -189,7 +202,7 @@ def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
 def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit) -> None:
     """Two versions with the same XLA make the same executables, and only who exported them tells which it was."""
     machine = replace(MACHINE, jax=here_, jaxlib=here_, options=lambda: OPTIONS)
-    assert judged(CPU._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
+    assert judged(WORDED._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
 
 
 def test_no_jax() -> None:
@@ -295,6 +308,19 @@ def test_compression(
     assert after.hit is transcoded
 
 
+def test_a_word_that_nobody_knows() -> None:
+    """Python 3.14 may have hashed another word for zstd: that is said, or nothing is promised of such an exporter."""
+    (sentence,) = announce(manifest(CPU)).sentences
+    assert sentence.endswith(
+        ", unless they were made under Python 3.14 or later without zstandard, which they do not tell."
+    )
+    assert announce(manifest(WORDED)).sentences[0].count("unless") == 0
+    assert judged(CPU, jaxlib="0.10.2")[:2] == (Hit.UNKNOWN, Reason.COMPRESSION)  # its JAX stores zlib, or would say
+    older = replace(MACHINE, jax="0.7.0", jaxlib="0.7.0")
+    (verdict,) = judge(manifest(CPU._replace(jaxlib="0.7.0")), older, NEW, {}).verdicts.values()
+    assert verdict.hit is Hit.WILL and not verdict.unless
+
+
 @pytest.mark.parametrize(
     ("word", "python", "zstandard", "expected", "transcoded"),
     [
@@ -380,7 +406,7 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
 
 def test_the_environment_counts() -> None:
     """What the environment says of XLA's caches is part of the commands, and unsaid where it is right already."""
-    portable, keyed = manifest(CPU), manifest(CPU._replace(cache_path=str(NEW)))
+    portable, keyed = manifest(WORDED), manifest(WORDED._replace(cache_path=str(NEW)))
     told = {XLA_CACHES: "none", "JAX_COMPILATION_CACHE_DIR": str(NEW)}
     assert announce(portable, told).sentences == ("1 of 1 executable will hit here.",)
     (where,) = announce(portable, {XLA_CACHES: "none"}).sentences

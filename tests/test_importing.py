@@ -340,7 +340,7 @@ def test_torn(tmp_path: Path) -> None:
 
 
 def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C leaves whole batches and nothing else."""
+    """Ctrl-C leaves all that had come, whole, and nothing else."""
     monkeypatch.setattr(intake, "_BATCH", 2)
     monkeypatch.setattr(behind, "_JOBS", 1)
     monkeypatch.setattr(behind, "_PAGES", 1)
@@ -355,8 +355,20 @@ def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with Store(target) as store, pytest.raises(KeyboardInterrupt):
         receive(plan, reader.members(), store, imported, progress=progress)
-    assert len(facts(target)) == imported.count(Fate.NEW) == 7  # five of the first kind, and one batch of the second
+    assert len(facts(target)) == imported.count(Fate.NEW) == 8
     check_clean(target)
+
+
+def test_large_entries_wait_for_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come is published as soon as it has so many bytes, whatever comes after it."""
+    monkeypatch.setattr(intake, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(behind, "_PAGE", 1)
+    source, target = populated(tmp_path / "a", count=5), create_root(tmp_path / "b")
+    reader, plan = planned(packed(source), target)
+    there = []
+    with Store(target) as store:
+        receive(plan, reader.members(), store, Imported(), progress=lambda *_: there.append(len(facts(target))))
+    assert there == sorted(set(there)) and there[0] == 1
 
 
 # -- XLA's sub-caches, other codecs, file systems without nameless files

@@ -1,5 +1,6 @@
 """Directories that keys depend on, and what lies in another one, as the ledger or a sample tells."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,18 @@ def test_what_the_ledger_knows(plain: Root, tmp_path: Path) -> None:
         leading.symlink_to(plain.path)
         store.ledger.record_contents([Content(digits(1), "zstd", 1, remembered(MAKER | {"cache_path": str(leading)}))])
         assert not elsewhere(store, store.listing(Kind.EXECUTABLES)).directories
+
+
+def test_a_relative_path(plain: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no other directory where it leads to the one at hand, from where we are."""
+    name = os.path.relpath(plain.path, tmp_path)
+    with filled(plain) as store:
+        told = remembered(MAKER | {"cache_path": name})
+        store.ledger.record_contents([Content(digits(number), "zstd", 1, told) for number in (0, 1)])
+        monkeypatch.chdir(tmp_path)
+        assert not elsewhere(store, store.listing(Kind.EXECUTABLES)).directories
+        monkeypatch.chdir("/")
+        assert elsewhere(store, store.listing(Kind.EXECUTABLES)).directories == {name: 2}
 
 
 def test_portable_keys(plain: Root) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import CannotWrite
-from jcache.shipping.linking import closed_above, link
+from jcache.shipping.linking import blocking, closed_above, link
 from tests.entries import mounted_read_only, tree
 
 
@@ -77,9 +77,11 @@ def test_below_a_file(tmp_path: Path, new: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     before = tree(tmp_path)
-    for name in ("file", "dangling"):
-        with pytest.raises(CannotWrite, match=r"^Cannot link"):
+    for name, what in {"file": "a file", "dangling": f"a link to {tmp_path / 'nowhere'}"}.items():
+        with pytest.raises(CannotWrite, match=rf"^Cannot link .*: {tmp_path / name} is {what}; move it away first"):
             link(tmp_path / name / "below" / "cache", new)
+        assert blocking(tmp_path / name / "below" / "cache") == tmp_path / name
+    assert blocking(tmp_path / "nowhere" / "cache") is None
     assert tree(tmp_path) == before
 
 

@@ -112,10 +112,20 @@ def test_what_has_its_default_value_is_left_out() -> None:
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    """A path with a line feed or bytes that are no text neither breaks the manifest nor a terminal."""
-    path = "/tmp/a\nb\x1b[31m\udcff"
-    manifest = decode(encode(replace(MANIFEST, root=path, items=(ITEM._replace(origin=path),))))
-    assert manifest.root == manifest.items[0].origin == "/tmp/a\\nb\\x1b[31m\\udcff"
+    """A line feed, escapes or bytes that are no text break neither the manifest nor a terminal."""
+    text = "a\nb\x1b[31m\udcff"
+    manifest = decode(encode(replace(MANIFEST, items=(ITEM._replace(origin=text),))))
+    assert manifest.items[0].origin == "a\\nb\\x1b[31m\\udcff"
+
+
+@pytest.mark.parametrize("path", ["/a\u3000b", "/a\xa0b", "/a\tb\nc", "/\u202e\x1b[31m", "c1", "/👨\u200d👩"])
+def test_paths_stay_as_they_are(path: str) -> None:
+    """JAX hashes each character of a directory, so each comes through; but for bytes that are no text."""
+    makers = (Maker(cache_path=path),)
+    items = (ITEM._replace(maker=0),)
+    manifest = decode(encode(replace(MANIFEST, root=path, directory=path, makers=makers, items=items)))
+    assert manifest.root == manifest.directory == manifest.makers[0].cache_path == path
+    assert decode(encode(replace(MANIFEST, root="/a\udcff"))).root == "/a\\udcff"
 
 
 def test_times_out_of_range_become_the_nearest() -> None:

@@ -18,7 +18,6 @@ import errno
 import operator
 import os
 import re
-import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
 from jcache.serialization import check_seal, sealed_length, unpack_executable, unseal
+from jcache.shell import quoted
 
 if TYPE_CHECKING:
     from jcache.adapters import Adapter
@@ -184,7 +184,7 @@ def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Findi
         evidence = f"It cannot be read: {error.strerror or error}."
         advice = "look at the disk's own health first"
         if error.errno in (errno.EACCES, errno.EPERM):
-            name = shlex.quote(str(path))
+            name = quoted(str(path))
             advice = f"chmod u+r {name}" if _is_ours(path) else f"let its owner run: chmod a+r {name}"
     return Finding(
         damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice

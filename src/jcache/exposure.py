@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind, Root
+from jcache.shell import quoted
 
 
 class Exposure(NamedTuple):
@@ -50,7 +50,7 @@ def check_directories(root: Root) -> Iterator[Finding]:
                 damage=Damage.WRITABLE,
                 path=directory,
                 evidence=f"{exposure.writers} can replace {content} in it, mode {stat.S_IMODE(exposure.mode):o}.",
-                advice=f"chmod go-w {shlex.quote(str(directory))}",
+                advice=f"chmod go-w {quoted(str(directory))}",
             )
         if os.geteuid() != 0 and exposure.owner not in (0, os.geteuid()):
             yield Finding(
@@ -83,7 +83,7 @@ def check_entries(
             path=directory,
             evidence=f"{writable:,} of its entries can be changed by others than their owner.",
             kind=kind,
-            advice=f"chmod go-w {shlex.quote(str(directory))}/{pattern}",
+            advice=f"chmod go-w {quoted(str(directory))}/{pattern}",
         )
     foreign: Counter[int] = Counter()
     for exposure, count in exposures.items():
@@ -95,7 +95,7 @@ def check_entries(
             path=directory,
             evidence=f"{count:,} of its entries belong to {_user(uid)}, the directory to {_user(owner)}.",
             kind=kind,
-            advice=f"find {shlex.quote(str(directory))} -user {_user(uid)} -path '{pattern}' -ls: chown or remove them",
+            advice=f"find {quoted(str(directory))} -user {_user(uid)} -path '{pattern}' -ls: chown or remove them",
         )
 
 

@@ -71,8 +71,11 @@ def keyed_for(
 
 
 def leads(path: str, directory: str | os.PathLike[str]) -> bool:
-    """Whether a path leads to a directory, by links; the directory need not exist yet."""
-    return os.path.isabs(path) and os.path.realpath(path) == os.path.realpath(directory)
+    """Whether a path leads to a directory, by links, a relative one from here; the directory need not exist yet."""
+    try:
+        return os.path.realpath(path) == os.path.realpath(directory)
+    except (OSError, ValueError):  # there is nowhere to begin, or it is no path at all
+        return False
 
 
 class Elsewhere(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,6 +13,7 @@ from jcache.errors import JcacheError, NoCacheHere
 from jcache.files import tree_size
 from jcache.locking import timeout_in
 from jcache.roots import VARIABLES, choose_path, open_root
+from jcache.shell import quoted
 from jcache.store import Store
 
 _USUAL: Final = ("~/.jax_cache",)
@@ -115,4 +115,4 @@ def _spelled(path: Path) -> str:
     """A path for a shell, by ``~`` where it is at home."""
     home = os.path.expanduser("~")
     inside = str(path).startswith(home + "/") and len(home) > 1
-    return f"~/{shlex.quote(str(path)[len(home) + 1 :])}" if inside else shlex.quote(str(path))
+    return f"~/{quoted(str(path)[len(home) + 1 :])}" if inside else quoted(str(path))

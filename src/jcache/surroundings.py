@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from jcache.files import RECENCY_BYTES, read_recency
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
 from jcache.listing import Listing
+from jcache.shell import quoted
 from jcache.units import format_age
 
 FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
@@ -102,7 +102,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
         damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
     else:
         return None
-    advice = f"mv {shlex.quote(str(path))} to another place" if damage is Damage.BLOCKING else None
+    advice = f"mv {quoted(str(path))} to another place" if damage is Damage.BLOCKING else None
     stamp = Stamp.of(status)
     return Finding(
         damage=damage, path=path, evidence=evidence, kind=listing.kind, key=key or None, advice=advice, stamp=stamp

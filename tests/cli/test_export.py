@@ -248,10 +248,11 @@ class TestWhereTo:
     def test_a_reader_that_goes_away(self, cache: Path) -> None:
         """The end of the reader is a sentence and exit 1, since the archive has not arrived."""
         large(cache, 10)
-        command = f"'{sys.executable}' -m jcache export --root '{cache}' | head -c 1000 > /dev/null"
+        command = f"'{sys.executable}' -m jcache export --root '{cache}' | head -c 100000 > /dev/null"
         command += "; exit ${PIPESTATUS[0]}"
         result = call(["bash", "-c", command])
         assert result.code == 1 and "ended before" in result.err and len(result.err.splitlines()) == 1
+        assert "after 0 B" not in result.err
 
     def test_a_slow_reader(self, cache: Path) -> None:
         """A pipe that somebody has told not to wait loses nothing."""

@@ -542,6 +542,12 @@ def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -
     assert len(list(target.rglob("*-cache"))) == 300
 
 
+def test_a_short_text_is_no_archive(target: Path) -> None:
+    """What a server says in place of an archive may be shorter than a tar's first header."""
+    told = _import(b"<html>404 Not Found</html>", target)
+    assert told.code == 1 and "ends after 26 bytes: it is truncated, or neither an archive of jcache nor" in told.err
+
+
 # -- interrupted
 
 

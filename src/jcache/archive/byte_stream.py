@@ -96,3 +96,11 @@ def damaged(name: str, received: int, why: str = "") -> BadArchive:
 def truncated(name: str, received: int) -> Truncated:
     """The error that says that there should be more."""
     return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")
+
+
+def too_short(name: str, received: int) -> Truncated:
+    """The error that says that not even a first member is there."""
+    return Truncated(
+        f"{name} ends after {received} bytes: it is truncated, or neither an archive of jcache nor a tar, tar.gz or "
+        "tar.zst; fetch or make it again."
+    )

@@ -160,15 +160,17 @@ _SECTIONS: Final = ("items", "makers", "neighbours")
 _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
 _TOO_MANY: Final = fields.Malformed(f"it lists more than {MAX_ENTRIES} entries, or {MAX_MAKERS} makers")
 _FRAME: Final = {
-    "directory": fields.TEXT, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
+    "directory": fields.PATH, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
     "jcache": fields.TEXT, "layout": fields.optional(fields.TEXT), "recompressors": fields.PAIRS,
-    "root": fields.TEXT, "solid": fields.FLAG,
+    "root": fields.PATH, "solid": fields.FLAG,
 }  # fmt: skip
 _HOST: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes of a manifest. Times out of range become the nearest in it; what is not printable is escaped.
+    """The bytes of a manifest.
+
+    Times out of range become the nearest in it; what is not printable is escaped, but in paths.
 
     Raises:
         InvalidValue: it is not sorted, has an entry twice, or more of them than an archive may have.

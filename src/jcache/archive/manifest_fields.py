@@ -66,6 +66,16 @@ def _text(value: Any) -> str:  # noqa: ANN401  of JSON, as in what follows
     return str(value)
 
 
+def _writable_path(value: str) -> str:
+    """The text of a path as it is, but for what is no Unicode: JAX hashes each character, whether it shows or not."""
+    return value.encode(errors="backslashreplace").decode()[:_MAX_TEXT]
+
+
+def _any_path(value: Any) -> str:  # noqa: ANN401
+    _is(type(value) is str and len(value) <= _MAX_TEXT and "\0" not in value)
+    return str(value)
+
+
 def _kind(value: Any) -> Kind:  # noqa: ANN401
     _is(type(value) is str and value in _KINDS)
     return _KINDS[value]
@@ -162,6 +172,7 @@ def optional(field: Field) -> Field:
 
 TEXT: Final = Field(_writable, _text, f"a printable text of at most {_MAX_TEXT} characters")
 TEXTS: Final = _many(TEXT)
+PATH: Final = Field(_writable_path, _any_path, f"the text of a path, of at most {_MAX_TEXT} characters")
 FLAG: Final = Field(_same, _flag, "true or false")
 PAIRS: Final = _many(Field(lambda pair: [_writable(text) for text in pair], _pair, "a pair of printable texts"))
 _TIME: Final = _natural(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
@@ -179,7 +190,7 @@ ITEM: Final = {
 }  # fmt: skip
 MAKER: Final = {
     "platform": TEXT, "jaxlib": TEXT, "cpu_name": TEXT, "cpu_features": TEXTS, "compute_capability": TEXT,
-    "abi_version": PAIRS, "cache_path": TEXT,
+    "abi_version": PAIRS, "cache_path": PATH,
     "xla_caches": Field(_same, _caches, "all or xla_gpu_kernel_cache_file"),
     "xla_options": _BITS, "compression": Field(_same, _word, "zstandard or zlib"),
 }  # fmt: skip
@@ -276,7 +287,9 @@ def lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
     stream, first, wants_more = BytesIO(data), True, False
     while line := stream.readline(_MAX_LINE):
         if line[-1:] != b"\n":
-            raise Malformed("it is too long, or the last one and not ended")
+            raise Malformed(
+                f"it is over {_MAX_LINE} bytes, or has no end, as if something had written the manifest anew"
+            )
         is_element = line[:1] == b"{" and not first
         if wants_more and not is_element:
             raise Malformed("an object is missing")

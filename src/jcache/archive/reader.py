@@ -26,13 +26,15 @@ from jcache.archive.members import (
 )
 from jcache.archive.plain import PlainReader, shown
 from jcache.archive.recompression import MAX_CONTENT, SUFFIXES, max_content, recompressors, stored_again
-from jcache.archive.tar_headers import REGULAR, parsed
+from jcache.archive.tar_headers import DIRECTORY, REGULAR, parsed
 from jcache.archive.tar_stream import TarMember, TarStream
 from jcache.archive.unpacking import SLACK, Unpacked
 from jcache.errors import BadArchive
+from jcache.layout import DIRECTORY_NAMES
 
 MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000
 _MAX_SIGNATURE: Final = 64 << 10
+_PLACES: Final = frozenset({XLA_KIND, *DIRECTORY_NAMES.values()})
 
 Check = Callable[[bytes, bytes | None], object]
 
@@ -100,6 +102,9 @@ class Reader:
         listed = _listed(manifest)
         member, self._pending = self._pending, None
         while member and member.header.name != TRAILER_NAME:
+            if _is_place(member):
+                member = self._tar.next()
+                continue
             self._check_regular(member)
             for entry, name in listed:
                 suffix = _suffix(member.header.name, name, entry) if manifest.solid else ""
@@ -212,6 +217,11 @@ def _listed(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
 
 def _identity(entry: Item | Neighbour) -> tuple[str, str]:
     return (entry.kind.value, entry.key) if isinstance(entry, Item) else (XLA_KIND, entry.path)
+
+
+def _is_place(member: TarMember) -> bool:
+    """Whether it is a directory of members, as a tar of an unpacked archive has it; nothing is made of it."""
+    return member.header.type == DIRECTORY and member.header.name.partition("/")[0] in _PLACES
 
 
 def _suffix(found: str, name: str, entry: Item | Neighbour) -> str:

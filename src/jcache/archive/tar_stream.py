@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jcache.archive.byte_stream import truncated
+from jcache.archive.byte_stream import too_short, truncated
 from jcache.archive.tar_headers import BLOCK, DIRECTORY, Header, parsed, pax_records
 from jcache.archive.unpacking import Unpacked
 from jcache.errors import BadArchive
@@ -100,7 +100,7 @@ class TarStream:
         if not self.unpacked.content:
             raise BadArchive(f"{self.unpacked.name} is empty: what should have made it has failed, and says why.")
         if len(data) < padding + BLOCK:
-            raise truncated(self.unpacked.name, self.unpacked.received)
+            raise (truncated if self._count > 1 else too_short)(self.unpacked.name, self.unpacked.received)
         block = data[padding:]
         if block.count(0) < BLOCK:
             return block

@@ -159,7 +159,7 @@ class _Zstd:
         elif magic == frames.MAGIC:
             self._start(self._source.read(1))
         else:
-            what = f"something else behind its end ({magic.hex(' ')})"
+            what = f"something else behind its end, which begins with {magic!r}"
             raise BadArchive(f"{self._source.name} has {what}: an archive must be alone in its file.")
         return True
 

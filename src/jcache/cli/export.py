@@ -4,7 +4,7 @@ import json as jsonlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, cast
@@ -194,7 +194,7 @@ def _checked_target(to: str, root: Root) -> Path:
 class _Sink:
     """Takes bytes to where they go, all of them, and counts them."""
 
-    def __init__(self, put: Callable[[list[bytes | memoryview]], object], where: str) -> None:
+    def __init__(self, put: Callable[[list[bytes | memoryview]], Iterable[int]], where: str) -> None:
         self.written = 0
         self._put = put
         self._where = where
@@ -203,13 +203,13 @@ class _Sink:
         """Writes pieces, one behind the other."""
         with files.refusal(f"write the archive to {self._where}"):
             try:
-                self._put(pieces)
+                for count in self._put(pieces):
+                    self.written += count
             except BrokenPipeError:
                 raise JcacheError(
                     f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
                     "message says why."
                 ) from None
-        self.written += sum(map(len, pieces))
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -235,7 +235,7 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             with files.refusal(f"write to {target.parent}"):
                 file = files.Unpublished(directory)
             try:
-                yield _Sink(lambda pieces: file.write(b"".join(pieces)), str(target))
+                yield _Sink(lambda pieces: _filled(file, pieces), str(target))
                 with files.refusal(f"write {target}"):
                     file.take_mode_of(target.name)
                     file.publish(target.name, replace=True)
@@ -245,11 +245,18 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             os.close(directory)
 
 
-def _writer(descriptor: int) -> Callable[[list[bytes | memoryview]], None]:
-    def put(pieces: list[bytes | memoryview]) -> None:
+def _filled(file: files.Unpublished, pieces: list[bytes | memoryview]) -> Iterator[int]:
+    file.write(b"".join(pieces))
+    yield sum(map(len, pieces))
+
+
+def _writer(descriptor: int) -> Callable[[list[bytes | memoryview]], Iterator[int]]:
+    def put(pieces: list[bytes | memoryview]) -> Iterator[int]:
         while pieces:
             try:
-                pieces = _behind(pieces, os.writev(descriptor, pieces[:_AT_ONCE]))
+                written = os.writev(descriptor, pieces[:_AT_ONCE])
+                pieces = _behind(pieces, written)
+                yield written
             except BlockingIOError:  # a pipe that somebody has told not to wait
                 import select
 

@@ -1,6 +1,6 @@
 """What `jcache export` says, on stderr: stdout may be the archive."""
 
-import shlex
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
+from jcache.shell import quoted, shown
 from jcache.shipping.exporting import Exported, Prepared, keyed_for
 from jcache.store import Store
 from jcache.units import format_size
@@ -62,7 +63,7 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
         output.message(line.replace("\n", "\\n"))
     if len(shown) < len(lines):
         output.message(f"… and {len(lines) - len(shown):,} more: -v shows all")
-    root = f"--root {shlex.quote(str(store.root.path))}"
+    root = f"--root {quoted(str(store.root.path))}"
     unread = sum(finding.damage is Damage.UNREADABLE for finding in prepared.findings)
     if unread:
         number = output.count(unread, "entry", "entries")
@@ -97,11 +98,14 @@ def render(summary: dict[str, Any], *, verbose: bool) -> None:
 
 def _keyed(directories: dict[str, int]) -> str:
     """Of entries that a plain copy would not let anybody hit."""
-    number, first, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
+    number, path, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
+    first = shown(path)
+    linked = "elsewhere only `jcache import --link` lets them be hit"
+    way = linked if os.path.isabs(path) else "only programs that start where it leads to them hit them"
     where = f"{first} and {output.count(more, 'other directory', 'other directories')}" if more else first
     return (
         f"{number:,} of them {'is' if number == 1 else 'are'} keyed for {where}, as JAX up to 0.10.2 does it: "
-        "elsewhere only `jcache import --link` lets them be hit, and what `jcache run` stores is hit anywhere"
+        f"{way}, and what `jcache run` stores is hit anywhere"
     )
 
 

@@ -1,6 +1,5 @@
 """Showing what `jcache verify` found, for people and for programs."""
 
-import shlex
 from collections import Counter
 from typing import Any
 
@@ -11,6 +10,7 @@ from jcache.layout import Kind
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.repair import Outcome, Repaired
+from jcache.shell import quoted
 from jcache.store import Store
 from jcache.units import format_seconds, format_size
 from jcache.verification import Verification
@@ -170,7 +170,7 @@ def _render_loads(loads: Loads, *, verbose: bool) -> None:
 def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
     """What to do next, a line each, with commands that can be run as they are."""
     lines = []
-    root = f"--root {shlex.quote(str(store.root.path))}"
+    root = f"--root {quoted(str(store.root.path))}"
     if repaired is None:
         if any(finding.remedy is not Remedy.BY_HAND for finding in verification.findings):
             lines.append(f"Next: `jcache verify --repair {root}` moves damaged entries to quarantine, mends the rest")

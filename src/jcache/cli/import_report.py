@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from jcache.layout import Kind, Root
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.recompiling import Recompiled, Recompiling
+from jcache.shell import quoted, shown
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
 from jcache.store import Store
@@ -160,7 +160,7 @@ class Report:
 
     def _next(self) -> Iterator[str]:
         """What to do about what was kept, and where to find what was replaced."""
-        kept, root = self.of(Fate.DIFFERENT), f"--root {shlex.quote(str(self.root.path))}"
+        kept, root = self.of(Fate.DIFFERENT), f"--root {quoted(str(self.root.path))}"
         damaged = self.damaged()
         if len(kept) > len(self.found):
             yield "Other bytes under the same key are another build of the same program: --replace takes these."
@@ -197,7 +197,8 @@ class Report:
         verb = f"Would {doing}" if self.dry_run else done
         entries = output.count(written, "entry", "entries")
         rest = f": {', '.join(parts)}" if parts else ""
-        return f"{verb} {entries}, {format_size(self.bytes)}, from {self.source} into {self.root.path}{rest}"
+        places = f"from {shown(self.source)} into {shown(str(self.root.path))}"
+        return f"{verb} {entries}, {format_size(self.bytes)}, {places}{rest}"
 
     def _list(self, doing: str, names: Sequence[Name], *, verbose: bool) -> None:
         for _, key in names if verbose else names[:_ROWS]:
@@ -227,5 +228,5 @@ def over_the_cap(store: Store) -> Iterable[str]:
     for kind, counted in take_census(store, os.environ).kinds.items():
         if kind is Kind.EXECUTABLES and counted.cap is not None and counted.bytes > counted.cap:
             over, cap = format_size(counted.bytes), format_size(counted.cap)
-            prune = f"jcache prune --max-size {counted.cap} --root {shlex.quote(str(store.root.path))}"
+            prune = f"jcache prune --max-size {counted.cap} --root {quoted(str(store.root.path))}"
             yield f"The {kind} have {over} now, over the {cap} of {CAP}: a bounded JAX evicts, as does `{prune}`"

@@ -25,6 +25,7 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.loads import load_sound
 from jcache.recompiling import Recompiling, recompile
+from jcache.shell import shown
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.forecast import Forecast, spelled
@@ -114,13 +115,13 @@ class Outlook:
         for path in forecast.elsewhere:
             refused = _refusal(path, self.directory, make=not report.dry_run)
             if refused is None:
-                report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {path} to {self.directory}")
+                report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {shown(path)} to {self.directory}")
             else:
                 report.notes.append(refused)
                 report.undone = True
         if not forecast.elsewhere:
             there = {way.directory for way in forecast.ways} - {None, spelled(self.directory)}
-            report.notes += [f"{path} leads to {self.directory} already" for path in sorted(map(str, there))]
+            report.notes += [f"{shown(path)} leads to {self.directory} already" for path in sorted(map(str, there))]
             if not there:
                 report.notes.append(
                     "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
@@ -166,6 +167,8 @@ def _way_on(error: BaseException, doing: str) -> str:
     """How the rest comes, where it can come."""
     if isinstance(error, Truncated):
         return f"; the same {doing} of the whole archive brings the rest"
+    if isinstance(error, CannotWrite):
+        return f"; once the following is mended, the same {doing} brings the rest"
     return "" if isinstance(error, BadArchive) else f"; the same {doing} once more brings the rest"
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
+from jcache.shell import escaped, is_shown
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -216,5 +218,5 @@ def _console(*, stderr: bool) -> Console:
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401
     """The text with what the stream cannot encode, and control characters, written as escapes."""
     encoding = (stream or sys.stdout).encoding or "utf-8"
-    text = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    text = "".join(c if c in "\n\t" or is_shown(c) else escaped(c) for c in text)
     return text.encode(encoding, "backslashreplace").decode(encoding)

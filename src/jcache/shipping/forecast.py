@@ -1,7 +1,6 @@
 """What is to be expected of executables in a directory: counts for programs, sentences and ways out for people."""
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,9 @@ from typing import Final, NamedTuple
 
 from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
+from jcache.shell import quoted, shown
 from jcache.shipping.here import Here
-from jcache.shipping.linking import closed_above
+from jcache.shipping.linking import blocking, closed_above
 
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
@@ -76,6 +76,7 @@ class Verdict(NamedTuple):
         detail: the same in words, as the end of a sentence.
         transcodable: whether JAX would look for it here, and reads it only once it has another codec.
         remedy: a command after which it can hit; empty where there is none.
+        unless: what would keep it from being hit after all, and cannot be known; empty where there is nothing.
     """
 
     hit: Hit
@@ -84,6 +85,7 @@ class Verdict(NamedTuple):
     detail: str = ""
     transcodable: bool = False
     remedy: str = ""
+    unless: str = ""
 
     @property
     def incompatible(self) -> bool:
@@ -166,8 +168,10 @@ class Forecast:
         return tuple(self._others())
 
     def _hits(self) -> Iterator[str]:
-        for way, count in self.ways.items():
-            yield f"{count:,} of {_executables(len(self.verdicts))} will hit here{self._by(way)}."
+        will = Counter((v.way, v.unless) for v in self.verdicts.values() if v.hit is Hit.WILL)
+        for (way, unless), count in will.most_common():
+            but = f", unless {unless}" if unless else ""
+            yield f"{count:,} of {_executables(len(self.verdicts))} will hit here{self._by(way)}{but}."
 
     def _by(self, way: Way) -> str:
         if way.caches is not None:
@@ -177,7 +181,7 @@ class Forecast:
         if way.reader is Reader.PLAIN and way.directory is not None:
             command = self._settings(way.directory)
             return (
-                f" where JAX with its default settings is told that its cache is {way.directory}: `{command}`"
+                f" where JAX with its default settings is told that its cache is {shown(way.directory)}: `{command}`"
                 "; none of them by `jcache run`, `jcache env` or `jcache.enable()`, which leave the path out of keys"
             )
         ours = f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
@@ -224,15 +228,17 @@ class Forecast:
     def _link(self, path: str) -> Iterator[str]:
         if not os.path.isabs(path):
             if ":" not in PurePath(path).parts[0]:  # the address of a remote store can be no link
-                yield f"{path} is relative: programs hit them in a directory where it leads to {self.directory}."
-        elif os.path.lexists(path):
-            yield f"No link can lead from {path}, where something else is."
+                yield f"{shown(path)} is relative: programs hit them in a directory where it leads to {self._shown}."
+        elif (there := blocking(Path(path))) is not None:
+            why = ", where something else is" if str(there) == path else f": {shown(str(there))} is no directory"
+            yield f"No link can lead from {shown(path)}{why}."
         else:
-            parent = shlex.quote(os.path.dirname(path))
-            link = f"mkdir -p {parent} && ln -s {shlex.quote(str(self.directory))} {shlex.quote(path)}"
+            parent = quoted(os.path.dirname(path))
+            link = f"mkdir -p {parent} && ln -s {quoted(str(self.directory))} {quoted(path)}"
             ways = [v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path]
             closed = closed_above(Path(path))
-            whose = "import's --link makes it, or by hand" if closed is None else f"for who may write in {closed}"
+            mine = "import's --link makes it, or by hand"
+            whose = mine if closed is None else f"for who may write in {shown(str(closed))}"
             for caches, count in Counter(way.caches for way in ways).most_common():
                 by = "with its default settings" if caches is None else "with XLA's caches, as it was"
                 yield (
@@ -242,16 +248,22 @@ class Forecast:
 
     def _settings(self, directory: str | None, caches: str | None = None) -> str:
         """The command by which JAX looks for keys with a directory, and with those of XLA's caches."""
-        command = f"export {_DIRECTORY}={shlex.quote(directory)}" if directory is not None else ""
+        command = f"export {_DIRECTORY}={quoted(directory)}" if directory is not None else ""
+        if directory is not None and not os.path.isabs(directory):
+            command = f"cd {quoted(os.getcwd())} && {command}"
         if caches is not None:
-            return " && ".join(filter(None, [command, f"export {XLA_CACHES}={shlex.quote(caches)}"]))
+            return " && ".join(filter(None, [command, f"export {XLA_CACHES}={quoted(caches)}"]))
         return command if reader_of(self.environment) is Reader.PLAIN else f"{command} && unset {XLA_CACHES}"
 
     def _env(self) -> str:
         """The command by which JAX alone looks for keys without a directory; `jcache env` lets others' settings be."""
-        command = f'eval "$(jcache env --root {shlex.quote(str(self._root))})"'
+        command = f'eval "$(jcache env --root {quoted(str(self._root))})"'
         free = reader_of(self.environment) is Reader.JCACHE or XLA_CACHES not in self.environment
         return command if free else f"export {XLA_CACHES}=none && {command}"
+
+    @property
+    def _shown(self) -> str:
+        return shown(str(self.directory))
 
     @property
     def _root(self) -> Path:

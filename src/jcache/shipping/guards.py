@@ -40,6 +40,7 @@ from jcache.compression import Codec
 from jcache.errors import DamagedEntry
 from jcache.keying import has_path_in_keys, leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
+from jcache.shell import shown
 from jcache.shipping import cpu_features, provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.shipping.here import JAX_WITH_IT, Here
@@ -51,6 +52,7 @@ __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "ju
 _CLOSE: Final = 3  # options: two releases within 0.6 may differ by one, and so may what ``XLA_FLAGS`` adds
 _RELEASE: Final = 3  # numbers of a version; a fourth is of one that was mended, with the same XLA
 _NONE: Final = Maker()
+_UNLESS: Final = "they were made under Python 3.14 or later without zstandard, which they do not tell"
 
 
 def judge(
@@ -104,11 +106,12 @@ def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Fore
                 if content is None
                 else provenance.of_content(content, record)
             )
+            maker = found.maker._replace(compression=here.zstd_word)
             items.append(
                 Item(
                     Kind.EXECUTABLES, entry.key, entry.bytes, "", entry.created_ns, entry.recency_ns,
                     origin=None if record is None else record.origin,
-                    codec=found.codec, portable=found.portable, maker=makers.setdefault(found.maker, len(makers)),
+                    codec=found.codec, portable=found.portable, maker=makers.setdefault(maker, len(makers)),
                 )
             )  # fmt: skip
     manifest = Manifest(
@@ -137,7 +140,7 @@ class _Judging:
         machine = [self._platform(maker), self._jaxlib(maker), self._cpu(maker), *self._gpu(maker)]
         word = self._word(maker, item.codec)
         codec = self._codec(item.codec)
-        way = self._directory(maker, portable=item.portable)
+        way = self._directory(maker, portable=item.portable)._replace(unless=word.unless if word else "")
         found = [*machine, word, None if self.transcoded else codec, way]
         against = [verdict for verdict in found if verdict is not None and verdict.hit is not Hit.WILL]
         verdict = min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
@@ -274,7 +277,10 @@ class _Judging:
         if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
             return _unknown(Reason.COMPRESSION, detail)
-        return None
+        if self.manifest.jaxlib is not None:  # who exported them has not made them: that JAX writes zlib
+            detail = "JAX looks for them here only if zstandard was installed where they were made, which is not known"
+            return _unknown(Reason.COMPRESSION, detail)
+        return Verdict(Hit.WILL, unless=_UNLESS)
 
     def _installing(self, *packages: str) -> str:
         """The command that installs packages for the interpreter here."""
@@ -300,11 +306,11 @@ class _Judging:
             return Verdict(Hit.WILL, way)
         if not self.is_recorded and Path(keyed).name == DIRECTORY_NAMES[Kind.EXECUTABLES]:
             detail = (
-                f"`jcache.enable()` made them in {keyed} and hits them anywhere, or JAX alone, and they are keyed for"
-                " that path; which of them is on nobody's record"
+                f"`jcache.enable()` made them in {shown(keyed)} and hits them anywhere, or JAX alone, and they are"
+                " keyed for that path; which of them is on nobody's record"
             )
             return Verdict(Hit.UNKNOWN, way, Reason.DIRECTORY, detail)
-        detail = f"they are keyed for {keyed} (jax <= 0.10.2 hashes the directory's path)"
+        detail = f"they are keyed for {shown(keyed)} (jax <= 0.10.2 hashes the directory's path)"
         return Verdict(Hit.CANNOT, way, Reason.DIRECTORY, detail)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jcache.adapters import Adapter
 
 _BATCH: Final = 64  # files that are open meanwhile, beside those that are being written
+_BATCH_BYTES: Final = 32 << 20  # what is not published yet comes once more after a SIGKILL
 
 
 class _Taken(NamedTuple):
@@ -70,6 +71,7 @@ class Intake:
         self._known: dict[Kind, dict[str, Known]] = {}
         self._behind: Behind[_Taken, Staged] = Behind()
         self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
+        self._bytes = 0  # of these
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +80,7 @@ class Intake:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None or isinstance(error, JcacheError):  # what is here is whole, whatever comes after it
+            if error is None or isinstance(error, (JcacheError, KeyboardInterrupt)):  # what is here is whole
                 self.publish(failing=error is not None)
         finally:
             self._behind.close()
@@ -122,7 +124,7 @@ class Intake:
                 self._wait_for([(taken, staged)])
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
-        if len(self._waiting) >= _BATCH:
+        if len(self._waiting) >= _BATCH or self._bytes >= _BATCH_BYTES:
             self._publish()
         return None
 
@@ -168,6 +170,7 @@ class Intake:
         for taken, staged in made:
             if isinstance(staged, Staged):
                 self._waiting.append((taken, staged))
+                self._bytes += taken.item.bytes
             else:
                 errors.append((taken, staged))
         if errors and not failing:
@@ -178,7 +181,7 @@ class Intake:
         """Publishes what waits; an entry that has come meanwhile stays, and is compared."""
         kind = self._waiting[0][0].item.kind
         arrivals = [(taken.item, self._arrival(taken, staged)) for taken, staged in self._waiting]
-        self._waiting = []
+        self._waiting, self._bytes = [], 0
         try:
             self._store.receive(kind, [arrival for _, arrival in arrivals])
         finally:

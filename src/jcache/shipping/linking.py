@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jcache.errors import CannotWrite
 from jcache.files import refusal
+from jcache.shell import shown
 
 
 def link(old_path: str | Path, directory: Path) -> bool:
@@ -29,7 +30,7 @@ def link(old_path: str | Path, directory: Path) -> bool:
     if not is_needed(old_path, directory):
         return False
     old, target = Path(old_path), Path(os.path.abspath(directory))
-    with refusal(f"link {old} to {target}"):
+    with refusal(f"link {shown(str(old))} to {shown(str(target))}"):
         made = _make_parents(old.parent)
         try:
             os.symlink(target, old)
@@ -52,16 +53,18 @@ def is_needed(old_path: str | Path, directory: Path) -> bool:
         CannotWrite: it cannot be, as far as can be seen.
     """
     old, target = Path(old_path), Path(os.path.abspath(directory))
+    what = f"Cannot link {shown(str(old_path))} to {shown(str(target))}"
     if not old.is_absolute() or "\0" in str(old):
-        raise CannotWrite(f"Cannot link {old_path} to {target}: only an absolute path can be a link for every program.")
+        raise CannotWrite(f"{what}: only an absolute path can be a link for every program.")
     if os.path.realpath(old) == os.path.realpath(target):
         return False
     if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
-        raise CannotWrite(f"Cannot link {old} to {target}, which lies in it.")
-    if os.path.lexists(old):
-        raise CannotWrite(f"Cannot link {old} to {target}: {_what(old)} is there; move it away first.")
+        raise CannotWrite(f"{what}, which lies in it.")
+    if (there := blocking(old)) is not None:
+        found = f"{_what(old)} is there" if there == old else f"{shown(str(there))} is {_what(there)}"
+        raise CannotWrite(f"{what}: {found}; move it away first.")
     if (above := closed_above(old)) is not None:
-        raise CannotWrite(f"Cannot link {old} to {target}: {above} is read-only, or not ours to write.")
+        raise CannotWrite(f"{what}: {shown(str(above))} is read-only, or not ours to write.")
     return True
 
 
@@ -71,6 +74,16 @@ def closed_above(path: Path) -> Path | None:
     while not os.path.lexists(above):
         above = above.parent
     return above if above.is_dir() and not os.access(above, os.W_OK | os.X_OK) else None
+
+
+def blocking(path: Path) -> Path | None:
+    """What is there already: something at the path, or no directory above it; None if a link can be made."""
+    if os.path.lexists(path):
+        return path
+    above = path.parent
+    while not os.path.lexists(above):
+        above = above.parent
+    return None if above.is_dir() else above
 
 
 def _make_parents(path: Path) -> list[Path]:

@@ -1,0 +1,36 @@
+"""Texts of somebody's choice, such as paths, in sentences and in commands that can be run as they are."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+_JOINERS: Final = "\u200c\u200d"  # of letters, and of emojis
+
+
+def is_shown(character: str) -> bool:
+    """Whether a character is shown as it is: no control character, nothing that turns the text around, no surrogate."""
+    if character.isprintable() or character in _JOINERS:
+        return True
+    import unicodedata
+
+    return unicodedata.category(character) == "Zs"  # spaces other than the usual one, as between ideographs
+
+
+def shown(text: str) -> str:
+    """A text in one line, with escapes in the place of what is not shown."""
+    return text if text.isprintable() else "".join(c if is_shown(c) else escaped(c) for c in text)
+
+
+def escaped(character: str) -> str:
+    r"""A character as Python and bash write it between quotes, such as ``\n``."""
+    text = character.encode("unicode_escape").decode()
+    return rf"\u00{text[2:]}" if text[:2] == r"\x" and character > "\x7f" else text
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a command; control characters need a shell that knows ``$'…'``, as bash and zsh do."""
+    if text.isprintable() or all(map(is_shown, text)):
+        return shlex.quote(text)
+    inner = "".join(rf"\{c}" if c in r"\'" else c if is_shown(c) else escaped(c) for c in text)
+    return f"$'{inner}'"
