@@ -567,6 +567,10 @@ DIFFERENT |= {
 }
 
 SAME: dict[str, tuple[Sources, Sources]] = {
+    "an object of a class was copied": (
+        "class C: x = 1\ndef build(): return C.x",
+        "import copyreg\nclass C: x = 1\ncopyreg._slotnames(C)\ndef build(): return C.x",
+    ),
     "nothing but the directory": ("N = 1\ndef build(): return N", "N = 1\ndef build(): return N"),
     "a comment": ("def build(): return 1", "# more\ndef build(): return 1  # one"),
     "a docstring": ('def build():\n  """One."""\n  return 1', 'def build():\n  """Two,\n  more."""\n  return 1'),

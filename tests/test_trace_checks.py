@@ -41,6 +41,25 @@ def test_what_has_not_changed_compares_equal(tmp_path: Path) -> None:
     assert "Warning" not in warm.err
 
 
+DRAWN = """
+import json, random, sys
+import jax.numpy as jnp, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+random.seed(0)
+np.random.seed(0)
+before = random.getstate(), np.random.get_state()[1].tolist()
+jcache.jit(lambda x: x + 1)(jnp.ones(3))
+after = random.getstate(), np.random.get_state()[1].tolist()
+print(json.dumps([before == after, jcache.stats().traces.hits]))
+"""
+
+
+def test_the_programs_random_numbers_are_left_alone(tmp_path: Path) -> None:
+    """Whether a call is compared is drawn from another generator than those that a program has given a seed."""
+    assert [run(DRAWN, tmp_path / "root").value for _ in range(2)] == [[True, 0], [True, 1]]
+
+
 ENDING = """
 import atexit, json, sys, threading, time
 began = threading.Event()

@@ -8,6 +8,7 @@ from tests.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
+FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
 HEAD = """
 import json, sys
 import jax, jax.numpy as jnp
@@ -179,3 +180,40 @@ def test_a_partial_in_the_place_of_a_librarys_function_counts(tmp_path: Path) ->
     """By what it is of, for it has no name."""
     said = [run(HEAD + PATCHED, tmp_path / "root", how).value for how in ("plain", "plain", "patched")]
     assert said == [[1, 2.099], [0, 2.099], [1, 3.197]]
+
+
+MAPPED = """
+import json, sys
+from functools import partial
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+traced = 0
+mesh = Mesh(np.array(jax.devices()), ("d",))
+mapped = partial(jax.shard_map, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+
+@jcache.jit
+@mapped
+def step(x):
+    global traced
+    traced += 1
+    return x + jax.lax.psum(x, "d")
+
+summed = mapped(lambda x: x * jax.lax.psum(x, "d"), axis_names={"d"})
+
+@jcache.jit
+def last(x):
+    global traced
+    traced += 1
+    return jnp.sin(summed(x))
+
+results = [each(jnp.arange(8.0)).tolist() for each in (step, last)]
+print(json.dumps([traced, results, [call.outcome for call in jcache.stats().traces.calls]]))
+"""
+
+
+def test_what_shard_map_has_made_before(tmp_path: Path) -> None:
+    """A function that it has wrapped keeps the names of the axes from its first call on, which is no change."""
+    cold, warm = (run(MAPPED, tmp_path / "root", env=FOUR).value for _ in range(2))
+    assert cold == [2, cold[1], ["stored"] * 2] and warm == [0, cold[1], ["hit"] * 2]

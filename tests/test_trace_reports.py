@@ -85,6 +85,15 @@ def test_the_summary(tmp_path: Path) -> None:
     assert "traces" not in summary(report(tmp_path, []))
 
 
+def test_long_reasons_are_cut(tmp_path: Path) -> None:
+    """A line for people has the beginning of what is very long; one reason more is not several."""
+    lines = [called("stored", "f", f"{number} {'x' * 1000}") for number in range(9)]
+    text = summary(report(tmp_path, lines)).splitlines()
+    assert (
+        text[3] == f"    1 traced anew: f: 0 {'x' * 235}…" and text[-1] == "    and 1 more reason (--json lists them)"
+    )
+
+
 def test_totals(tmp_path: Path) -> None:
     """Many reports together; those of before there were traces count as none."""
     one = report(tmp_path, [called("hit", "f", spared=3.0), called("stored", "f", "new")]).to_json()

@@ -15,13 +15,15 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _tracing, watching
+from jcache.once import warn_outside
 from jcache.outcomes import BYPASSED
 from jcache.pending import Call
-from jcache.resolving import Resolver
+from jcache.resolving import OLD_OPTIONS, Resolver
 from jcache.trace_checks import Check, Served, compare_later, is_due, specification
 from jcache.under_way import is_nested
 from jcache.units import parse_choice
@@ -42,10 +44,8 @@ class Jitted:
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
-        import jax
-
         _tracing.prepare()
-        self._jitted: Any = jax.jit(function, **options)
+        self._jitted = _jitted(function, options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
         self._resolver = _resolver_of(function, options)
@@ -133,6 +133,20 @@ class Jitted:
         except Exception:  # noqa: BLE001 - nothing stands for one of them, whatever it is
             return
         compare_later(Served(function, self._jitted.lower, statics, args, kwargs, call.shelf, kept, text), self._check)
+
+
+def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """What `jax.jit` makes of it; what JAX warns of old options names the line that calls jcache."""
+    import jax
+
+    if not OLD_OPTIONS.intersection(options):
+        return jax.jit(function, **options)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        jitted = jax.jit(function, **options)
+    for each in told:
+        warn_outside(each.message, each.category)
+    return jitted
 
 
 def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Resolver:

@@ -16,7 +16,12 @@ def warn_once(about: Hashable, text: str) -> None:
     if about in _said:
         return
     _said.add(about)
+    warn_outside(f"{text} (The program goes on; this is said once.)", UserWarning)
+
+
+def warn_outside(message: Warning | str, category: type[Warning]) -> None:
+    """Warns of the line of the program that called jcache."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(f"{text} (The program goes on; this is said once.)", UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -13,7 +13,9 @@ from __future__ import annotations
 import functools
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import _ahead, _meshes, _replay, _stablehlo, _tracing, pending, roots, structures, watching
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from jcache.explanation import Explanation
     from jcache.traced import Traced
 
+OLD_OPTIONS: Final = frozenset({"backend", "device"})
 _MOST_REFUSED: Final = 1000
 _STATIC: Final = ("static_argnums", "static_argnames")
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
@@ -90,7 +93,9 @@ class Resolver:
             return self._resolve(args, kwargs)
 
         resolve.__name__ = _plain_name(self.function)
-        self.jitted: Any = jax.jit(resolve, **self.options)
+        old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
+            self.jitted: Any = jax.jit(resolve, **self.options)
 
     def is_settled(self) -> bool:
         """Whether this thread has compiled nothing that is to be settled."""

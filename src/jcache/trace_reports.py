@@ -15,6 +15,7 @@ from jcache.units import format_seconds
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed", "compared", "differing")
 SECONDS: Final = ("seconds", "saved_seconds")
+_LONG: Final = 240  # characters of a reason
 _MOST_REASONS: Final = 8
 _WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "left to jax.jit"}
 _DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
@@ -105,8 +106,9 @@ def traces_in_all(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _short(reason: str) -> str:
-    """A reason with the beginnings of digests only."""
-    return _DIGEST.sub(r"\1…", reason)
+    """A reason with the beginnings of digests only, and of what is very long."""
+    text = _DIGEST.sub(r"\1…", reason)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def trace_lines(traces: Mapping[str, Any]) -> list[str]:
@@ -126,5 +128,6 @@ def trace_lines(traces: Mapping[str, Any]) -> list[str]:
         what = _WORDS.get(outcome, outcome)
         lines += [f"  {number} {what}: {_short(reason)}" for reason, number in shown]
         if len(counts) > len(shown):
-            lines.append(f"  and {len(counts) - len(shown)} more reasons (--json lists them)")
+            more = len(counts) - len(shown)
+            lines.append(f"  and {more} more {'reason' if more == 1 else 'reasons'} (--json lists them)")
     return lines

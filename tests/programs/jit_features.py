@@ -837,6 +837,14 @@ def committed():
 
 
 @case
+def old_options():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        value = jit(lambda x: x + 5, backend="cpu")(1.0)
+    return [show(value), [(str(each.message)[:60], each.filename == __file__) for each in told]]
+
+
+@case
 def np_in_out():
     f = jit(lambda t: t)
     return show(f((np.ones(2, np.float32), 1, np.float64(2.0))))

@@ -16,6 +16,7 @@ from jcache.fingerprint.tallies import Kind, only_counts
 
 _NO_CELL: Final = b"empty0:"
 _STORE: Final = dis.opmap["STORE_DEREF"]
+_SHARD_MAP: Final = "jax._src.shard_map"
 _EXACT: Final = 2**53  # up to which every whole number is a float
 _NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 
@@ -75,8 +76,7 @@ class States(References):
             if self.for_trace and each in counted and only_counts(value, counted[each]):
                 items.append(self._tally(each, value))
                 continue
-            if type(value) is int and _may_become_float(function, each, value):
-                value = float(value)
+            value = _as_it_becomes(function, each, value)
             items.append(self._member(f"closure {each} of {name}", value))
         return items
 
@@ -94,11 +94,22 @@ class States(References):
         return self.value(label, value)
 
 
-def _may_become_float(function: FunctionType, name: str, value: int) -> bool:
-    """Whether a library's function sets a variable around it, of which it may make a float when it first runs.
+def _as_it_becomes(function: FunctionType, name: str, value: Any) -> Any:
+    """The value of a variable around a library's function as that itself sets it when it first runs.
 
-    As schedules of optax do by ``nonlocal``: whether one has run already is then no part of what it depends on.
+    Whether it has run already is then no part of what it depends on. What JAX's `shard_map` returns sets the names of
+    the axes that it is mapped over, by default all of its mesh's.
     """
+    if type(value) is int and _may_become_float(function, name, value):
+        return float(value)
+    if name == "axis_names" and function.__module__ == _SHARD_MAP and type(value) in {set, frozenset}:
+        around = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        return frozenset(value or getattr(around["mesh"].cell_contents, "axis_names", ()))
+    return value
+
+
+def _may_become_float(function: FunctionType, name: str, value: int) -> bool:
+    """Whether a library's function sets a variable around it, of which it may make a float: schedules of optax do."""
     code = function.__code__
     if _STORE not in code.co_code[::2] or lookups.of_function(function) == origins.USER or abs(value) > _EXACT:
         return False
