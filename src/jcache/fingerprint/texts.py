@@ -21,6 +21,7 @@ _DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}})$")
 _STRUCTURE: Final = re.compile(
     r"(?:(?P<kind>[\w.<>]+)?\(|[\[{])(?P<inner>.*)[)\]}] " + f"(?P<digest>[0-9a-f]{{{_DIGITS}}})", re.DOTALL
 )
+_OBJECT: Final = re.compile(r"(?P<head>(?P<name>\w+)=[\w.<>]+)\((?P<inner>.*)\)", re.DOTALL)  # among attributes
 _LISTS: Final[Mapping[type, tuple[str, str]]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}")}
 
 
@@ -160,10 +161,10 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     shown = name if kind in {"argument", "distribution"} and name else label
     if old is None or new is None:
         return rank, f"{shown} {new} is new" if old is None else f"{shown} {old} is gone"
-    gone, come = _items(old), _items(new)
-    apart = [", ".join(each for each in these if each not in those) for these, those in ((gone, come), (come, gone))]
+    gone, come = (_STRUCTURE.fullmatch(text) for text in (old, new))
+    apart = _apart(*(found["inner"] if found else "" for found in (gone, come)))
     if any(apart):
-        return rank, f"{shown} {apart[0] or 'nothing'} → {apart[1] or 'nothing'}"
+        return rank, f"{shown} {', '.join(apart[0]) or 'nothing'} → {', '.join(apart[1]) or 'nothing'}"
     told = [_DIGEST.sub("", each) for each in (old, new)]
     if all(told) and told[0] != told[1]:
         return rank, f"{shown} {told[0]} → {told[1]}"
@@ -176,11 +177,27 @@ def _briefly(text: str) -> str:
     return f"{found['kind'] or 'contents'} {found['digest']}" if found else text
 
 
-def _items(text: str) -> list[str]:
-    """What an object or a container holds, as `_structure` has written it."""
-    found = _STRUCTURE.fullmatch(text)
+def _apart(old: str, new: str, path: str = "") -> tuple[list[str], list[str]]:
+    """What one object or container holds and another does not, either way; of objects in them only what differs."""
+    gone, come = _items(old), _items(new)
+    mine, theirs = ([each for each in these if each not in those] for these, those in ((gone, come), (come, gone)))
+    inner = {found["head"]: (each, found["inner"]) for each in theirs if (found := _OBJECT.fullmatch(each))}
+    below: tuple[list[str], list[str]] = [], []
+    for each in list(mine):
+        if (found := _OBJECT.fullmatch(each)) and found["head"] in inner:
+            other, holds = inner[found["head"]]
+            apart = _apart(found["inner"], holds, f"{path}{found['name']}.")
+            if all(apart):
+                mine.remove(each)
+                theirs.remove(other)
+                below[0].extend(apart[0])
+                below[1].extend(apart[1])
+    return [*(path + each for each in mine), *below[0]], [*(path + each for each in theirs), *below[1]]
+
+
+def _items(inner: str) -> list[str]:
+    """What stands between the brackets of an object or a container, as `_structure` has written it."""
     items, depth, quote, start = [], 0, "", 0
-    inner = found["inner"] if found else ""
     for at, sign in enumerate(inner):
         if quote:
             quote = "" if sign == quote and inner[at - 1] != "\\" else quote
