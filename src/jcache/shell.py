@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 _JOINERS: Final = "\u200c\u200d"  # of letters, and of emojis
@@ -31,6 +30,8 @@ def escaped(character: str) -> str:
 def quoted(text: str) -> str:
     """A text as one word of a command; control characters need a shell that knows ``$'…'``, as bash and zsh do."""
     if text.isprintable() or all(map(is_shown, text)):
+        import shlex
+
         return shlex.quote(text)
     inner = "".join(rf"\{c}" if c in r"\'" else c if is_shown(c) else escaped(c) for c in text)
     return f"$'{inner}'"
