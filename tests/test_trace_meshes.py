@@ -105,3 +105,34 @@ def test_what_changes_a_mesh_is_a_miss(tmp_path: Path, change: str, label: str, 
     assert found["mapped"][0] == of_both and (not of_both or label in found["mapped"][1])
     assert said(root, change)["constrained"] == [0, True]
     assert said(root)["constrained"] == [0, True]
+
+
+SPELLED = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b"))
+
+def same(x): return x + 1
+def transposed(x): return x.T, x.sum(0), jnp.zeros((4, 4))
+
+x = jax.device_put(jnp.arange(16.0).reshape(4, 4), NamedSharding(mesh, eval(sys.argv[2])))
+for function in (same, transposed):
+    results, expected = (jax.tree.leaves(jit(function)(x)) for jit in (jcache.jit, jax.jit))
+    for result, other in zip(results, expected, strict=True):
+        assert (result.sharding, str(result.sharding.spec)) == (other.sharding, str(other.sharding.spec))
+        assert result.tolist() == other.tolist()
+print(json.dumps([call.outcome for call in jcache.stats().traces.calls]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("P('a')", "P('a', None)"), ("P('a', None)", "P('a')"), ("P()", "P(None)"), ("P(None, None)", "P()")],
+)
+def test_a_sharding_is_spelled_as_with_jax_jit(tmp_path: Path, first: str, second: str) -> None:
+    """Results tell their sharding in the words of the argument, in whichever words that of an earlier process was."""
+    stored, hit = (set(run(SPELLED, tmp_path / "root", spec, env=FOUR).value) for spec in (first, second))
+    assert (stored, hit) == ({"stored"}, {"hit"})

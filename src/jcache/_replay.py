@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -129,7 +129,8 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
                 expected.kept = tuple(sorted(given["kept_var_idx"]))
                 expected.mesh = _meshes.mesh_of(given.get("intermediate_shardings") or ())
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
-                expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _hoisted()
+                expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _own_mesh(given)
+                expected.reason = expected.reason or _hoisted()
         return original(*args, **kwargs)
 
     return from_hlo
@@ -145,6 +146,12 @@ def _patched_original(name: str) -> Callable[..., Any]:
 
     function: Callable[..., Any] = getattr(pxla.UnloadedMeshExecutable, name)
     return function
+
+
+def _own_mesh(given: Mapping[str, Any]) -> str | None:
+    if _meshes.out_of_reach(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
+        return "it asks by itself for a mesh whose axes are not all `Auto`, on which none of its arguments lies"
+    return None
 
 
 def _hoisted() -> str | None:

@@ -9,12 +9,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from importlib import import_module
 from itertools import count
 from typing import Any, Final, cast
 
 from jcache._jax import versions
-from jcache.errors import NotStorable
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
 _IDLE: Final = (
@@ -24,7 +22,6 @@ _IDLE: Final = (
     "jax_mtls_", "jax_persistent_cache_", "jax_platforms", "jax_pprint_", "jax_raise_persistent_cache_errors",
     "jax_traceback_", "jax_tracer_error_",
 )  # fmt: skip
-_KEY: Final = "key "
 _numbers: Final = count(1)
 _FORBIDDING: Final = {  # options that are about looking at a program while it runs or is traced
     "jax_disable_jit": "jit is disabled",
@@ -143,9 +140,6 @@ def _text(value: Any) -> str:
     return f"{type(value).__name__} {getattr(value, 'name', None) or value}"
 
 
-Result = tuple[tuple[int, ...], str, bool]  # shape, dtype, whether its type is weak
-
-
 def types_of(values: Iterable[Any]) -> list[str]:
     """The types of what is or may be traced, roughly."""
     import jax
@@ -154,54 +148,3 @@ def types_of(values: Iterable[Any]) -> list[str]:
     type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
     avals = (type_of(value) for value in values)
     return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]
-
-
-def results_of(values: Iterable[Any]) -> list[Result]:
-    """The types of what a traced function returned.
-
-    Raises:
-        NotStorable: they cannot be told.
-    """
-    import jax
-    from jax._src import core
-
-    type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
-    is_a: Any = vars(jax.dtypes)["issubdtype"]
-    found: list[Result] = []
-    for value in values:
-        aval = type_of(value)
-        dtype = getattr(aval, "dtype", None)
-        if dtype is None or not all(isinstance(size, int) for size in aval.shape):
-            raise NotStorable(f"it returns {type(aval).__name__}")
-        if _is_placed(aval):
-            raise NotStorable("it returns arrays whose types have shardings")
-        is_key = is_a(dtype, jax.dtypes.prng_key)
-        if not is_key and is_a(dtype, jax.dtypes.extended):
-            raise NotStorable(f"it returns {dtype}")
-        found.append((tuple(aval.shape), f"{_KEY}{dtype._impl.name}" if is_key else dtype.name, bool(aval.weak_type)))
-    return found
-
-
-def abstract(result: Result) -> Any:
-    """The abstract value of a type that `results_of` told."""
-    import jax
-    from jax._src import core
-
-    shape, name, weak = result
-    dtype: Any = _key_type(name.removeprefix(_KEY)) if name.startswith(_KEY) else jax.numpy.dtype(name)
-    return core.ShapedArray(shape, dtype, weak_type=weak)
-
-
-def _key_type(implementation: str) -> Any:
-    try:
-        prng = import_module("jax._src.random.prng")
-    except ImportError:  # jax < 0.10
-        prng = import_module("jax._src.prng")
-    return prng.KeyTy(prng.prngs[implementation])
-
-
-def _is_placed(aval: Any) -> bool:
-    """Whether a type says where its array lies, as with meshes of explicit axes."""
-    sharding = getattr(aval, "sharding", None)
-    spec = getattr(sharding, "spec", None) or ()
-    return any(axis is not None for axis in spec) or bool(getattr(aval, "vma", None))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _ahead, _meshes, _replay, _stablehlo, _tracing, pending, roots, structures, watching
+from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, pending, roots, structures, watching
 from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
@@ -187,12 +187,12 @@ class Resolver:
         wanted, trace = looked.asked, kept.trace
         try:
             structure = structures.decode(trace.structure, wanted.likes)
-            results = [_tracing.abstract(result) for result in trace.results]
+            results = _avals.abstract(trace.results, wanted.leaves)
             operands = [wanted.leaves[i] for i in trace.kept]
             asking = _meshes.placed(operands, trace.mesh)
             values = _stablehlo.bind_marker(wanted.key, asking, results)
             made = tree_unflatten(structure, values if asking is not operands else _meshes.placed(values, trace.mesh))
-        except (DamagedEntry, LookupError, Unresolved) as error:
+        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
             return reason
@@ -219,7 +219,7 @@ class Resolver:
             result = traced.run(lambda: self.function(*args, **kwargs))
         values, treedef = tree_flatten(result)
         try:
-            traced.results = _tracing.results_of(values)
+            traced.results = _avals.results_of(values, wanted.leaves)
             traced.structure = structures.encode(treedef, wanted.likes)
         except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
             traced.reason = traced.reason or str(error)

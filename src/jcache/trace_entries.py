@@ -4,7 +4,9 @@ A **trace** says what a function returns for arguments of certain types, and wha
 Payload, as canonical JSON::
 
     {"kept":[int],                  which flat arguments its executables take
-     "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result
+     "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result; where its type tells of a mesh, also
+                                    [[[str],[int],[str]],[null|str|[str]]]: the names, sizes and kinds of the mesh's
+                                    axes, and along which of them each dimension is divided
      "structure":[…],               of the result, see `jcache.structures`
      "targets":[str]}               of the custom calls in its programs
 
@@ -24,6 +26,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from jcache._avals import Axes, Place, Result, named
 from jcache._meshes import Mesh
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind, Root, name_of
@@ -47,13 +50,15 @@ class Trace(NamedTuple):
     """
 
     kept: tuple[int, ...]
-    results: tuple[tuple[tuple[int, ...], str, bool], ...]
+    results: tuple[Result, ...]
     structure: list[Any]
     targets: tuple[str, ...]
     mesh: Mesh | None = None
 
     def payload(self) -> bytes:
-        return json.dumps(self._asdict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        results = [result[:3] if result.place is None else result for result in self.results]
+        fields = self._asdict() | {"results": results}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def of(cls, payload: memoryview) -> Trace:
@@ -66,7 +71,7 @@ class Trace(NamedTuple):
             read = json.loads(bytes(payload))
             trace = cls(
                 kept=tuple(read["kept"]),
-                results=tuple((tuple(shape), dtype, weak) for shape, dtype, weak in read["results"]),
+                results=tuple(_result(*result) for result in read["results"]),
                 structure=read["structure"],
                 targets=tuple(read["targets"]),
                 mesh=None if read.get("mesh") is None else Mesh(*map(tuple, read["mesh"])),
@@ -74,8 +79,11 @@ class Trace(NamedTuple):
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
             raise DamagedEntry(msg) from error
-        sizes = [*trace.kept, *(size for shape, _, _ in trace.results for size in shape)]
-        texts = [*trace.targets, *(dtype for _, dtype, _ in trace.results)]
+        sizes = [*trace.kept, *(size for result in trace.results for size in result.shape)]
+        texts = [*trace.targets, *(result.dtype for result in trace.results)]
+        for place in (result.place for result in trace.results if result.place is not None):
+            sizes += place.axes.sizes
+            texts += [*place.axes.names, *place.axes.kinds, *named(place.spec)]
         if trace.mesh is not None:
             sizes += [*trace.mesh.sizes, *trace.mesh.devices]
             texts += trace.mesh.names
@@ -83,6 +91,15 @@ class Trace(NamedTuple):
             msg = "A trace whose payload has values of wrong types."
             raise DamagedEntry(msg)
         return trace
+
+
+def _result(shape: list[int], dtype: str, is_weak: bool, place: list[Any] | None = None) -> Result:  # noqa: FBT001
+    """The type of a result, as it is read."""
+    if place is None:
+        return Result(tuple(shape), dtype, is_weak)
+    axes, spec = place
+    parts = (tuple(part) if isinstance(part, list) else part for part in spec)
+    return Result(tuple(shape), dtype, is_weak, Place(Axes(*map(tuple, axes)), tuple(parts)))
 
 
 def has_executable(root: Root, executable: str) -> bool:

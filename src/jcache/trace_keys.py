@@ -2,7 +2,7 @@
 
 It is made of the function's fingerprint, with what its code reaches and its static arguments; the structures and types
 of the other arguments; and the JAX that traces, with its options. Where arrays lie, how they are sharded and what is
-donated is the business of the executables, of which one trace may have several.
+donated is the business of the executables, of which one trace may have several; but for what types tell of meshes.
 """
 
 # ruff: noqa: ANN401 - functions and arguments are anything

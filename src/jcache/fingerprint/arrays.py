@@ -139,8 +139,16 @@ def _jax_array(encoder: Any, array: Any) -> bytes:
             data = jax.random.key_data(array)
         return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, data)])
     weak = bool(getattr(array, "weak_type", False))
+    place = _place(array) if encoder.for_trace else None
     return several(b"jax", [encoder.encode(weak), encoder.encode(tuple(array.shape)), _dtype(encoder, array.dtype),
-                            tagged(b"content", _content(numpy.asarray(array)))])  # fmt: skip
+                            tagged(b"content", _content(numpy.asarray(array))),
+                            *([] if place is None else [encoder.encode(place)])])  # fmt: skip
+
+
+def _place(array: Any) -> Any:
+    """Where tracing sees that an array lies on a mesh, None if it lies on none."""
+    sharding = getattr(getattr(array, "aval", None), "sharding", None)
+    return None if getattr(getattr(sharding, "mesh", None), "empty", True) else sharding
 
 
 def _shape(encoder: Any, value: Any) -> bytes:
