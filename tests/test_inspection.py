@@ -189,6 +189,7 @@ def test_an_older_gpu_body_is_known_by_its_binary(machine: int, platform: str | 
     [
         (b"/cache/xla_gpu_per_fusion_autotune_cache_dir", "/cache"),
         (b"rel/c/xla_gpu_per_fusion_autotune_cache_dir", "rel/c"),
+        (b"xla_gpu_per_fusion_autotune_cache_dir", "."),
         (b"gs://b/c/xla_gpu_per_fusion_autotune_cache_dir", "gs://b/c"),
         (b"/somewhere/else", None),
         (b"", None),

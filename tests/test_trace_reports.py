@@ -86,7 +86,9 @@ def test_the_summary(tmp_path: Path) -> None:
 
 
 def test_long_reasons_are_cut(tmp_path: Path) -> None:
-    """A line for people has the beginning of what is very long; one reason more is not several."""
+    """A line for people has the beginning of what is very long, and of digests; one reason more is not several."""
+    cut = summary(report(tmp_path, [called("stored", "f", f"b * {'0123456789abcdef' * 4}"[:28] + " is gone")]))
+    assert cut.splitlines()[-1] == "    1 traced anew: f: b * 01234567… is gone"
     lines = [called("stored", "f", f"{number} {'x' * 1000}") for number in range(9)]
     text = summary(report(tmp_path, lines)).splitlines()
     assert (

@@ -15,6 +15,7 @@ from jcache.keying import NOTHING, Elsewhere, elsewhere
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
+from jcache.shell import shown
 from jcache.store import Store
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
@@ -105,7 +106,7 @@ class Census:
         """How many executables cannot hit where they are, in words."""
         directories, looked_at, _ = self.elsewhere
         total, first = self.kinds[Kind.EXECUTABLES].entries, next(iter(directories))
-        where = first if len(directories) == 1 else f"{first} and {len(directories) - 1} more"
+        where = shown(first) + (f" and {len(directories) - 1} more" if len(directories) > 1 else "")
         some = f"{looked_at} looked at, of {total} executables," if looked_at < total else f"{total} executables"
         return f"{sum(directories.values())} of {some} cannot hit at this path (keyed for {where})"
 

@@ -236,8 +236,8 @@ def _debug_options(data: bytes | memoryview) -> tuple[str | None, str | None, in
     directories: dict[str, str] = {}
     for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
         directory, slash, last = (debug.text(number) or "").rpartition("/")
-        if slash and last == name:
-            directories[name] = directory or slash
+        if last == name:
+            directories[name] = directory or slash or "."
     caches = None if _KERNELS not in directories else "all" if len(directories) > 1 else _KERNELS
     return next(iter(directories.values()), None), caches, numbers or None
 

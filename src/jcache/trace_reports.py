@@ -18,7 +18,7 @@ SECONDS: Final = ("seconds", "saved_seconds")
 _LONG: Final = 240  # characters of a reason
 _MOST_REASONS: Final = 8
 _WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "left to jax.jit"}
-_DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
+_DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16}(?:[0-9a-f]{40})?\b")
 
 
 class TraceReport(NamedTuple):

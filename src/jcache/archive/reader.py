@@ -221,7 +221,9 @@ def _identity(entry: Item | Neighbour) -> tuple[str, str]:
 
 def _is_place(member: TarMember) -> bool:
     """Whether it is a directory of members, as a tar of an unpacked archive has it; nothing is made of it."""
-    return member.header.type == DIRECTORY and member.header.name.partition("/")[0] in _PLACES
+    parts = member.header.name.removesuffix("/").split("/")
+    is_path = parts[0] in _PLACES and not {"", ".", ".."}.intersection(parts)
+    return member.header.type == DIRECTORY and is_path and (len(parts) == 1 or parts[0] == XLA_KIND)
 
 
 def _suffix(found: str, name: str, entry: Item | Neighbour) -> str:

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from jcache import __version__
 from jcache.cli import INTERRUPTED
 from jcache.errors import JcacheError
+from jcache.shell import shown
 
 P = ParamSpec("P")
 
@@ -132,7 +133,7 @@ def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
             code = function(*args, **kwargs)
             sys.stdout.flush()
         except JcacheError as error:
-            output.error(str(error))
+            output.error(shown(str(error)))
             code = error.exit_code
         except KeyboardInterrupt:
             code = INTERRUPTED

@@ -132,6 +132,8 @@ class Report:
         """A summary, what deserves attention, and what will hit; gives the sentences, without those said before."""
         output.data(self._summary())
         if quiet:
+            for sentence in () if self.complete else (*self._next(), *self.notes):
+                output.message(sentence)
             return []
         self._list("kept", self.of(Fate.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:

@@ -112,16 +112,17 @@ class Outlook:
 
     def _link(self, report: Report, forecast: Forecast) -> None:
         """Makes the links, or says of each why not."""
+        here = shown(str(self.directory))
         for path in forecast.elsewhere:
             refused = _refusal(path, self.directory, make=not report.dry_run)
             if refused is None:
-                report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {shown(path)} to {self.directory}")
+                report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {shown(path)} to {here}")
             else:
                 report.notes.append(refused)
                 report.undone = True
         if not forecast.elsewhere:
             there = {way.directory for way in forecast.ways} - {None, spelled(self.directory)}
-            report.notes += [f"{shown(path)} leads to {self.directory} already" for path in sorted(map(str, there))]
+            report.notes += [f"{shown(path)} leads to {here} already" for path in sorted(map(str, there))]
             if not there:
                 report.notes.append(
                     "No link was made: no executable that came, or was there, is kept from hitting by its path alone"

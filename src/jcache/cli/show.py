@@ -1,5 +1,6 @@
 """`jcache show`: everything that is known of one entry."""
 
+import re
 import time
 from typing import Annotated, Any, Final
 
@@ -22,7 +23,6 @@ from jcache.units import format_age, format_size, rfc3339
 
 _ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with
 _ARRAY: Final = "array "  # and `jcache.trace_keys` what is traced of that
-_STRUCTURE: Final = "jcache.structures."
 _MOST_ARGUMENTS: Final = 12
 
 
@@ -142,12 +142,11 @@ def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | No
 
 def _built_from(parts: dict[str, str], verbose: bool) -> list[tuple[str, str | None]]:
     """What a trace or graph was built from: its arguments, or a line for each part of its key."""
-    arguments = [
-        f"{label.removeprefix(beginning)}={text}"
-        for beginning in (_ARGUMENT, _ARRAY)
-        for label, text in parts.items()
-        if label.startswith(beginning) and not text.startswith(_STRUCTURE)  # of arrays, which are shown themselves
-    ]
+    arrays = {label.removeprefix(_ARRAY): text for label, text in parts.items() if label.startswith(_ARRAY)}
+    traced = {re.split(r"[.\[]", name)[0] for name in arrays}  # whose structures are told by the names of their arrays
+    given = {label.removeprefix(_ARGUMENT): text for label, text in parts.items() if label.startswith(_ARGUMENT)}
+    static = {name: text for name, text in given.items() if name not in traced}
+    arguments = [f"{name}={text}" for name, text in {**static, **arrays}.items()]
     if len(arguments) > _MOST_ARGUMENTS and not verbose:
         arguments[_MOST_ARGUMENTS:] = [f"and {len(arguments) - _MOST_ARGUMENTS:,} more (-v lists them)"]
     lines = [f"{label}: {text}" for label, text in parts.items()] if verbose else []

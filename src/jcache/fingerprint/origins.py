@@ -54,6 +54,8 @@ def is_findable(value: FunctionType | type) -> bool:
     module = sys.modules.get(value.__module__ or "")
     if module is None or of_module(module) == USER:
         return False
+    if isinstance(value, type) and vars(module).get(value.__name__) is value:  # as `jax.Array`, made by another one
+        return True
     found: Any = module
     for name in value.__qualname__.split("."):
         found = vars(found).get(name) if isinstance(found, type | ModuleType) else None

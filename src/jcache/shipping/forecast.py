@@ -210,7 +210,9 @@ class Forecast:
         for remedy, count in remedies.most_common():
             yield f"{count:,} of them can hit after: `{remedy}`."
         if Reason.CODEC in reasons:
-            yield f"--transcode gives {len(self.transcodable):,} of them the codec that JAX reads here."
+            doubts = {self.verdicts[key].unless for key in self.transcodable} - {""}
+            doubt = f", unless {min(doubts)}" if doubts else ""
+            yield f"--transcode gives {len(self.transcodable):,} of them the codec that JAX reads here{doubt}."
         for path in self.elsewhere:
             yield from self._link(path)
         if self.elsewhere:
@@ -227,7 +229,7 @@ class Forecast:
 
     def _link(self, path: str) -> Iterator[str]:
         if not os.path.isabs(path):
-            if ":" not in PurePath(path).parts[0]:  # the address of a remote store can be no link
+            if ":" not in path.partition("/")[0]:  # the address of a remote store can be no link
                 yield f"{shown(path)} is relative: programs hit them in a directory where it leads to {self._shown}."
         elif (there := blocking(Path(path))) is not None:
             why = ", where something else is" if str(there) == path else f": {shown(str(there))} is no directory"
@@ -238,11 +240,12 @@ class Forecast:
             ways = [v.way for v in self.verdicts.values() if v.reason is Reason.DIRECTORY and v.way.directory == path]
             closed = closed_above(Path(path))
             mine = "import's --link makes it, or by hand"
+            lets = "lets" if self.here.jaxlib is not None else "may let"
             whose = mine if closed is None else f"for who may write in {shown(str(closed))}"
             for caches, count in Counter(way.caches for way in ways).most_common():
                 by = "with its default settings" if caches is None else "with XLA's caches, as it was"
                 yield (
-                    f"A link from there lets {count:,} hit, by JAX {by}"
+                    f"A link from there {lets} {count:,} hit, by JAX {by}"
                     f" ({whose}): `{link} && {self._settings(path, caches)}`."
                 )
 

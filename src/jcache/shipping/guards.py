@@ -52,6 +52,7 @@ __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "ju
 _CLOSE: Final = 3  # options: two releases within 0.6 may differ by one, and so may what ``XLA_FLAGS`` adds
 _RELEASE: Final = 3  # numbers of a version; a fourth is of one that was mended, with the same XLA
 _NONE: Final = Maker()
+_OLDER: Final = "they were made under Python 3.13 or older, where nothing helps, and which they do not tell"
 _UNLESS: Final = "they were made under Python 3.14 or later without zstandard, which they do not tell"
 
 
@@ -140,7 +141,8 @@ class _Judging:
         machine = [self._platform(maker), self._jaxlib(maker), self._cpu(maker), *self._gpu(maker)]
         word = self._word(maker, item.codec)
         codec = self._codec(item.codec)
-        way = self._directory(maker, portable=item.portable)._replace(unless=word.unless if word else "")
+        unless = "" if word is None else word.unless
+        way = self._directory(maker, portable=item.portable)._replace(unless=unless)
         found = [*machine, word, None if self.transcoded else codec, way]
         against = [verdict for verdict in found if verdict is not None and verdict.hit is not Hit.WILL]
         verdict = min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
@@ -148,7 +150,7 @@ class _Judging:
         helped = {verdict.reason, Reason.CODEC} if verdict.reason is Reason.COMPRESSION else {verdict.reason}
         more = any(other.hit is Hit.CANNOT and other.reason not in helped for other in against)
         remedy = "" if more or not self._is_here(maker, item) else verdict.remedy
-        return verdict._replace(transcodable=codec is not None and not hopeless, remedy=remedy)
+        return verdict._replace(transcodable=codec is not None and not hopeless, remedy=remedy, unless=unless)
 
     def _is_here(self, maker: Maker, item: Item) -> bool:
         """Whether the directory is no other than that which the maker's jax has in the key, if it has any."""
@@ -276,7 +278,7 @@ class _Judging:
             return _cannot(Reason.COMPRESSION, detail, self._installing("zstandard"))
         if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
-            return _unknown(Reason.COMPRESSION, detail)
+            return _unknown(Reason.COMPRESSION, detail)._replace(unless=_OLDER)
         if self.manifest.jaxlib is not None:  # who exported them has not made them: that JAX writes zlib
             detail = "JAX looks for them here only if zstandard was installed where they were made, which is not known"
             return _unknown(Reason.COMPRESSION, detail)

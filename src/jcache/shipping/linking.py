@@ -103,7 +103,7 @@ def _make_parents(path: Path) -> list[Path]:
 def _what(path: Path) -> str:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
-        return f"a link to {os.readlink(path)}"
+        return f"a link to {shown(os.readlink(path))}"
     if not stat.S_ISDIR(mode):
         return "a file"
     try:

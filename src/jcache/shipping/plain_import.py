@@ -233,11 +233,11 @@ class _Taker:
             self.result.imported.refused.append(Refused(item, fault.evidence))
             return None
         item = self._made(item, data)
+        self.result.items.append(item)  # as it came: by that it is judged
         codec = self._codec(item)
         if codec is not None:
             data = transcode(data, codec)
             item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
-        self.result.items.append(item)
         fate = self._fate(item)
         if fate in WRITTEN and self.wishes.dry_run:
             check_writable(self.root, [kind])
