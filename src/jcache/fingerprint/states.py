@@ -103,8 +103,9 @@ def _as_it_becomes(function: FunctionType, name: str, value: Any) -> Any:
     if type(value) is int and _may_become_float(function, name, value):
         return float(value)
     if name == "axis_names" and function.__module__ == _SHARD_MAP and type(value) in {set, frozenset}:
-        around = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        return frozenset(value or getattr(around["mesh"].cell_contents, "axis_names", ()))
+        around = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        mesh = next((cell.cell_contents for each, cell in around if each == "mesh"), None)
+        return frozenset(value or getattr(mesh, "axis_names", ()))
     return value
 
 

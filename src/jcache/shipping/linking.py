@@ -83,7 +83,7 @@ def blocking(path: Path) -> Path | None:
     above = path.parent
     while not os.path.lexists(above):
         above = above.parent
-    return None if above.is_dir() else above
+    return None if os.path.isdir(above) else above
 
 
 def _make_parents(path: Path) -> list[Path]:
