@@ -107,12 +107,11 @@ def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Fore
                 if content is None
                 else provenance.of_content(content, record)
             )
-            maker = found.maker._replace(compression=here.zstd_word)
             items.append(
                 Item(
                     Kind.EXECUTABLES, entry.key, entry.bytes, "", entry.created_ns, entry.recency_ns,
                     origin=None if record is None else record.origin,
-                    codec=found.codec, portable=found.portable, maker=makers.setdefault(maker, len(makers)),
+                    codec=found.codec, portable=found.portable, maker=makers.setdefault(found.maker, len(makers)),
                 )
             )  # fmt: skip
     manifest = Manifest(
@@ -279,6 +278,8 @@ class _Judging:
         if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
             return _unknown(Reason.COMPRESSION, detail)._replace(unless=_OLDER)
+        if not self.manifest.jcache:  # a directory that is here
+            return None
         if self.manifest.jaxlib is not None:  # who exported them has not made them: that JAX writes zlib
             detail = "JAX looks for them here only if zstandard was installed where they were made, which is not known"
             return _unknown(Reason.COMPRESSION, detail)
