@@ -70,7 +70,7 @@ def results_of(values: Iterable[Any], leaves: Iterable[Any]) -> tuple[Result, ..
     """
     from jax._src import core
 
-    avals = [_type_of(value) for value in values]
+    avals = [type_of(value) for value in values]
     told = tuple(_result(aval) for aval in avals)
     for made, aval in zip(abstract(told, leaves), avals, strict=True):
         if type(aval) is core.ShapedArray and made != aval:
@@ -134,7 +134,7 @@ def _mesh_of(aval: Any) -> Any:
 
 def _meshes_of(leaves: Iterable[Any]) -> dict[Axes, Any]:
     """The meshes on which arguments lie."""
-    meshes = (_mesh_of(_type_of(leaf)) for leaf in leaves)
+    meshes = (_mesh_of(type_of(leaf)) for leaf in leaves)
     return {_axes(mesh): mesh for mesh in meshes if mesh is not None}
 
 
@@ -167,12 +167,13 @@ def _mesh(axes: Axes) -> Any:
     return make(devices, axes.names, axis_types=tuple(kinds[kind] for kind in axes.kinds)).abstract_mesh
 
 
-def _type_of(value: Any) -> Any:
+def type_of(value: Any) -> Any:
+    """The type of what is or may be traced."""
     import jax
     from jax._src import core
 
-    type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
-    return type_of(value)
+    told: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
+    return told(value)
 
 
 def _key_type(implementation: str) -> Any:

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import count
 from typing import Any, Final, cast
 
+from jcache._avals import type_of
 from jcache._jax import versions
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
@@ -142,9 +143,5 @@ def _text(value: Any) -> str:
 
 def types_of(values: Iterable[Any]) -> list[str]:
     """The types of what is or may be traced, roughly."""
-    import jax
-    from jax._src import core
-
-    type_of: Any = getattr(jax, "typeof", None) or vars(core)["get_aval"]
-    avals = (type_of(value) for value in values)
+    avals = map(type_of, values)
     return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]

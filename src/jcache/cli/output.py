@@ -218,5 +218,6 @@ def _console(*, stderr: bool) -> Console:
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401
     """The text with what the stream cannot encode, and control characters, written as escapes."""
     encoding = (stream or sys.stdout).encoding or "utf-8"
-    text = "".join(c if c in "\n\t" or is_shown(c) else escaped(c) for c in text)
+    if not text.isprintable():  # few texts have to be looked at character by character
+        text = "".join(c if c in "\n\t" or is_shown(c) else escaped(c) for c in text)
     return text.encode(encoding, "backslashreplace").decode(encoding)
