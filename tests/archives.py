@@ -91,5 +91,4 @@ def contents_of(archive: bytes | io.BufferedIOBase) -> tuple[Manifest, dict[str,
             pieces.append(piece)
         found[member.name] = b"".join(pieces)
         assert len(found[member.name]) == member.size
-        assert member.whole is (digest(found[member.name]) == member.entry.digest)
     return manifest, found, reader.omitted

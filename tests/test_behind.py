@@ -10,19 +10,19 @@ import pytest
 from jcache.shipping import behind
 from jcache.shipping.behind import Behind
 
-Made = list[tuple[int, bytes | OSError]]
+Made = list[tuple[int, bytes | Exception]]
 
 
 @pytest.fixture
 def writing() -> Iterator[Behind[int, bytes]]:
-    writer: Behind[int, bytes] = Behind()
+    writer: Behind[int, bytes] = Behind(LookupError)
     yield writer
     writer.close()
 
 
 def give(writer: Behind[int, bytes], number: int, data: bytes) -> None:
     room = writer.room(len(data))
-    assert room is not None and len(room) == len(data)
+    assert len(room) == len(data)
     room[:] = data
     writer.add(number, room, bytes)
 
@@ -53,7 +53,6 @@ def test_nothing_is_overwritten_while_it_waits(writing: Behind[int, bytes]) -> N
 
     for number in range(behind._PAGES):
         room = writing.room(behind._PAGE)
-        assert room is not None
         room[:] = bytes([number]) * behind._PAGE
         writing.add(number, room, slowly)
     threading.Timer(0.3, go.set).start()
@@ -70,24 +69,28 @@ def test_an_error_is_given_back_in_its_place_and_the_others_are_written(writing:
     def refuses(data: memoryview) -> bytes:
         raise OSError(errno.ENOSPC, "no space")
 
+    def compares(data: memoryview) -> bytes:
+        raise LookupError("other bytes")
+
     give(writing, 0, b"before")
     room = writing.room(3)
-    assert room is not None
     writing.add(1, room, refuses)
+    writing.add(1, room, compares)
     give(writing, 2, b"behind")
     made = writing.made(all_=True)
-    assert made[0] == (0, b"before") and made[2] == (2, b"behind")
+    assert made[0] == (0, b"before") and made[3] == (2, b"behind")
     assert isinstance(made[1][1], OSError) and made[1][1].errno == errno.ENOSPC
+    assert isinstance(made[2][1], LookupError)
 
 
-def test_what_is_larger_than_a_page_has_no_room(writing: Behind[int, bytes]) -> None:
-    """Then the caller writes it himself."""
-    assert writing.room(behind._PAGE + 1) is None
+def test_what_is_larger_than_a_page_has_a_page_at_a_time(writing: Behind[int, bytes]) -> None:
+    """Then there is room for the rest in the next one."""
+    assert len(writing.room(behind._PAGE + 1)) == behind._PAGE
 
 
-def test_closing_finishes_what_was_handed_over(writing: Behind[int, bytes]) -> None:
+def test_closing_finishes_all(writing: Behind[int, bytes]) -> None:
     """What was given before is there to be collected, or thrown away, after the thread has ended."""
     for number in range(behind._JOBS + 1):
         give(writing, number, b"x")
     writing.close()
-    assert len(writing.made()) == behind._JOBS
+    assert len(writing.made()) == behind._JOBS + 1

@@ -23,7 +23,7 @@ def read(archive: bytes) -> dict[str, bytes]:
     assert isinstance(reader, PlainReader)
     found = {}
     for member in reader.members():
-        found[member.path] = member.read()
+        found[member.path] = b"".join(iter(member.read, b""))
         assert len(found[member.path]) == member.size
         assert member.path.endswith(member.name)
     return found

@@ -138,7 +138,7 @@ def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
     ]
     manifest = Manifest(jcache="0", root="/old", directory="/old", items=tuple(items))
     forecast = judge(manifest, Here(), store.root.directory(Kind.EXECUTABLES), {})
-    members = (Member(item, "", io.BytesIO(datas[item.kind, item.key]).read) for item in items)
+    members = (Member(item, "", io.BytesIO(datas[item.kind, item.key]).readinto) for item in items)
     imported = Imported()
     receive(plan_import(manifest, store.root, forecast, replace=replace), members, store, imported)
     assert imported.count(Fate.NEW, Fate.REPLACED) == len(items)

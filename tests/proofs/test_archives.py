@@ -86,8 +86,7 @@ def members_of(reader: Reader) -> dict[str, bytes]:
         while piece := member.read(4096):
             pieces.append(piece)
         data = b"".join(pieces)
-        assert member.digest() == digest(data)
-        if member.whole:
+        if digest(data) == member.entry.digest:
             wholes[member.name] = data
     return wholes
 

@@ -2,51 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from io import FileIO
 from typing import BinaryIO, Final
 
-from jcache.archive.zstd_frames import widen
+from jcache.archive.pipes import widened
 from jcache.errors import BadArchive, Truncated
 
 PIECE: Final = 1 << 20
 _HELD: Final = 512 << 10  # bytes; more would not stay in the cache of a core
+_LITTLE: Final = 1 << 10  # a header and what is before it
+_DIRECT: Final = 32 << 10
 _IDLE_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
 _SKIPPED: Final = 1 << 20  # bytes to be skipped that nothing need be said for
 
 
 class Source:
-    """The stream as it comes, counted."""
+    """The stream as it comes, counted.
+
+    Much that is asked for at once goes straight to where it is wanted; the rest by way of memory of ours, more of it
+    with each time, so that of what follows a large piece only a little is copied twice.
+    """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
-        widen(stream)
-        # what is there, without waiting for all that would fit
-        self._pull: Callable[[memoryview], int | None] = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
+        self._pull = _puller(stream)
         self._memory = memoryview(bytearray(_HELD))
         self._start = self._end = 0  # of what is held
+        self._ahead = _LITTLE
         self.name = name
         self.received = 0
 
-    def lend(self, size: int) -> memoryview:
-        """At least one byte and at most so many, until more is asked for; none at the end only."""
-        if self._start == self._end:
-            self._start = self._end = 0
-            self._hold_more()
-        start = self._start
-        self._start = min(self._end, start + size)
-        return self._memory[start : self._start]
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        return self._into([memory], len(memory))
+
+    def fill(self, memories: list[memoryview]) -> bool:
+        """Fills memories, which are used up, one after the other; False if the stream ends before."""
+        left = sum(map(len, memories))
+        while left:
+            count = self._into(memories, left)
+            if not count:
+                return False
+            left -= count
+            while count and count >= len(memories[0]):
+                count -= len(memories.pop(0))
+            if count:
+                memories[0] = memories[0][count:]
+        return True
 
     def some(self, size: int) -> bytes:
-        """The same, for good."""
-        return bytes(self.lend(size))
+        """At least one byte and at most so many; none at the end only."""
+        if self._start == self._end:
+            self._hold_more()
+        return self._held(size)
 
     def read(self, size: int) -> bytes:
         """Just so many bytes, fewer at the end only."""
-        start = self._start
-        if size <= self._end - start:
-            self._start += size
-            return bytes(self._memory[start : self._start])
+        if size <= self._end - self._start:
+            return self._held(size)
         data = bytearray()
-        while len(data) < size and (more := self.lend(size - len(data))):
+        while len(data) < size and (more := self.some(size - len(data))):
             data += more
         return bytes(data)
 
@@ -55,18 +72,47 @@ class Source:
         held = self._end - self._start
         self._memory[:held] = bytes(self._memory[self._start : self._end])
         self._start, self._end = 0, held
-        while self._end < size and self._hold_more():
-            pass
+        while self._end < size and (count := self._receive([self._memory[self._end :]])):
+            self._end += count
         return bytes(self._memory[: min(size, self._end)])
 
-    def _hold_more(self) -> int:
+    def _into(self, memories: list[memoryview], size: int) -> int:
+        """Puts the next bytes into memories of this size, at least one; returns how many, 0 at the end only."""
+        if self._start == self._end:
+            if size >= _DIRECT:
+                self._ahead = _LITTLE
+                return self._receive(memories)
+            self._hold_more()
+        memory, start = memories[0], self._start
+        self._start = min(self._end, start + len(memory))
+        memory[: self._start - start] = self._memory[start : self._start]
+        return self._start - start
+
+    def _held(self, size: int) -> bytes:
+        start = self._start
+        self._start = min(self._end, start + size)
+        return bytes(self._memory[start : self._start])
+
+    def _hold_more(self) -> None:
+        self._start, self._end = 0, self._receive([self._memory[: self._ahead]])
+        self._ahead = min(2 * self._ahead, _HELD)
+
+    def _receive(self, memories: Sequence[memoryview]) -> int:
         try:
-            count = self._pull(self._memory[self._end :]) or 0
+            count = self._pull(memories) or 0
         except OSError as error:
             raise BadArchive(f"Cannot read {self.name}: {error.strerror or error}.") from error
-        self._end += count
         self.received += count
         return count
+
+
+def _puller(stream: BinaryIO) -> Callable[[Sequence[memoryview]], int | None]:
+    """What puts into memories what is there, without waiting for all that would fit."""
+    if isinstance(stream, FileIO):
+        widened(stream.fileno())
+        return partial(os.readv, stream.fileno())
+    readinto: Callable[[memoryview], int | None] = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
+    return lambda memories: readinto(memories[0])
 
 
 class Budget:

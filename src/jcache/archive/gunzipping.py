@@ -21,12 +21,13 @@ class Gunzipped:
         self._member = zlib.decompressobj(31)
         self._input = self._held = b""
 
-    def lend(self, size: int) -> bytes:
-        """At least one byte and at most so many; none at the end only."""
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
         if not self._held:
             self._held = self._piece()
-        data, self._held = self._held[:size], self._held[size:]
-        return data
+        count = min(len(memory), len(self._held))
+        memory[:count], self._held = self._held[:count], self._held[count:]
+        return count
 
     def _piece(self) -> bytes:
         """A piece of the content, ``b""`` at the end only."""

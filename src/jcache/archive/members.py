@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jcache.archive.manifest import Item, Manifest, Neighbour
-from jcache.digests import Hasher
 from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, file_name_of
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ TRAILER_START: Final = b'{"omitted":['
 TRAILER_END: Final = b"]}\n"
 XLA_KIND: Final = "xla"  # of a neighbour, in the trailer
 PIECE: Final = 1 << 20
+
+ReadInto: TypeAlias = Callable[[memoryview], int | None]
+"""Puts the next bytes into memory, at least one; gives how many, 0 at the end only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +41,13 @@ class Head:
 
 
 class _Content:
-    """Bytes of a member, read in order; `digest` is of what has been read."""
+    """Bytes of a member, read in order."""
 
-    __slots__ = ("_hash", "_read", "size")
+    __slots__ = ("readinto", "size")
 
-    def __init__(self, size: int, read: Callable[[int], bytes | memoryview]) -> None:
+    def __init__(self, size: int, readinto: ReadInto) -> None:
         self.size = size
-        self._read = read
-        self._hash = Hasher()
+        self.readinto = readinto
 
     def read(self, size: int = PIECE) -> bytes:
         """The next bytes, at most so many; ``b""`` at the end.
@@ -54,26 +55,8 @@ class _Content:
         Raises:
             BadArchive: the archive ends too early or cannot be decompressed.
         """
-        data = bytes(self._read(size if size > 0 else PIECE))
-        self._hash.update(data)
-        return data
-
-    def pour(self, into: Callable[[bytes | memoryview], object]) -> int:
-        """Hands out all bytes in pieces, which are there during each call only; returns how many.
-
-        Raises:
-            BadArchive: as of `read`.
-        """
-        size = 0
-        while size < self.size and (data := self._read(PIECE)):
-            self._hash.update(data)
-            into(data)
-            size += len(data)
-        return size
-
-    def digest(self) -> str:
-        """The digest of what has been read so far."""
-        return self._hash.digest()
+        data = bytearray(size)
+        return bytes(data[: self.readinto(memoryview(data))])
 
 
 class Member(_Content):
@@ -90,15 +73,10 @@ class Member(_Content):
 
     __slots__ = ("entry", "name")
 
-    def __init__(self, entry: Item | Neighbour, name: str, read: Callable[[int], bytes | memoryview]) -> None:
-        super().__init__(entry.bytes, read)
+    def __init__(self, entry: Item | Neighbour, name: str, readinto: ReadInto) -> None:
+        super().__init__(entry.bytes, readinto)
         self.entry = entry
         self.name = name
-
-    @property
-    def whole(self) -> bool:
-        """Whether what has been read is what the manifest promises."""
-        return self.digest() == self.entry.digest
 
 
 class PlainMember(_Content):
@@ -112,8 +90,8 @@ class PlainMember(_Content):
 
     __slots__ = ("modified_ns", "path")
 
-    def __init__(self, path: str, size: int, modified_ns: int, read: Callable[[int], bytes | memoryview]) -> None:
-        super().__init__(size, read)
+    def __init__(self, path: str, size: int, modified_ns: int, readinto: ReadInto) -> None:
+        super().__init__(size, readinto)
         self.path = path
         self.modified_ns = modified_ns
 

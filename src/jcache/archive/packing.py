@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from jcache.archive.zstd_frames import BLOCK, STORED, WINDOW, skippable, stored, widen
+from jcache.archive.extent import Extent
+from jcache.archive.zstd_frames import BLOCK, STORED, WINDOW, skippable, stored
 
 if TYPE_CHECKING:
     import zstandard
@@ -29,11 +30,10 @@ class Packer:
     """
 
     def __init__(self, stream: BinaryIO) -> None:
-        """The stream takes all that it is given."""
+        """The stream takes all that it is given, and extents only if `pass_on` is given any."""
         self.content = self.written = 0
         self._stream = stream
         self._pending = bytearray()
-        widen(stream)
 
     def write(self, data: bytes | memoryview) -> None:
         """Takes more bytes."""
@@ -46,9 +46,9 @@ class Packer:
             self._flush()
         self._pending += view
 
-    def pass_on(self, data: bytes | memoryview) -> None:
+    def pass_on(self, data: memoryview | Extent) -> None:
         """Takes a large piece, which others do not share a frame with if that spares copying it."""
-        self.write(data)
+        self.write(_in_memory(data))
 
     def close(self) -> None:
         """Writes all that was taken; the stream is flushed and stays open."""
@@ -58,9 +58,9 @@ class Packer:
         """Writes what is pending, if anything is."""
         raise NotImplementedError
 
-    def _emit(self, pieces: Iterable[bytes | memoryview]) -> None:
+    def _emit(self, pieces: Iterable[bytes | memoryview | Extent]) -> None:
         listed = list(pieces)
-        self._stream.writelines(listed)
+        self._stream.writelines(cast("list[bytes]", listed))
         self.written += sum(map(len, listed))
 
     @property
@@ -84,12 +84,11 @@ class Storing(Packer):
         self._sampler = zstandard.ZstdCompressor(level=_FASTEST)
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
-    def pass_on(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
-        pieces = [*self._taken(), *self._frame(view[:STORED])]
-        for start in range(STORED, len(view), STORED):
-            pieces += self._frame(view[start : start + STORED])
-        self.content += len(view)
+    def pass_on(self, data: memoryview | Extent) -> None:
+        pieces = [*self._taken(), *self._frame(data[:STORED])]
+        for start in range(STORED, len(data), STORED):
+            pieces += self._frame(data[start : start + STORED])
+        self.content += len(data)
         self._emit(pieces)
         self._weigh_down()
 
@@ -102,18 +101,23 @@ class Storing(Packer):
         self._emit(self._taken())
         self._weigh_down()
 
-    def _taken(self) -> Iterable[bytes | memoryview]:
+    def _taken(self) -> Iterable[bytes | memoryview | Extent]:
         """The frame of what is pending, which is pending no more."""
         content, self._pending = self._pending, bytearray()
         return self._frame(memoryview(content)) if content else ()
 
-    def _frame(self, content: memoryview) -> Iterable[bytes | memoryview]:
+    def _frame(self, content: memoryview | Extent) -> Iterable[bytes | memoryview | Extent]:
         if len(content) >= _WORTH_IT:
-            middles = range(min(len(content), BLOCK) // 2, len(content), BLOCK)
-            sample = b"".join(content[at : at + _SAMPLE] for at in middles)
+            memory = _in_memory(content)
+            middles = range(min(len(memory), BLOCK) // 2, len(memory), BLOCK)
+            sample = b"".join(memory[at : at + _SAMPLE] for at in middles)
             if len(self._sampler.compress(sample)) < _GAIN * len(sample):
-                return [self._compressor.compress(content)]
+                return [self._compressor.compress(memory)]
         return stored(content)
+
+
+def _in_memory(content: memoryview | Extent) -> memoryview:
+    return content.data if isinstance(content, Extent) else content
 
 
 class Squeezing(Packer):

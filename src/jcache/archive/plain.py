@@ -59,7 +59,7 @@ class PlainReader:
                 raise self._not_regular(member)
             self._check_first(path)
             modified_ns = min(member.header.modified * 1_000_000_000, LATEST_NS)
-            yield PlainMember(path, member.header.size, modified_ns, member.read)
+            yield PlainMember(path, member.header.size, modified_ns, member.readinto)
 
     def _path(self, member: TarMember) -> str:
         name = member.header.name

@@ -125,10 +125,10 @@ class Reader:
         if suffix:
             if size > (limit := max_content(entry.bytes)):
                 raise self._tar.refused(f"{shown(name)} has {size} bytes where at most {limit} are allowed")
-            return Member(entry, name, _Restored(member, partial(stored_again, suffix)).read)
+            return Member(entry, name, _Restored(member, partial(stored_again, suffix)).readinto)
         if size != entry.bytes:
             raise self._tar.refused(f"{shown(name)} has {size} bytes where its manifest has {entry.bytes}")
-        return Member(entry, name, member.lend)
+        return Member(entry, name, member.readinto)
 
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
         """Reads the trailer, which accounts for everything that is absent, and the end."""
@@ -197,13 +197,12 @@ class _Restored:
     def __init__(self, member: TarMember, restore: Callable[[bytes], bytes]) -> None:
         self._member = member
         self._restore = restore
-        self._stored: memoryview | None = None
+        self._stored: BytesIO | None = None
 
-    def read(self, size: int) -> bytes:
+    def readinto(self, memory: memoryview, /) -> int:
         if self._stored is None:
-            self._stored = memoryview(self._restore(self._member.read(MAX_CONTENT)))
-        piece, self._stored = self._stored[:size], self._stored[size:]
-        return bytes(piece)
+            self._stored = BytesIO(self._restore(self._member.read(MAX_CONTENT)))
+        return self._stored.readinto(memory)
 
 
 def _listed(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:

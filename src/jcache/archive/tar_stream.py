@@ -39,18 +39,19 @@ class TarMember:
         self._left -= wanted
         return data
 
-    def lend(self, size: int = _PIECE) -> bytes | memoryview:
-        """At least one of the next bytes and at most so many, until more is asked for; none at the end only."""
-        data = self._unpacked.lend(min(size, self._left)) if self._left else b""
-        if self._left and not data:
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        count = self._unpacked.readinto(memory[: self._left]) if self._left else 0
+        if self._left and not count:
             raise truncated(self._unpacked.name, self._unpacked.received)
-        self._left -= len(data)
-        return data
+        self._left -= count
+        return count
 
     def leave(self) -> int:
         """Passes over what is left but for the padding, the length of which is returned."""
+        memory = memoryview(bytearray(min(self._left, _PIECE)))
         while self._left:
-            self.lend()
+            self.readinto(memory)
         return -self.header.size % BLOCK
 
 

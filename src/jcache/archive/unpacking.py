@@ -21,8 +21,8 @@ _GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
 
 
 class _Stream(Protocol):
-    def lend(self, size: int) -> bytes | memoryview:
-        """At least one byte and at most so many, until more is asked for; none at the end only."""
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
 
 
 class Unpacked:
@@ -61,13 +61,11 @@ class Unpacked:
         Raises:
             BadArchive: the stream is torn, or holds more than its size allows.
         """
-        data = self.lend(size)
-        if len(data) == size or not data:
-            return bytes(data)
-        whole = bytearray(data)
-        while len(whole) < size and (data := self.lend(size - len(whole))):
-            whole += data
-        return bytes(whole)
+        data = bytearray(size)
+        at, memory = 0, memoryview(data)
+        while at < size and (count := self.readinto(memory[at:])):
+            at += count
+        return bytes(memory[:at])
 
     def peek(self, size: int) -> bytes:
         """The same, and they stay."""
@@ -76,27 +74,27 @@ class Unpacked:
         self.content -= len(data)
         return data
 
-    def lend(self, size: int) -> bytes | memoryview:
-        """At least one of the next bytes and at most so many, until more is asked for; none at the end only.
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only.
 
         Raises:
             BadArchive: as of `read`.
         """
-        data: bytes | memoryview
         if self._held:
-            data, self._held = self._held[:size], self._held[size:]
+            count = min(len(memory), len(self._held))
+            memory[:count], self._held = self._held[:count], self._held[count:]
         else:
             try:
-                data = self._stream.lend(min(size, PIECE))
+                count = self._stream.readinto(memory[:PIECE])
             except self._errors as error:
                 raise damaged(self.name, self.received, str(error)) from error
-        self.content += len(data)
+        self.content += count
         if self.content > SLACK + self.ratio * self._source.received:
             raise BadArchive(
                 f"Refused {self.name}: {self.received} bytes of it claim to hold more than {self.content}, which is "
                 f"over {self.ratio} times as much."
             )
-        return data
+        return count
 
     def _opened(self) -> _Stream:
         magic = self._source.peek(4)
@@ -125,27 +123,39 @@ class _Zstd:
         self._block_left = 0  # bytes of its block
         self.is_skipping = False
 
-    def lend(self, size: int) -> bytes | memoryview:
-        """At least one byte and at most so many, until more is asked for; none at the end only."""
+    def readinto(self, memory: memoryview, /) -> int:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
         while True:
-            if self._block_left:
-                return self._of_block(size)
-            if self._stored_at < self._stored_size:
-                self._next_block()
-            elif self._open and self._frame:
-                if data := self._open.read(size):
-                    return data
+            if self._block_left or self._stored_at < self._stored_size:
+                return self._of_frame(memory)
+            if self._open and self._frame:
+                if count := self._open.readinto(memory):
+                    return count
                 self._frame.check_end()
                 self._open = None
             elif not self._next_frame():
-                return b""
+                return 0
 
-    def _of_block(self, size: int) -> memoryview:
-        data = self._source.lend(min(size, self._block_left))
-        if not data:
+    def _of_frame(self, memory: memoryview) -> int:
+        """Puts content of the stored frame into memory, as much as there is of both; returns how much."""
+        at, memories = 0, []
+        headers: list[tuple[bytearray, bytes]] = []  # as they will be, as they should be
+        while at < len(memory) and (self._block_left or self._stored_at < self._stored_size):
+            if not self._block_left:
+                headers.append(
+                    (bytearray(frames.BLOCK_HEADER), frames.stored_block(self._stored_size, self._stored_at))
+                )
+                memories.append(memoryview(headers[-1][0]))
+                self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
+                self._stored_at += self._block_left
+            memories.append(memory[at : at + self._block_left])
+            at += len(memories[-1])
+            self._block_left -= len(memories[-1])
+        if not self._source.fill(memories):
             raise truncated(self._source.name, self._source.received)
-        self._block_left -= len(data)
-        return data
+        if any(header != expected for header, expected in headers):
+            raise damaged(self._source.name, self._source.received)
+        return at
 
     def _next_frame(self) -> bool:
         """Goes on to the next frame; False at the end."""
@@ -167,7 +177,7 @@ class _Zstd:
         size = self._source.read(4)
         left = int.from_bytes(size, "little")
         self._budget.spend(skipped=left)
-        while left and (data := self._source.lend(min(left, PIECE))):
+        while left and (data := self._source.some(left)):
             left -= len(data)
         if left or len(size) < 4:
             raise truncated(self._source.name, self._source.received)
@@ -178,23 +188,15 @@ class _Zstd:
         if descriptor == frames.STORED_DESCRIPTOR:
             declared = self._source.read(frames.SIZE)
             size = int.from_bytes(declared, "little")
-            if len(declared) < frames.SIZE or size <= frames.STORED:
+            if len(declared) < frames.SIZE:
+                raise truncated(self._source.name, self._source.received)
+            if 0 < size <= frames.STORED:
                 self._stored_size, self._stored_at = size, 0
-                return self._next_block()
+                return
             prefix += declared
         self._frame = _Frame(self._source, self._budget, prefix)
         self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE)
-        return None
-
-    def _next_block(self) -> None:
-        """Goes on to the next block of a stored frame."""
-        header = self._source.read(frames.BLOCK_HEADER)
-        if len(header) < frames.BLOCK_HEADER:
-            raise truncated(self._source.name, self._source.received)
-        if header != frames.stored_block(self._stored_size, self._stored_at):
-            raise damaged(self._source.name, self._source.received)
-        self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
-        self._stored_at += self._block_left
+        return
 
 
 class _Frame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
+from jcache.archive.extent import Extent
 from jcache.archive.manifest_fields import dumps
 from jcache.archive.members import MANIFEST_NAME, PIECE, SIGNATURE_NAME, TRAILER_END, TRAILER_NAME, TRAILER_START
 from jcache.archive.packing import Packer, Squeezing, Storing, solid, usual
@@ -12,7 +13,7 @@ from jcache.archive.recompression import MAX_CONTENT, content_of
 from jcache.archive.tar_headers import BLOCK, END, written
 from jcache.layout import DIRECTORY_NAMES, Kind
 
-_SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
+SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
@@ -44,14 +45,20 @@ class Writer:
             return Squeezing(self._stream, solid(self._level))
         return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
 
-    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
+    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview], *, file: int | None = None) -> bool:
         """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
+
+        Args:
+            name: of the member.
+            size: of the member.
+            chunks: its bytes.
+            file: descriptor of the file that has the same bytes, for a stream that takes extents of it.
 
         Returns:
             Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
             among the omitted.
         """
-        if size <= _SMALL and not self._solid:
+        if size <= SMALL and not self._solid:
             data = _joined(chunks, size)
             self._file(name, data[:size].ljust(size, b"\0"))
             return len(data) == size
@@ -62,7 +69,7 @@ class Writer:
                 self._file(name + suffix, content)
                 return True
             chunks = (stored,)
-        return self._streamed(name, size, chunks)
+        return self._streamed(name, size, chunks, file)
 
     def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
         """Writes the trailer and the end; the stream is flushed and stays open.
@@ -80,13 +87,14 @@ class Writer:
     def _file(self, name: str, data: bytes) -> None:
         self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
 
-    def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
+    def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview], file: int | None) -> bool:
         self._write(written(name, size))
         left = size
         is_whole = True
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            self._pass_on(chunk[:left] if len(chunk) > left else chunk)
+            data = memoryview(chunk)[:left]
+            self._pass_on(data if file is None else Extent(data, file, size - left))
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:

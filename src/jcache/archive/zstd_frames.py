@@ -16,8 +16,9 @@ speed of memory, and `zstd -d` reads them like any other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Final
+
+from jcache.archive.extent import Extent
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
@@ -51,7 +52,7 @@ def has_checksum(descriptor: int) -> bool:
     return bool(descriptor >> 2 & 1)
 
 
-def stored(content: memoryview) -> Iterator[bytes | memoryview]:
+def stored(content: memoryview | Extent) -> Iterator[bytes | memoryview | Extent]:
     """A stored frame in pieces, which point to its content."""
     size = len(content)
     yield MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little") + stored_block(size, 0)
@@ -65,11 +66,3 @@ def stored_block(size: int, at: int) -> bytes:
     """The header of the block of a stored frame that begins at this place of its content."""
     length = min(BLOCK, size - at)
     return (length << 3 | (at + length == size)).to_bytes(BLOCK_HEADER, "little")
-
-
-def widen(stream: BinaryIO) -> None:
-    """Lets a pipe hold as much as we write at once, so that neither end waits for the other all the time."""
-    with suppress(ImportError, AttributeError, OSError, ValueError):
-        import fcntl
-
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, STORED)

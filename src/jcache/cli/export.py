@@ -4,7 +4,7 @@ import json as jsonlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, cast
@@ -26,17 +26,17 @@ from jcache.cli.options import (
     kinds_of,
     open_store,
 )
-from jcache.errors import InvalidValue, JcacheError
+from jcache.errors import InvalidValue
 from jcache.filters import Filter, parse_filter
 from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.selection import Selection
 from jcache.shipping.exporting import Request, prepare, write
-from jcache.units import format_size, parse_age
+from jcache.shipping.sink import Sink
+from jcache.units import parse_age
 
 _PARTLY: Final = 3
 _LONGEST_LINE: Final = 1024
 _STDOUT: Final = "-"
-_AT_ONCE: Final = 64  # pieces; Linux takes 1,024
 
 
 def export(
@@ -191,41 +191,17 @@ def _checked_target(to: str, root: Root) -> Path:
 # -- the stream
 
 
-class _Sink:
-    """Takes bytes to where they go, all of them, and counts them."""
-
-    def __init__(self, put: Callable[[list[bytes | memoryview]], Iterable[int]], where: str) -> None:
-        self.written = 0
-        self._put = put
-        self._where = where
-
-    def writelines(self, pieces: list[bytes | memoryview]) -> None:
-        """Writes pieces, one behind the other."""
-        with files.refusal(f"write the archive to {self._where}"):
-            try:
-                for count in self._put(pieces):
-                    self.written += count
-            except BrokenPipeError:
-                raise JcacheError(
-                    f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
-                    "message says why."
-                ) from None
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-
 @contextmanager
-def _sink(target: Path | None) -> Iterator[_Sink]:
+def _sink(target: Path | None) -> Iterator[Sink]:
     """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
     if target is None:
-        yield _Sink(_writer(sys.stdout.fileno()), "the standard output")
+        yield Sink.into(sys.stdout.fileno(), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with files.refusal(f"write to {target}"):
             descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
         try:
             _check_terminal(descriptor)
-            yield _Sink(_writer(descriptor), str(target))
+            yield Sink.into(descriptor, str(target))
         finally:
             os.close(descriptor)
     else:
@@ -235,7 +211,7 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
             with files.refusal(f"write to {target.parent}"):
                 file = files.Unpublished(directory)
             try:
-                yield _Sink(lambda pieces: _filled(file, pieces), str(target))
+                yield Sink.into_new(file, str(target))
                 with files.refusal(f"write {target}"):
                     file.take_mode_of(target.name)
                     file.publish(target.name, replace=True)
@@ -243,32 +219,3 @@ def _sink(target: Path | None) -> Iterator[_Sink]:
                 file.discard()
         finally:
             os.close(directory)
-
-
-def _filled(file: files.Unpublished, pieces: list[bytes | memoryview]) -> Iterator[int]:
-    file.write(b"".join(pieces))
-    yield sum(map(len, pieces))
-
-
-def _writer(descriptor: int) -> Callable[[list[bytes | memoryview]], Iterator[int]]:
-    def put(pieces: list[bytes | memoryview]) -> Iterator[int]:
-        while pieces:
-            try:
-                written = os.writev(descriptor, pieces[:_AT_ONCE])
-                pieces = _behind(pieces, written)
-                yield written
-            except BlockingIOError:  # a pipe that somebody has told not to wait
-                import select
-
-                select.select([], [descriptor], [])
-
-    return put
-
-
-def _behind(pieces: list[bytes | memoryview], written: int) -> list[bytes | memoryview]:
-    """What is left of pieces of which so many bytes are written."""
-    for number, piece in enumerate(pieces):
-        if written < len(piece):
-            return [memoryview(piece)[written:], *pieces[number + 1 :]]
-        written -= len(piece)
-    return []

@@ -1,11 +1,10 @@
 """`jcache import`: entries from a stream into a root."""
 
-import fcntl
 import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
@@ -48,8 +47,6 @@ from jcache.shipping.importing import (
 )
 
 _STDIN: Final = "-"
-_SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ of Linux
-_PIPE_BYTES: Final = 1 << 20
 
 LinkOption = Annotated[
     bool, typer.Option("--link", help="Make the path that executables are keyed for a link to where they go.")
@@ -145,8 +142,6 @@ def _opened(archive: str) -> Iterator[BinaryIO]:
                 "An archive does not come from a terminal: pipe it in, as in `jcache export | jcache import -`, or "
                 "name a file."
             )
-        with suppress(OSError):  # a larger pipe, fewer switches between the two ends
-            fcntl.fcntl(sys.stdin, _SET_PIPE_SIZE, _PIPE_BYTES)
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # what is there, at once
             yield raw
         return

@@ -1,6 +1,6 @@
-"""Files that a second thread writes, while the first one reads and compares the next bytes.
+"""Bytes that a second thread compares and writes, while the first one reads the next.
 
-Copying bytes into files is half of what receiving takes, and the kernel does it without Python's lock.
+Reading them is a third of what receiving takes, and neither that nor the rest needs Python's lock.
 """
 
 from __future__ import annotations
@@ -28,21 +28,24 @@ class Behind(Generic[Name, Made]):
     """Takes bytes and what writes them, and gives what that made, in the same order.
 
     The bytes are held in a few pages of memory, and who wants room while all of it waits to be written, waits.
+
+    Args:
+        failures: what writing may raise, beside `OSError`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *failures: type[Exception]) -> None:
+        self._failures: tuple[type[Exception], ...] = (OSError, *failures)
         self._thread = ThreadPoolExecutor(1)
         self._page = memoryview(bytearray(_PAGE))
         self._free: list[memoryview] = []
         self._used = 0  # of the page
         self._jobs: list[_Job[Name, Made]] = []  # of the page
-        self._at_work: deque[tuple[Future[list[tuple[Name, Made | OSError]]], memoryview]] = deque()
-        self._made: list[tuple[Name, Made | OSError]] = []
+        self._at_work: deque[tuple[Future[list[tuple[Name, Made | Exception]]], memoryview]] = deque()
+        self._made: list[tuple[Name, Made | Exception]] = []
 
-    def room(self, size: int) -> memoryview | None:
-        """Memory for so many bytes, which is lent until the next call but `add`; None if that is too much."""
-        if size > _PAGE:
-            return None
+    def room(self, size: int) -> memoryview:
+        """Memory for so many bytes, or a page if that is less; it is lent until the next call but `add`."""
+        size = min(size, _PAGE)
         if self._used + size > _PAGE or len(self._jobs) == _JOBS:
             self._hand_over()
         return self._page[self._used : self._used + size]
@@ -52,9 +55,9 @@ class Behind(Generic[Name, Made]):
         self._jobs.append(_Job(name, data, write))
         self._used += len(data)
 
-    def made(self, *, all_: bool = False) -> list[tuple[Name, Made | OSError]]:
+    def made(self, *, all_: bool = False) -> list[tuple[Name, Made | Exception]]:
         """What writing has made since the last call, or why it has failed; all that was asked for, or what is ready."""
-        if all_ and self._jobs:
+        if all_:
             self._hand_over()
         while self._at_work and (all_ or self._at_work[0][0].done()):
             self._collect()
@@ -62,12 +65,15 @@ class Behind(Generic[Name, Made]):
         return made
 
     def close(self) -> None:
-        """Ends the thread, after what it was given to do."""
+        """Ends the thread, after all that it is to do."""
+        self._hand_over()
         self._thread.shutdown()
 
     def _hand_over(self) -> None:
-        """Gives the page to the thread, and takes another one."""
-        self._at_work.append((self._thread.submit(_written, self._jobs), self._page))
+        """Gives the page to the thread if there is anything to do, and takes another one."""
+        if not self._jobs:
+            return
+        self._at_work.append((self._thread.submit(_written, self._jobs, self._failures), self._page))
         self._jobs, self._used = [], 0
         if not self._free and len(self._at_work) == _PAGES:
             self._collect()
@@ -81,11 +87,13 @@ class Behind(Generic[Name, Made]):
         self._free.append(page)
 
 
-def _written(jobs: list[_Job[Name, Made]]) -> list[tuple[Name, Made | OSError]]:
-    made: list[tuple[Name, Made | OSError]] = []
+def _written(
+    jobs: list[_Job[Name, Made]], failures: tuple[type[Exception], ...]
+) -> list[tuple[Name, Made | Exception]]:
+    made: list[tuple[Name, Made | Exception]] = []
     for job in jobs:
         try:
             made.append((job.name, job.write(job.data)))
-        except OSError as error:
+        except failures as error:
             made.append((job.name, error))
     return made

@@ -23,6 +23,7 @@ from jcache import __version__
 from jcache.archive import Writer, item_name, neighbour_name, recompressors
 from jcache.archive.manifest import Manifest, Neighbour, adapter_of, encode
 from jcache.archive.members import XLA_KIND
+from jcache.archive.writer import SMALL
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
@@ -33,7 +34,7 @@ from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.here import installed
 from jcache.shipping.reading import hash_file
-from jcache.shipping.sending import AT_ONCE, damage_of, send
+from jcache.shipping.sending import AT_ONCE, damage_of, is_as_sent, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store import Store
 
@@ -247,7 +248,7 @@ def write(
 
     Args:
         prepared: what `prepare` gave; its findings are completed.
-        stream: where to.
+        stream: where to; what it ``holds`` is as of `jcache.shipping.sink.Sink`.
         sign: makes the signature of the manifest's bytes; None for none.
         level: of compression; None for what suits.
         progress: is told how many bytes of the entries are written, and of how many.
@@ -265,12 +266,17 @@ def write(
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(AT_ONCE)
+    holds = 0 if manifest.solid or level is not None else getattr(stream, "holds", 0)
+    moved: list[tuple[str, str, Source]] = []
     passed = done = due = entries = 0
     for (kind, name, path), source in zip(members, prepared.sources, strict=True):
         size = source.mark.stamp.bytes
-        if send(writer, path, source, buffer):
+        moving = 0 < holds <= total - passed - size and size > SMALL  # in the end all of it will have been read
+        if send(writer, path, source, buffer, moving=moving):
             entries += kind != XLA_KIND
             done += size
+            if moving:
+                moved.append((kind, name, source))
         elif finding := damage_of(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
@@ -280,6 +286,11 @@ def write(
         if passed >= due:
             progress(passed, total)
             due = min(passed + total // _STEPS, total)
+    for kind, name, source in moved:
+        if not is_as_sent(source):
+            omitted.append((kind, name))
+            entries -= kind != XLA_KIND
+            done -= source.mark.stamp.bytes
     prepared.findings.sort(key=lambda finding: finding.path)
     omitted.sort()
     writer.close(omitted + damaged)

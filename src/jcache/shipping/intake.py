@@ -10,6 +10,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -26,7 +28,7 @@ from jcache.ledger import Known
 from jcache.receiving import Arrival, holder, opened
 from jcache.shipping.behind import Behind
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
-from jcache.shipping.staging import Held, Incoming, Mismatch, Staged, compared, fill, stage, whole
+from jcache.shipping.staging import Incoming, Landing, Mismatch, Staged, landed, pieces, whole
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
 from jcache.surroundings import FUTURE_NS
@@ -69,7 +71,7 @@ class Intake:
         self._directories: dict[Path, int] = {}
         self._place: Path | None = None  # of what is on its way
         self._known: dict[Kind, dict[str, Known]] = {}
-        self._behind: Behind[_Taken, Staged] = Behind()
+        self._behind: Behind[_Taken, Staged | None] = Behind(Mismatch)
         self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
         self._bytes = 0  # of these
 
@@ -93,7 +95,7 @@ class Intake:
     # -- entries
 
     def take(self, item: Item, content: Incoming, *, replace: bool = False, checks: int | None = None) -> None:
-        """Writes an entry, and publishes it with the next batch if it has the digest that it should have.
+        """Has an entry written, and published with the next batch if it has the digest that it should have.
 
         Args:
             item: which.
@@ -113,20 +115,22 @@ class Intake:
         try:
             if root.adapter is not None:
                 content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
-            room = self._behind.room(item.bytes)
-            if room is not None:
-                fill(room, content, item)
-                self._behind.add(taken, room, lambda data: stage(directory, written_ns, lambda file: file.write(data)))
-                self._wait_for(self._behind.made())
-            else:
-                with files.refusal(f"store {item.key}"):
-                    staged = stage(directory, written_ns, lambda file: compared(content, item, file.write))
-                self._wait_for([(taken, staged)])
+            self._land(taken, content, Landing(directory, item, written_ns))
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
+        self._wait_for(self._behind.made())
         if len(self._waiting) >= _BATCH or self._bytes >= _BATCH_BYTES:
             self._publish()
         return None
+
+    def _land(self, taken: _Taken, content: Incoming, landing: Landing) -> None:
+        """Has the bytes written as they come; raises Mismatch if there are not as many as there should be."""
+        try:
+            for piece, is_last in pieces(content, taken.item, self._behind.room):
+                self._behind.add(taken, piece, partial(landing.add, is_last=is_last))
+        except BaseException:
+            self._behind.add(taken, memoryview(b""), lambda _: landing.discard())
+            raise
 
     def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
         """Writes an executable in another codec, unless that is there already.
@@ -141,7 +145,7 @@ class Intake:
         item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
         fate = fate_of(self._path(item), item, replace=replace)
         if fate in WRITTEN:
-            return self.take(item, Held(data, item.digest), replace=fate is Fate.REPLACED)
+            return self.take(item, BytesIO(data), replace=fate is Fate.REPLACED)
         self._imported.fates[item.kind, item.key] = fate
         return self.take_over(item) if fate is Fate.PRESENT else None
 
@@ -160,8 +164,8 @@ class Intake:
             if self._waiting:
                 self._publish()
 
-    def _wait_for(self, made: list[tuple[_Taken, Staged | OSError]], *, failing: bool = False) -> None:
-        """Lets files that are written wait to be published.
+    def _wait_for(self, made: list[tuple[_Taken, Staged | Exception | None]], *, failing: bool = False) -> None:
+        """Lets files that are written wait to be published, unless they are not what they should be.
 
         Raises:
             CannotWrite: one could not be written.
@@ -171,7 +175,9 @@ class Intake:
             if isinstance(staged, Staged):
                 self._waiting.append((taken, staged))
                 self._bytes += taken.item.bytes
-            else:
+            elif isinstance(staged, Mismatch):
+                self._imported.refused.append(Refused(taken.item, str(staged)))
+            elif staged is not None:
                 errors.append((taken, staged))
         if errors and not failing:
             with files.refusal(f"store {errors[0][0].item.key}"):
@@ -253,7 +259,7 @@ class Intake:
         executables = self._directory(self._store.root.directory(Kind.EXECUTABLES))
         with files.refusal(f"store {neighbour.path}"), _descended(executables, parents) as directory:
             try:
-                file = stage(directory, self._now, lambda file: compared(content, neighbour, file.write)).file
+                file = landed(content, neighbour, directory, self._now).file
             except Mismatch as mismatch:
                 return self._imported.refused.append(Refused(neighbour, str(mismatch)))
             try:
@@ -289,7 +295,7 @@ class Intake:
         return time_ns if time_ns <= self._latest else self._now
 
 
-def _checked(adapter: Adapter, item: Item, content: Incoming) -> Held:
+def _checked(adapter: Adapter, item: Item, content: Incoming) -> BytesIO:
     """The bytes of another program's entry, in which nothing is wrong: a sender's digest says nothing of that.
 
     Raises:
@@ -299,7 +305,7 @@ def _checked(adapter: Adapter, item: Item, content: Incoming) -> Held:
     fault = adapter.fault(item.kind, item.key, data, quick=False)
     if fault is not None:
         raise Mismatch(fault.evidence)
-    return Held(data, item.digest)
+    return BytesIO(data)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def _members(prepared: Prepared, omitted: list[tuple[str, str]]) -> Iterator[Mem
             continue
         with file:
             if Mark.of(file) == source.mark:
-                yield (member := Member(what, name, file.read))
-                if member.digest() == what.digest:
+                yield Member(what, name, file.readinto)
+                if Mark.of(file) == source.mark:
                     continue
             omitted.append(short)

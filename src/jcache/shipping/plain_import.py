@@ -33,7 +33,6 @@ from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, Refused, fate_o
 from jcache.shipping.guards import Forecast
 from jcache.shipping.importing import as_keyed_for, is_undecided
 from jcache.shipping.intake import Intake
-from jcache.shipping.staging import Held
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
 
@@ -114,7 +113,7 @@ def as_first_says(members: Iterator[PlainMember], root: Root) -> tuple[Root, Ite
         if left < 0:
             return root, chain(held, [some], members)
         data = b"".join(_pieces(some))
-        held.append(PlainMember(some.path, len(data), some.modified_ns, BytesIO(data).read))
+        held.append(PlainMember(some.path, len(data), some.modified_ns, BytesIO(data).readinto))
         if member(some.name)[0] is NameOf.ENTRY and kind_of(some.path) is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
                 item = Item(Kind.EXECUTABLES, "", len(data), "", 0, 0, maker=0)
@@ -255,7 +254,7 @@ class _Taker:
         check_room(self.root, [item], item.key)
         self._begin()
         item = item._replace(sidecar=name in self.used, recency_ns=self.used.get(name, item.recency_ns))
-        self.intake.take(item, Held(data, item.digest), replace=replace, checks=checks)
+        self.intake.take(item, BytesIO(data), replace=replace, checks=checks)
 
     def _made(self, item: Item, data: bytes) -> Item:
         """The same with what an executable says of its making."""
@@ -298,7 +297,7 @@ class _Taker:
             neighbours[path] = fate
         else:
             self._begin()
-            self.intake.take_neighbour(neighbour, Held(data, neighbour.digest), replace=fate is Fate.REPLACED)
+            self.intake.take_neighbour(neighbour, BytesIO(data), replace=fate is Fate.REPLACED)
 
 
 def _pieces(file: PlainMember) -> Iterator[bytes]:

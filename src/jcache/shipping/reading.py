@@ -87,24 +87,6 @@ def open_regular(path: str | Path) -> FileIO:
     return FileIO(descriptor)
 
 
-def read_marked(path: str, mark: Mark, memory: memoryview) -> bool:
-    """Fills the memory with all of a file; False if it has not the mark, or not that size.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    descriptor = os.open(path, _REGULAR)
-    try:
-        if Mark.of(descriptor) != mark:
-            return False
-        left = memory
-        while left and (count := os.readv(descriptor, (left,))):
-            left = left[count:]
-        return not left
-    finally:
-        os.close(descriptor)
-
-
 def hash_file(path: str | Path) -> tuple[Mark, str] | None:
     """A file and the digest of its bytes, in constant memory; None if it changed meanwhile.
 

@@ -1,4 +1,8 @@
-"""Files on their way into an archive: read, compared with what they were found to be, and written in pieces."""
+"""Files on their way into an archive: read, compared with what they were found to be, and written in pieces.
+
+Into a pipe they are moved by reference: what its reader takes are the bytes that the file has by then. So of these
+files it is asked once more in the end, when nothing of them waits in the pipe, whether they are as they were.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +16,26 @@ from jcache.archive import Writer
 from jcache.checks import check
 from jcache.digests import Hasher, digest, digest_of_file
 from jcache.findings import Damage, Finding
-from jcache.shipping.reading import Mark, open_regular, read_marked
+from jcache.shipping.reading import Mark, open_regular
 from jcache.shipping.surveying import Source
 
 AT_ONCE: Final = 4 << 20
 _CHUNK: Final = 1 << 20
 
 
-def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
+def send(writer: Writer, name: str, source: Source, buffer: bytearray, *, moving: bool = False) -> bool:
     """Writes a member; whether it is the file that was read first, from the first byte to the last.
 
     A file that was not read is looked at before any byte of it is out: as a whole in the buffer, if it fits.
+
+    Args:
+        writer: of the archive.
+        name: of the member.
+        source: the file.
+        buffer: memory to use.
+        moving: whether the stream is to move the file's bytes; see `is_as_sent`.
     """
     size = source.mark.stamp.bytes
-    if source.unread is not None and size <= len(buffer):
-        whole = memoryview(buffer)[:size]
-        return _filled(whole, source) and writer.member(name, size, (whole,))
     try:
         file = open_regular(source.path)
     except OSError:
@@ -35,14 +43,30 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
     with file:
         if Mark.of(file) != source.mark:
             return False
+        mine = file.fileno() if moving else None
+        if source.unread is not None and size <= len(buffer):
+            whole = memoryview(buffer)[:size]
+            filled = _filled(whole, file) and digest(whole) == source.digest
+            return filled and writer.member(name, size, (whole,), file=mine) and Mark.of(file) == source.mark
         if source.unread is not None:
             if digest_of_file(file) != source.digest:
                 return False
             file.seek(0)
         hasher = None if source.settled else Hasher()
-        is_whole = writer.member(name, size, _pieces(file, hasher))
+        is_whole = writer.member(name, size, _pieces(file, hasher), file=mine)
         same = hasher is None or hasher.digest() == source.digest
         return is_whole and same and Mark.of(file) == source.mark
+
+
+def is_as_sent(source: Source) -> bool:
+    """Whether nobody has written to a file since it was sent; one that is gone, or replaced by another, is unharmed."""
+    try:
+        with open_regular(source.path) as file:
+            now = Mark.of(file)
+            other = now.stamp.inode != source.mark.stamp.inode
+            return other or now == source.mark or digest_of_file(file) == source.digest
+    except OSError:
+        return True
 
 
 def damage_of(source: Source) -> Finding | None:
@@ -55,11 +79,12 @@ def damage_of(source: Source) -> Finding | None:
     return checked.finding if (checked.stamp, checked.taken_ns) == source.mark else None
 
 
-def _filled(memory: memoryview, source: Source) -> bool:
-    """Fills the memory with a file; whether it is the one on record."""
+def _filled(memory: memoryview, file: FileIO) -> bool:
+    """Fills the memory with a file; whether there was so much."""
     with suppress(OSError):
-        return read_marked(source.path, source.mark, memory) and digest(memory) == source.digest
-    return False
+        while memory and (count := file.readinto(memory)):
+            memory = memory[count:]
+    return not memory
 
 
 def _pieces(file: FileIO, hasher: Hasher | None) -> Iterator[bytes]:

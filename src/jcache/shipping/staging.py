@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
 
 from jcache.archive.manifest import Item, Neighbour
-from jcache.digests import shown
+from jcache.digests import Hasher, digest, shown
 from jcache.files import Unpublished
+
+_PIECE: Final = 256 << 10  # stays in the cache of a core between being hashed and being written
 
 
 class Incoming(Protocol):
-    """Where the stored bytes of an entry come from; `digest` is of what has been poured."""
+    """Where the stored bytes of an entry come from."""
 
-    def pour(self, into: Callable[[bytes | memoryview], object], /) -> int:
-        """Hands out all bytes in pieces, which are there during each call only; returns how many."""
-
-    def digest(self) -> str: ...
-
-
-class Held:
-    """Bytes that are read already, and their digest."""
-
-    def __init__(self, data: bytes, digest: str) -> None:
-        self._data = data
-        self._digest = digest
-
-    def pour(self, into: Callable[[bytes | memoryview], object], /) -> int:
-        into(self._data)
-        return len(self._data)
-
-    def digest(self) -> str:
-        return self._digest
+    def readinto(self, memory: memoryview, /) -> int | None:
+        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
 
 
 class Mismatch(Exception):
@@ -45,55 +30,118 @@ class Staged(NamedTuple):
     taken_ns: int
 
 
-def stage(directory: int, written_ns: int, write: Callable[[Unpublished], object]) -> Staged:
-    """Makes a new file, of which nothing stays if that fails.
+class Landing:
+    """A new file that is written piece by piece; nothing stays of it unless it becomes what it should be.
 
     Args:
         directory: descriptor of the one in which it is to be published.
+        what: what it should be.
         written_ns: the modification time to be.
-        write: writes the bytes, and may raise what it likes.
+    """
+
+    def __init__(self, directory: int, what: Item | Neighbour, written_ns: int) -> None:
+        self._directory = directory
+        self._what = what
+        self._written_ns = written_ns
+        self._hasher = Hasher()
+        self._file: Unpublished | None = None
+
+    def add(self, data: memoryview, *, is_last: bool) -> Staged | None:
+        """Writes the next bytes; with the last, the file is done.
+
+        Raises:
+            OSError: it cannot be written; nothing stays, and nothing more is to be added.
+            Mismatch: it is not what it should be; the same.
+        """
+        try:
+            if self._file is None:
+                self._file = Unpublished(self._directory)
+            for at in range(0, len(data), _PIECE):
+                self._hasher.update(data[at : at + _PIECE])
+                self._file.write(data[at : at + _PIECE])
+            if not is_last:
+                return None
+            _check(self._what, self._hasher.digest())
+            return Staged(self._file, self._file.settle(self._written_ns))
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Lets nothing stay of it."""
+        if self._file is not None:
+            self._file.discard()
+
+
+def pieces(
+    content: Incoming, what: Item | Neighbour, room: Callable[[int], memoryview]
+) -> Iterator[tuple[memoryview, bool]]:
+    """All bytes, one or more pieces of memory that is filled with them, and whether each is the last.
+
+    Args:
+        content: where they come from.
+        what: what they should be.
+        room: lends memory for so many bytes, or for as many as there is room for.
 
     Raises:
-        OSError: it cannot be made.
+        Mismatch: there are fewer than there should be, or more.
     """
-    file = Unpublished(directory)
-    try:
-        write(file)
-        return Staged(file, file.settle(written_ns))
-    except BaseException:
-        file.discard()
-        raise
-
-
-def compared(content: Incoming, what: Item | Neighbour, into: Callable[[bytes | memoryview], object]) -> None:
-    """Hands out all bytes in pieces; raises Mismatch unless they are those that they should be."""
-    _check(what, content.pour(into), content.digest())
-
-
-def fill(memory: memoryview, content: Incoming, what: Item | Neighbour) -> None:
-    """Fills memory of the size that the bytes should have; raises Mismatch unless they are those."""
-    left = memory
-
-    def take(piece: bytes | memoryview) -> None:
-        nonlocal left
-        if len(piece) > len(left):
+    size = 0
+    while True:
+        memory = left = room(what.bytes - size)
+        while left and (count := content.readinto(left)):
+            left = left[count:]
+        size += len(memory) - len(left)
+        if left:
+            raise Mismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
+        is_last = size == what.bytes
+        if is_last and content.readinto(memoryview(bytearray(1))):
             raise Mismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
-        left[: len(piece)] = piece
-        left = left[len(piece) :]
+        yield memory, is_last
+        if is_last:
+            return
 
-    compared(content, what, take)
+
+def landed(content: Incoming, what: Item | Neighbour, directory: int, written_ns: int) -> Staged:
+    """A file of all bytes.
+
+    Args:
+        content: where they come from.
+        what: what they should be.
+        directory: as of `Landing`.
+        written_ns: as of `Landing`.
+
+    Raises:
+        OSError: it cannot be written.
+        Mismatch: the bytes are not those that they should be.
+    """
+    landing = Landing(directory, what, written_ns)
+    try:
+        for piece, is_last in pieces(content, what, _lender()):
+            if staged := landing.add(piece, is_last=is_last):
+                return staged
+    except BaseException:
+        landing.discard()
+        raise
+    raise AssertionError("the last piece is the last one")
 
 
 def whole(content: Incoming, what: Item | Neighbour) -> bytes:
     """All bytes in memory; raises Mismatch unless they are those that they should be."""
     data = bytearray()
-    compared(content, what, data.extend)
+    for piece, _ in pieces(content, what, _lender()):
+        data += piece
+    _check(what, digest(data))
     return bytes(data)
 
 
-def _check(what: Item | Neighbour, size: int, digest: str) -> None:
+def _lender() -> Callable[[int], memoryview]:
+    """Lends the same memory again and again."""
+    memory = memoryview(bytearray(_PIECE))
+    return lambda size: memory[:size]
+
+
+def _check(what: Item | Neighbour, found: str) -> None:
     """Raises Mismatch unless the bytes are those that the manifest promises."""
-    if size != what.bytes:
-        raise Mismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
-    if digest != what.digest:
-        raise Mismatch(f"Its digest {shown(digest)} is not {shown(what.digest)} as in the manifest.")
+    if found != what.digest:
+        raise Mismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
