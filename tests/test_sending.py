@@ -1,17 +1,26 @@
 """Files that go into an archive without having been read before."""
 
+import fcntl
 import json
+import os
+import random
 import sys
+import termios
+import threading
 import time
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from jcache.compression import Codec
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
+from jcache.serialization import pack_executable
 from jcache.shipping import exporting
-from jcache.shipping.exporting import Prepared, Request, prepare, write
+from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
+from jcache.shipping.sink import Sink
 from jcache.store import Store
 from tests.cli.conftest import call
 from tests.entries import NOW, add, executable, key
@@ -98,6 +107,56 @@ def test_a_change_in_between_is_no_damage(known: Root, how: str) -> None:
         path.write_bytes(b"torn")
     exported = write(prepared, BytesIO())
     assert exported.omitted == (("executables", key(1)),) and not prepared.findings
+
+
+def overwritten(path: Path) -> None:
+    """Another byte in the middle, in the same file."""
+    with path.open("r+b") as file:
+        file.seek(300_000)
+        file.write(b"?")
+
+
+def replaced(path: Path) -> None:
+    path.with_suffix(".new").write_bytes(b"another one")
+    path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_sent"),
+    [(overwritten, False), (replaced, True), (Path.unlink, True), (Path.touch, True)],
+    ids=["written to", "replaced", "removed", "used"],
+)
+def test_a_change_while_it_waits_in_a_pipe(plain: Root, change: Callable[[Path], object], is_sent: bool) -> None:
+    """An entry that is written to when the pipe has it, and its reader has not, is omitted; what else happens to the
+    file then is no matter.
+    """
+    contents = [pack_executable(b"\x0a" + random.Random(i).randbytes(800_000), 3, Codec.ZSTD) for i in range(4)]
+    paths = [add(plain.path, key(i), data, written_ns=NOW) for i, data in enumerate(contents)]
+    prepared_of(plain, once=False)
+    prepared = prepared_of(plain)
+    read, end = os.pipe()
+    exported: list[Exported] = []
+
+    def export() -> None:
+        exported.append(write(prepared, Sink.into(end, "there")))  # type: ignore[arg-type]
+        os.close(end)
+
+    sender = threading.Thread(target=export)
+    sender.start()
+    waiting = [0, -1]
+    while waiting[-1] != waiting[-2] or waiting[-1] < len(contents[0]):  # it is full
+        time.sleep(0.05)
+        waiting.append(int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder))
+    first = min(paths)
+    change(first)
+    with open(read, "rb") as stream:
+        found = members(stream.read())
+    sender.join()
+    omitted = [] if is_sent else [["executables", first.name.removesuffix("-cache")]]
+    assert json.loads(found["trailer.json"]) == {"omitted": omitted}
+    assert (exported[0].entries, len(exported[0].omitted)) == (4 - len(omitted), len(omitted))
+    is_whole = found[f"executables/{first.name}"] == contents[paths.index(first)]
+    assert is_whole or not is_sent
 
 
 def test_the_sender_tells(known: Root, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Bytes that a second thread compares and writes, while the first one reads the next.
+"""Bytes that a second thread writes, while the first one reads and compares the next.
 
-Reading them is a third of what receiving takes, and neither that nor the rest needs Python's lock.
+Copying bytes into files is half of what receiving takes, and the kernel does it without Python's lock. Who reads them
+compares them: what is hashed by another core than has just read it takes twice the time.
 """
 
 from __future__ import annotations
@@ -28,20 +29,16 @@ class Behind(Generic[Name, Made]):
     """Takes bytes and what writes them, and gives what that made, in the same order.
 
     The bytes are held in a few pages of memory, and who wants room while all of it waits to be written, waits.
-
-    Args:
-        failures: what writing may raise, beside `OSError`.
     """
 
-    def __init__(self, *failures: type[Exception]) -> None:
-        self._failures: tuple[type[Exception], ...] = (OSError, *failures)
+    def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._page = memoryview(bytearray(_PAGE))
         self._free: list[memoryview] = []
         self._used = 0  # of the page
         self._jobs: list[_Job[Name, Made]] = []  # of the page
-        self._at_work: deque[tuple[Future[list[tuple[Name, Made | Exception]]], memoryview]] = deque()
-        self._made: list[tuple[Name, Made | Exception]] = []
+        self._at_work: deque[tuple[Future[list[tuple[Name, Made | OSError]]], memoryview]] = deque()
+        self._made: list[tuple[Name, Made | OSError]] = []
 
     def room(self, size: int) -> memoryview:
         """Memory for so many bytes, or a page if that is less; it is lent until the next call but `add`."""
@@ -55,7 +52,7 @@ class Behind(Generic[Name, Made]):
         self._jobs.append(_Job(name, data, write))
         self._used += len(data)
 
-    def made(self, *, all_: bool = False) -> list[tuple[Name, Made | Exception]]:
+    def made(self, *, all_: bool = False) -> list[tuple[Name, Made | OSError]]:
         """What writing has made since the last call, or why it has failed; all that was asked for, or what is ready."""
         if all_:
             self._hand_over()
@@ -73,7 +70,7 @@ class Behind(Generic[Name, Made]):
         """Gives the page to the thread if there is anything to do, and takes another one."""
         if not self._jobs:
             return
-        self._at_work.append((self._thread.submit(_written, self._jobs, self._failures), self._page))
+        self._at_work.append((self._thread.submit(_written, self._jobs), self._page))
         self._jobs, self._used = [], 0
         if not self._free and len(self._at_work) == _PAGES:
             self._collect()
@@ -87,13 +84,11 @@ class Behind(Generic[Name, Made]):
         self._free.append(page)
 
 
-def _written(
-    jobs: list[_Job[Name, Made]], failures: tuple[type[Exception], ...]
-) -> list[tuple[Name, Made | Exception]]:
-    made: list[tuple[Name, Made | Exception]] = []
+def _written(jobs: list[_Job[Name, Made]]) -> list[tuple[Name, Made | OSError]]:
+    made: list[tuple[Name, Made | OSError]] = []
     for job in jobs:
         try:
             made.append((job.name, job.write(job.data)))
-        except failures as error:
+        except OSError as error:
             made.append((job.name, error))
     return made

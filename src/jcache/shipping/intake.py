@@ -71,7 +71,7 @@ class Intake:
         self._directories: dict[Path, int] = {}
         self._place: Path | None = None  # of what is on its way
         self._known: dict[Kind, dict[str, Known]] = {}
-        self._behind: Behind[_Taken, Staged | None] = Behind(Mismatch)
+        self._behind: Behind[_Taken, Staged | None] = Behind()
         self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
         self._bytes = 0  # of these
 
@@ -115,7 +115,7 @@ class Intake:
         try:
             if root.adapter is not None:
                 content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
-            self._land(taken, content, Landing(directory, item, written_ns))
+            self._land(taken, content, Landing(directory, written_ns))
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
         self._wait_for(self._behind.made())
@@ -124,7 +124,7 @@ class Intake:
         return None
 
     def _land(self, taken: _Taken, content: Incoming, landing: Landing) -> None:
-        """Has the bytes written as they come; raises Mismatch if there are not as many as there should be."""
+        """Has the bytes written as they come; raises Mismatch unless they are those that they should be."""
         try:
             for piece, is_last in pieces(content, taken.item, self._behind.room):
                 self._behind.add(taken, piece, partial(landing.add, is_last=is_last))
@@ -164,8 +164,8 @@ class Intake:
             if self._waiting:
                 self._publish()
 
-    def _wait_for(self, made: list[tuple[_Taken, Staged | Exception | None]], *, failing: bool = False) -> None:
-        """Lets files that are written wait to be published, unless they are not what they should be.
+    def _wait_for(self, made: list[tuple[_Taken, Staged | OSError | None]], *, failing: bool = False) -> None:
+        """Lets files that are written wait to be published.
 
         Raises:
             CannotWrite: one could not be written.
@@ -175,8 +175,6 @@ class Intake:
             if isinstance(staged, Staged):
                 self._waiting.append((taken, staged))
                 self._bytes += taken.item.bytes
-            elif isinstance(staged, Mismatch):
-                self._imported.refused.append(Refused(taken.item, str(staged)))
             elif staged is not None:
                 errors.append((taken, staged))
         if errors and not failing:

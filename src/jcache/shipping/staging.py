@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from jcache.archive.manifest import Item, Neighbour
-from jcache.digests import Hasher, digest, shown
+from jcache.digests import Hasher, shown
 from jcache.files import Unpublished
 
-_PIECE: Final = 256 << 10  # stays in the cache of a core between being hashed and being written
+_PIECE: Final = 1 << 20
 
 
 class Incoming(Protocol):
@@ -31,19 +31,16 @@ class Staged(NamedTuple):
 
 
 class Landing:
-    """A new file that is written piece by piece; nothing stays of it unless it becomes what it should be.
+    """A new file that is written piece by piece; nothing stays of it if that fails.
 
     Args:
         directory: descriptor of the one in which it is to be published.
-        what: what it should be.
         written_ns: the modification time to be.
     """
 
-    def __init__(self, directory: int, what: Item | Neighbour, written_ns: int) -> None:
+    def __init__(self, directory: int, written_ns: int) -> None:
         self._directory = directory
-        self._what = what
         self._written_ns = written_ns
-        self._hasher = Hasher()
         self._file: Unpublished | None = None
 
     def add(self, data: memoryview, *, is_last: bool) -> Staged | None:
@@ -51,18 +48,12 @@ class Landing:
 
         Raises:
             OSError: it cannot be written; nothing stays, and nothing more is to be added.
-            Mismatch: it is not what it should be; the same.
         """
         try:
             if self._file is None:
                 self._file = Unpublished(self._directory)
-            for at in range(0, len(data), _PIECE):
-                self._hasher.update(data[at : at + _PIECE])
-                self._file.write(data[at : at + _PIECE])
-            if not is_last:
-                return None
-            _check(self._what, self._hasher.digest())
-            return Staged(self._file, self._file.settle(self._written_ns))
+            self._file.write(data)
+            return Staged(self._file, self._file.settle(self._written_ns)) if is_last else None
         except BaseException:
             self.discard()
             raise
@@ -76,7 +67,7 @@ class Landing:
 def pieces(
     content: Incoming, what: Item | Neighbour, room: Callable[[int], memoryview]
 ) -> Iterator[tuple[memoryview, bool]]:
-    """All bytes, one or more pieces of memory that is filled with them, and whether each is the last.
+    """All bytes, in one or more pieces of memory that is filled with them, and whether each is the last.
 
     Args:
         content: where they come from.
@@ -84,12 +75,13 @@ def pieces(
         room: lends memory for so many bytes, or for as many as there is room for.
 
     Raises:
-        Mismatch: there are fewer than there should be, or more.
+        Mismatch: the bytes are not those that they should be; before the last piece is handed out.
     """
-    size = 0
+    hasher, size = Hasher(), 0
     while True:
         memory = left = room(what.bytes - size)
         while left and (count := content.readinto(left)):
+            hasher.update(left[:count])  # at once, while they are in the cache of a core
             left = left[count:]
         size += len(memory) - len(left)
         if left:
@@ -97,6 +89,8 @@ def pieces(
         is_last = size == what.bytes
         if is_last and content.readinto(memoryview(bytearray(1))):
             raise Mismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
+        if is_last and (found := hasher.digest()) != what.digest:
+            raise Mismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
         yield memory, is_last
         if is_last:
             return
@@ -115,7 +109,7 @@ def landed(content: Incoming, what: Item | Neighbour, directory: int, written_ns
         OSError: it cannot be written.
         Mismatch: the bytes are not those that they should be.
     """
-    landing = Landing(directory, what, written_ns)
+    landing = Landing(directory, written_ns)
     try:
         for piece, is_last in pieces(content, what, _lender()):
             if staged := landing.add(piece, is_last=is_last):
@@ -131,7 +125,6 @@ def whole(content: Incoming, what: Item | Neighbour) -> bytes:
     data = bytearray()
     for piece, _ in pieces(content, what, _lender()):
         data += piece
-    _check(what, digest(data))
     return bytes(data)
 
 
@@ -139,9 +132,3 @@ def _lender() -> Callable[[int], memoryview]:
     """Lends the same memory again and again."""
     memory = memoryview(bytearray(_PIECE))
     return lambda size: memory[:size]
-
-
-def _check(what: Item | Neighbour, found: str) -> None:
-    """Raises Mismatch unless the bytes are those that the manifest promises."""
-    if found != what.digest:
-        raise Mismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
