@@ -4,7 +4,8 @@ The first reading checks every entry as `jcache verify` does, so that nothing da
 digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that: then
 the second reading compares it before the first byte is out. The second reading goes into the stream; a file that is
 not the one of the first any more, before or after, is named in the archive's trailer: it was removed, or written anew,
-and no reader of the archive takes it. No lock is taken, no file of the cache changes.
+and no reader of the archive takes it. So is one that was written to while a pipe held it. No lock is taken, no file of
+the cache changes.
 """
 
 from __future__ import annotations
@@ -263,36 +264,31 @@ def write(
     writer = Writer(stream, level=level, solid=manifest.solid)
     data = encode(manifest)
     writer.manifest(data, None if sign is None else sign(data))
+    sent: dict[tuple[str, str], Source] = {}
+    moved: list[tuple[str, str]] = []
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(AT_ONCE)
     holds = 0 if manifest.solid or level is not None else getattr(stream, "holds", 0)
-    moved: list[tuple[str, str, Source]] = []
-    passed = done = due = entries = 0
+    passed = due = 0
     for (kind, name, path), source in zip(members, prepared.sources, strict=True):
-        size = source.mark.stamp.bytes
-        moving = 0 < holds <= total - passed - size and size > SMALL  # in the end all of it will have been read
+        passed += (size := source.mark.stamp.bytes)
+        moving = size > SMALL and 0 < holds <= total - passed  # in the end all of it will have been read
         if send(writer, path, source, buffer, moving=moving):
-            entries += kind != XLA_KIND
-            done += size
-            if moving:
-                moved.append((kind, name, source))
+            sent[kind, name] = source
+            moved += [(kind, name)] * moving
         elif finding := damage_of(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
         else:
             omitted.append((kind, name))
-        passed += size
         if passed >= due:
             progress(passed, total)
             due = min(passed + total // _STEPS, total)
-    for kind, name, source in moved:
-        if not is_as_sent(source):
-            omitted.append((kind, name))
-            entries -= kind != XLA_KIND
-            done -= source.mark.stamp.bytes
-    prepared.findings.sort(key=lambda finding: finding.path)
-    omitted.sort()
+    omitted += (one for one in moved if not is_as_sent(sent[one]))
+    whole = sent.keys() - set(omitted)
     writer.close(omitted + damaged)
-    neighbours = len(members) - len(omitted) - len(damaged) - entries
-    return Exported(entries=entries, neighbours=neighbours, bytes=done, omitted=tuple(omitted))
+    prepared.findings.sort(key=lambda finding: finding.path)
+    entries = sum(kind != XLA_KIND for kind, _ in whole)
+    size = sum(sent[one].mark.stamp.bytes for one in whole)
+    return Exported(entries=entries, neighbours=len(whole) - entries, bytes=size, omitted=tuple(sorted(omitted)))
