@@ -410,10 +410,12 @@ def test_transcoded(tmp_path: Path) -> None:
     check_clean(target)
 
 
+@pytest.mark.parametrize("page", [100, 4 << 20], ids=["in many pieces", "whole"])
 @pytest.mark.parametrize("replace", [False, True])
-def test_named_temporaries(tmp_path: Path, replace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a file system without nameless files an import does the same with temporary names."""
     opened = os.open
+    monkeypatch.setattr(behind, "_PAGE", page)
 
     def refusing(path: Any, flags: int, *rest: Any, **more: Any) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:

@@ -125,11 +125,13 @@ class Intake:
 
     def _land(self, taken: _Taken, content: Incoming, landing: Landing) -> None:
         """Has the bytes written as they come; raises Mismatch unless they are those that they should be."""
+        is_last = False
         try:
             for piece, is_last in pieces(content, taken.item, self._behind.room):
                 self._behind.add(taken, piece, partial(landing.add, is_last=is_last))
         except BaseException:
-            self._behind.add(taken, memoryview(b""), lambda _: landing.discard())
+            if not is_last:
+                self._behind.add(taken, memoryview(b""), lambda _: landing.discard())
             raise
 
     def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
