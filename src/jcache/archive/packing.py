@@ -116,10 +116,6 @@ class Storing(Packer):
         return stored(content)
 
 
-def _in_memory(content: memoryview | Extent) -> memoryview:
-    return content.data if isinstance(content, Extent) else content
-
-
 class Squeezing(Packer):
     """For what is to become small: one frame of one window, given in pieces of 1 MiB."""
 
@@ -171,3 +167,7 @@ def solid(level: int | None) -> zstandard.ZstdCompressor:
             chain_log=24, window_log=_WINDOW_LOG, enable_ldm=True, write_checksum=True,
         )  # fmt: skip
     return zstandard.ZstdCompressor(compression_params=parameters)
+
+
+def _in_memory(content: memoryview | Extent) -> memoryview:
+    return content.data if isinstance(content, Extent) else content

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from jcache.archive.manifest import Item, Neighbour
+from jcache.archive.members import PIECE
 from jcache.digests import Hasher, shown
 from jcache.files import Unpublished
-
-_PIECE: Final = 1 << 20
 
 
 class Incoming(Protocol):
@@ -130,5 +129,5 @@ def whole(content: Incoming, what: Item | Neighbour) -> bytes:
 
 def _lender() -> Callable[[int], memoryview]:
     """Lends the same memory again and again."""
-    memory = memoryview(bytearray(_PIECE))
+    memory = memoryview(bytearray(PIECE))
     return lambda size: memory[:size]
