@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import shlex
 import sys
 import termios
 import threading
@@ -14,13 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from jcache import verification
 from jcache.compression import Codec
+from jcache.entry import SETTLED_NS
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.serialization import pack_executable
 from jcache.shipping import exporting
 from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
-from jcache.shipping.sink import Sink
+from jcache.shipping.sink import OpenSink
 from jcache.store import Store
 from tests.cli.conftest import call
 from tests.entries import NOW, add, executable, key
@@ -56,6 +59,7 @@ def lose_a_bit(root: Root, number: int) -> Path:
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
     path.write_bytes(data)
+    os.utime(path, ns=(NOW, NOW))
     with Store(root) as store:
         known = store.ledger.known(Kind.EXECUTABLES)[key(number)]
         store.ledger.record([known._replace(hits=0, digest_ns=time.time_ns() + LATER)])
@@ -138,13 +142,14 @@ def test_a_change_while_it_waits_in_a_pipe(plain: Root, change: Callable[[Path],
     exported: list[Exported] = []
 
     def export() -> None:
-        exported.append(write(prepared, Sink.into(end, "there")))  # type: ignore[arg-type]
+        exported.append(write(prepared, OpenSink(end, "there")))  # type: ignore[arg-type]
         os.close(end)
 
     sender = threading.Thread(target=export)
     sender.start()
     waiting = [0, -1]
     while waiting[-1] != waiting[-2] or waiting[-1] < len(contents[0]):  # it is full
+        assert sender.is_alive()
         time.sleep(0.05)
         waiting.append(int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder))
     first = min(paths)
@@ -168,3 +173,29 @@ def test_the_sender_tells(known: Root, tmp_path: Path) -> None:
     assert sent.code == 3 and "Damaged" in sent.err and "1 damaged entry not exported" in sent.err
     received = call([*jcache, "import", "--root", str(target), str(archive)])
     assert received.code == 0 and "1 omitted by the archive" in received.out
+
+
+def test_what_verify_has_found_damaged_is_not_taken_for_sound(known: Root) -> None:
+    """An entry is read first whenever the last check has found something, though the ledger has its digest."""
+    lose_a_bit(known, 1)
+    with Store(known) as store:
+        assert verification.verify(store, verification.Request()).findings
+    prepared = prepared_of(known)
+    assert [finding.path for finding in prepared.findings] == [known.path / f"{key(1)}-cache"]
+    assert [item.key for item in prepared.manifest.items] == [key(0), key(2)]
+
+
+def test_what_a_disk_loses_on_its_way_into_a_pipe_is_seen_by_who_takes_it(plain: Root, tmp_path: Path) -> None:
+    """What is on record goes unread into a pipe; import refuses what has another digest, and takes the rest."""
+    for i in range(4):
+        content = b"\x0a" + random.Random(i).randbytes(800_000)
+        add(plain.path, key(i), pack_executable(content, 3, Codec.ZSTD), written_ns=NOW)
+    jcache = f"{shlex.quote(sys.executable)} -m jcache"
+    assert call(["sh", "-c", f"{jcache} export --root {plain.path} | cat >{tmp_path}/before"]).code == 0
+    first = min(range(4), key=key)
+    lose_a_bit(plain, first)
+    time.sleep(SETTLED_NS / 1e9)
+    target = tmp_path / "target"
+    done = call(["sh", "-c", f"{jcache} export --root {plain.path} | {jcache} import --root {target} -"])
+    assert done.code == 3 and "3 entries" in done.out and "Its digest" in done.out, done.out
+    assert {path.name for path in target.rglob("*-cache")} == {f"{key(i)}-cache" for i in {*range(4)} - {first}}

@@ -227,7 +227,7 @@ class _Verifier:
         recorded = _recorded_as(claim.key, legacy=claim.legacy)
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, recorded, verified_ns=now))
+            self._news.append(Known(claim.kind, recorded, verified_ns=now, checks=0))  # it passes none
             return
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from jcache.archive.extent import Extent
@@ -47,7 +47,7 @@ class Packer:
         self._pending += view
 
     def pass_on(self, data: memoryview | Extent) -> None:
-        """Takes a large piece, which others do not share a frame with if that spares copying it."""
+        """Takes a large piece, which others do not share a frame with if that spares copying or reading it."""
         self.write(_in_memory(data))
 
     def close(self) -> None:
@@ -58,10 +58,9 @@ class Packer:
         """Writes what is pending, if anything is."""
         raise NotImplementedError
 
-    def _emit(self, pieces: Iterable[bytes | memoryview | Extent]) -> None:
-        listed = list(pieces)
-        self._stream.writelines(cast("list[bytes]", listed))
-        self.written += sum(map(len, listed))
+    def _emit(self, pieces: Sequence[bytes | memoryview | Extent]) -> None:
+        self._stream.writelines(cast("Sequence[bytes]", pieces))
+        self.written += sum(map(len, pieces))
 
     @property
     def _is_too_light(self) -> bool:
@@ -101,18 +100,17 @@ class Storing(Packer):
         self._emit(self._taken())
         self._weigh_down()
 
-    def _taken(self) -> Iterable[bytes | memoryview | Extent]:
+    def _taken(self) -> Sequence[bytes | memoryview | Extent]:
         """The frame of what is pending, which is pending no more."""
         content, self._pending = self._pending, bytearray()
         return self._frame(memoryview(content)) if content else ()
 
-    def _frame(self, content: memoryview | Extent) -> Iterable[bytes | memoryview | Extent]:
+    def _frame(self, content: memoryview | Extent) -> Sequence[bytes | memoryview | Extent]:
         if len(content) >= _WORTH_IT:
-            memory = _in_memory(content)
-            middles = range(min(len(memory), BLOCK) // 2, len(memory), BLOCK)
-            sample = b"".join(memory[at : at + _SAMPLE] for at in middles)
+            middles = range(min(len(content), BLOCK) // 2, len(content), BLOCK)
+            sample = b"".join(_in_memory(content[at : at + _SAMPLE]) for at in middles)
             if len(self._sampler.compress(sample)) < _GAIN * len(sample):
-                return [self._compressor.compress(memory)]
+                return [self._compressor.compress(_in_memory(content))]
         return stored(content)
 
 
@@ -169,5 +167,5 @@ def solid(level: int | None) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(compression_params=parameters)
 
 
-def _in_memory(content: memoryview | Extent) -> memoryview:
+def _in_memory(content: memoryview | Extent) -> memoryview | bytes:
     return content.data if isinstance(content, Extent) else content

@@ -120,13 +120,13 @@ class _Zstd:
         self._open: zstandard.ZstdDecompressionReader | None = None
         self._frame: _Frame | None = None
         self._stored_size = self._stored_at = 0  # of the stored frame
-        self._block_left = 0  # bytes of its block
+        self._headers = [memoryview(bytearray(frames.BLOCK_HEADER)) for _ in range(frames.STORED // frames.BLOCK)]
         self.is_skipping = False
 
     def readinto(self, memory: memoryview, /) -> int:
         """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
         while True:
-            if self._block_left or self._stored_at < self._stored_size:
+            if self._stored_at < self._stored_size:
                 return self._of_frame(memory)
             if self._open and self._frame:
                 if count := self._open.readinto(memory):
@@ -138,24 +138,20 @@ class _Zstd:
 
     def _of_frame(self, memory: memoryview) -> int:
         """Puts content of the stored frame into memory, as much as there is of both; returns how much."""
-        at, memories = 0, []
-        headers: list[tuple[bytearray, bytes]] = []  # as they will be, as they should be
-        while at < len(memory) and (self._block_left or self._stored_at < self._stored_size):
-            if not self._block_left:
-                headers.append(
-                    (bytearray(frames.BLOCK_HEADER), frames.stored_block(self._stored_size, self._stored_at))
-                )
-                memories.append(memoryview(headers[-1][0]))
-                self._block_left = min(frames.BLOCK, self._stored_size - self._stored_at)
-                self._stored_at += self._block_left
-            memories.append(memory[at : at + self._block_left])
-            at += len(memories[-1])
-            self._block_left -= len(memories[-1])
+        at, left = self._stored_at, self._stored_size - self._stored_at
+        memory = memory[:left]
+        first = min(-at % frames.BLOCK, len(memory))  # of a block whose header has been read
+        starts = range(first, len(memory), frames.BLOCK)
+        memories = [memory[:first]] if first else []
+        for header, start in zip(self._headers, starts, strict=False):
+            memories += header, memory[start : start + frames.BLOCK]
         if not self._source.fill(memories):
             raise truncated(self._source.name, self._source.received)
-        if any(header != expected for header, expected in headers):
-            raise damaged(self._source.name, self._source.received)
-        return at
+        for header, start in zip(self._headers, starts, strict=False):
+            if header != frames.stored_block(left - start):
+                raise damaged(self._source.name, self._source.received)
+        self._stored_at += len(memory)
+        return len(memory)
 
     def _next_frame(self) -> bool:
         """Goes on to the next frame; False at the end."""

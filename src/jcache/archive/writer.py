@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 from jcache.archive.extent import Extent
 from jcache.archive.manifest_fields import dumps
@@ -14,6 +14,7 @@ from jcache.archive.tar_headers import BLOCK, END, written
 from jcache.layout import DIRECTORY_NAMES, Kind
 
 SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
+Chunk: TypeAlias = bytes | memoryview | Extent
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
@@ -45,14 +46,13 @@ class Writer:
             return Squeezing(self._stream, solid(self._level))
         return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
 
-    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview], *, file: int | None = None) -> bool:
+    def member(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
         """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
 
         Args:
             name: of the member.
             size: of the member.
-            chunks: its bytes.
-            file: descriptor of the file that has the same bytes, for a stream that takes extents of it.
+            chunks: its bytes; extents only for a stream that takes them, and of what is not small.
 
         Returns:
             Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
@@ -69,7 +69,7 @@ class Writer:
                 self._file(name + suffix, content)
                 return True
             chunks = (stored,)
-        return self._streamed(name, size, chunks, file)
+        return self._streamed(name, size, chunks)
 
     def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
         """Writes the trailer and the end; the stream is flushed and stays open.
@@ -87,14 +87,13 @@ class Writer:
     def _file(self, name: str, data: bytes) -> None:
         self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
 
-    def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview], file: int | None) -> bool:
+    def _streamed(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
         self._write(written(name, size))
         left = size
         is_whole = True
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            data = memoryview(chunk)[:left]
-            self._pass_on(data if file is None else Extent(data, file, size - left))
+            self._pass_on((chunk if isinstance(chunk, Extent) else memoryview(chunk))[:left])
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:
@@ -105,11 +104,11 @@ class Writer:
         return is_whole
 
 
-def _joined(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
+def _joined(chunks: Iterable[Chunk], size: int) -> bytes:
     """The chunks in one; of what is more than the size only so much that it can be seen."""
     pieces, length = [], 0
     for chunk in chunks:
-        pieces.append(chunk)
+        pieces.append(chunk.data if isinstance(chunk, Extent) else chunk)
         length += len(chunk)
         if length > size:
             break

@@ -15,7 +15,6 @@ speed of memory, and `zstd -d` reads them like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from jcache.archive.extent import Extent
@@ -29,6 +28,7 @@ STORED_DESCRIPTOR: Final = b"\xe0"
 SIZE: Final = 8  # bytes in which a stored frame declares its own
 BLOCK_HEADER: Final = 3
 CHECKSUM: Final = 4
+_FULL_BLOCK: Final = (BLOCK << 3).to_bytes(BLOCK_HEADER, "little")
 
 
 def is_skippable(magic: bytes) -> bool:
@@ -52,17 +52,16 @@ def has_checksum(descriptor: int) -> bool:
     return bool(descriptor >> 2 & 1)
 
 
-def stored(content: memoryview | Extent) -> Iterator[bytes | memoryview | Extent]:
+def stored(content: memoryview | Extent) -> list[bytes | memoryview | Extent]:
     """A stored frame in pieces, which point to its content."""
     size = len(content)
-    yield MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little") + stored_block(size, 0)
-    yield content[:BLOCK]
+    head = MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little")
+    pieces = [head + stored_block(size), content[:BLOCK]]
     for at in range(BLOCK, size, BLOCK):
-        yield stored_block(size, at)
-        yield content[at : at + BLOCK]
+        pieces += stored_block(size - at), content[at : at + BLOCK]
+    return pieces
 
 
-def stored_block(size: int, at: int) -> bytes:
-    """The header of the block of a stored frame that begins at this place of its content."""
-    length = min(BLOCK, size - at)
-    return (length << 3 | (at + length == size)).to_bytes(BLOCK_HEADER, "little")
+def stored_block(left: int) -> bytes:
+    """The header of a block of a stored frame, behind which that much of its content is left, that of the block too."""
+    return _FULL_BLOCK if left > BLOCK else (left << 3 | 1).to_bytes(BLOCK_HEADER, "little")

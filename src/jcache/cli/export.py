@@ -31,7 +31,7 @@ from jcache.filters import Filter, parse_filter
 from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.selection import Selection
 from jcache.shipping.exporting import Request, prepare, write
-from jcache.shipping.sink import Sink
+from jcache.shipping.sink import FileSink, OpenSink, Sink
 from jcache.units import parse_age
 
 _PARTLY: Final = 3
@@ -195,13 +195,13 @@ def _checked_target(to: str, root: Root) -> Path:
 def _sink(target: Path | None) -> Iterator[Sink]:
     """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
     if target is None:
-        yield Sink.into(sys.stdout.fileno(), "the standard output")
+        yield OpenSink(sys.stdout.fileno(), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with files.refusal(f"write to {target}"):
             descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
         try:
             _check_terminal(descriptor)
-            yield Sink.into(descriptor, str(target))
+            yield OpenSink(descriptor, str(target))
         finally:
             os.close(descriptor)
     else:
@@ -211,7 +211,7 @@ def _sink(target: Path | None) -> Iterator[Sink]:
             with files.refusal(f"write to {target.parent}"):
                 file = files.Unpublished(directory)
             try:
-                yield Sink.into_new(file, str(target))
+                yield FileSink(file, str(target))
                 with files.refusal(f"write {target}"):
                     file.take_mode_of(target.name)
                     file.publish(target.name, replace=True)

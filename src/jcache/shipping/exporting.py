@@ -1,11 +1,12 @@
 """Entries into an archive: chosen, read once for the manifest, and once more for the stream.
 
 The first reading checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its
-digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that: then
-the second reading compares it before the first byte is out. The second reading goes into the stream; a file that is
-not the one of the first any more, before or after, is named in the archive's trailer: it was removed, or written anew,
-and no reader of the archive takes it. So is one that was written to while a pipe held it. No lock is taken, no file of
-the cache changes.
+digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that. The
+second reading goes into the stream; a file that is not the one of the first any more, before or after, is named in the
+archive's trailer: it was removed, or written anew, and no reader of the archive takes it. So is one that was written to
+while a pipe held it. What was not read first is compared before its first byte is out, but not where the kernel moves
+it into a pipe: what a disk has lost of that without a trace is seen by who takes it, since he compares every byte. No
+lock is taken, no file of the cache changes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Request:
         solid: recompress across entries.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: leave out the first reading of what is on record, and unchanged since; it is checked at the second.
+        once: leave out the first reading of what is on record, and unchanged since.
     """
 
     selection: Selection = field(default_factory=Selection)

@@ -1,7 +1,7 @@
 """Files on their way into an archive: read, compared with what they were found to be, and written in pieces.
 
-Into a pipe they are moved by reference: what its reader takes are the bytes that the file has by then. So of these
-files it is asked once more in the end, when nothing of them waits in the pipe, whether they are as they were.
+Into a pipe they are moved by reference, unread: what its reader takes are the bytes that the file has by then. So of
+these files it is asked once more in the end, when nothing of them waits in the pipe, whether they are as they were.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.archive import Writer
+from jcache.archive.extent import Movable
 from jcache.checks import check
 from jcache.digests import Hasher, digest, digest_of_file
 from jcache.findings import Damage, Finding
@@ -26,14 +27,15 @@ _CHUNK: Final = 1 << 20
 def send(writer: Writer, name: str, source: Source, buffer: bytearray, *, moving: bool = False) -> bool:
     """Writes a member; whether it is the file that was read first, from the first byte to the last.
 
-    A file that was not read is looked at before any byte of it is out: as a whole in the buffer, if it fits.
+    A file that was not read is looked at before any byte of it is out, as a whole in the buffer if it fits; not so one
+    that is moved.
 
     Args:
         writer: of the archive.
         name: of the member.
         source: the file.
         buffer: memory to use.
-        moving: whether the stream is to move the file's bytes; see `is_as_sent`.
+        moving: whether the stream may move the file's bytes; see `is_as_sent`.
     """
     size = source.mark.stamp.bytes
     try:
@@ -43,17 +45,18 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray, *, moving
     with file:
         if Mark.of(file) != source.mark:
             return False
-        mine = file.fileno() if moving else None
+        if moving and source.settled:
+            movable = Movable(file.fileno())
+            return writer.member(name, size, movable.extents(size)) and not movable.fell_short
         if source.unread is not None and size <= len(buffer):
             whole = memoryview(buffer)[:size]
-            filled = _filled(whole, file) and digest(whole) == source.digest
-            return filled and writer.member(name, size, (whole,), file=mine)
+            return _filled(whole, file) and digest(whole) == source.digest and writer.member(name, size, (whole,))
         if source.unread is not None:
             if digest_of_file(file) != source.digest:
                 return False
             file.seek(0)
         hasher = None if source.settled else Hasher()
-        is_whole = writer.member(name, size, _pieces(file, hasher), file=mine)
+        is_whole = writer.member(name, size, _pieces(file, hasher))
         same = hasher is None or hasher.digest() == source.digest
         return is_whole and same and Mark.of(file) == source.mark
 

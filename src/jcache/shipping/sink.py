@@ -8,7 +8,7 @@ from the file (`jcache.shipping.sending`), for which `Sink.holds` says how much 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from jcache import files
@@ -30,29 +30,18 @@ class Sink:
         holds: how many of these at most nobody has read yet, where they can be moved out of files; otherwise 0.
     """
 
-    def __init__(self, put: Callable[[list[Piece]], Iterable[int]], where: str, *, holds: int = 0) -> None:
+    holds = 0
+
+    def __init__(self, where: str) -> None:
+        """What it writes to is called so in messages."""
         self.written = 0
-        self.holds = holds
-        self._put = put
         self._where = where
 
-    @classmethod
-    def into(cls, descriptor: int, where: str) -> Sink:
-        """One that writes to what is open, which is called so in messages."""
-        holds = widened(descriptor) if hasattr(os, "splice") else 0
-        return cls(lambda pieces: _written(descriptor, pieces), where, holds=holds)
-
-    @classmethod
-    def into_new(cls, file: files.Unpublished, where: str) -> Sink:
-        """One that writes to a new file."""
-        return cls(lambda pieces: _filled(file, pieces), where)
-
-    def writelines(self, pieces: list[Piece]) -> None:
+    def writelines(self, pieces: Sequence[Piece]) -> None:
         """Writes pieces, one behind the other."""
         with files.refusal(f"write the archive to {self._where}"):
             try:
-                for count in self._put(pieces):
-                    self.written += count
+                self._put(pieces)
             except BrokenPipeError:
                 raise JcacheError(
                     f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
@@ -62,60 +51,77 @@ class Sink:
     def flush(self) -> None:
         """Nothing is held back."""
 
-
-def _filled(file: files.Unpublished, pieces: list[Piece]) -> Iterator[int]:
-    for piece in pieces:
-        file.write(piece.data if isinstance(piece, Extent) else piece)
-        yield len(piece)
+    def _put(self, pieces: Sequence[Piece]) -> None:
+        raise NotImplementedError
 
 
-def _written(descriptor: int, pieces: list[Piece]) -> Iterator[int]:
-    plain: list[bytes | memoryview] = []
-    for piece in pieces:
-        if isinstance(piece, Extent):
-            yield from _copied(descriptor, plain)
-            yield from _moved(descriptor, piece)
-            plain = []
-        else:
-            plain.append(piece)
-    yield from _copied(descriptor, plain)
+class FileSink(Sink):
+    """Writes to a new file."""
+
+    def __init__(self, file: files.Unpublished, where: str) -> None:
+        super().__init__(where)
+        self._file = file
+
+    def _put(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self._file.write(piece.data if isinstance(piece, Extent) else piece)
+            self.written += len(piece)
 
 
-def _copied(descriptor: int, pieces: list[bytes | memoryview]) -> Iterator[int]:
-    while pieces:
-        try:
-            written = os.writev(descriptor, pieces[:_AT_ONCE])
-        except BlockingIOError:
-            _wait_for(descriptor)
-            continue
-        yield written
-        while pieces and written >= len(pieces[0]):
-            written -= len(pieces.pop(0))
-        if written:
-            pieces[0] = memoryview(pieces[0])[written:]
+class OpenSink(Sink):
+    """Writes to what is open: moves files into it if it is a pipe."""
 
+    def __init__(self, descriptor: int, where: str) -> None:
+        super().__init__(where)
+        self.holds = widened(descriptor) if hasattr(os, "splice") else 0
+        self._descriptor = descriptor
 
-def _moved(descriptor: int, extent: Extent) -> Iterator[int]:
-    """Moves an extent into a pipe, or copies it where the file cannot be moved."""
-    while extent:
-        try:
-            count = os.splice(extent.file, descriptor, len(extent), offset_src=extent.at)
-        except BlockingIOError:
-            _wait_for(descriptor)
-            continue
-        except BrokenPipeError:
-            raise
-        except OSError:  # a file system that cannot
-            count = 0
-        if not count:  # that, or a file that has become shorter
-            yield from _copied(descriptor, [extent.data])
-            return
-        yield count
-        extent = extent[count:]
+    def _put(self, pieces: Sequence[Piece]) -> None:
+        plain: list[bytes | memoryview] = []
+        for piece in pieces:
+            if isinstance(piece, Extent):
+                self._copy(plain)
+                self._move(piece)
+                plain = []
+            else:
+                plain.append(piece)
+        self._copy(plain)
 
+    def _copy(self, pieces: list[bytes | memoryview]) -> None:
+        while pieces:
+            try:
+                count = os.writev(self._descriptor, pieces[:_AT_ONCE])
+            except BlockingIOError:
+                self._wait()
+                continue
+            self.written += count
+            while pieces and count >= len(pieces[0]):
+                count -= len(pieces.pop(0))
+            if count:
+                pieces[0] = memoryview(pieces[0])[count:]
 
-def _wait_for(descriptor: int) -> None:
-    """Waits for a pipe that somebody has told not to wait."""
-    import select
+    def _move(self, extent: Extent) -> None:
+        """Moves an extent into a pipe, or copies it where the file cannot be moved."""
+        at, left = extent.at, len(extent)
+        while left:
+            try:
+                count = os.splice(extent.file.descriptor, self._descriptor, left, at)
+            except BlockingIOError:
+                self._wait()
+                continue
+            except BrokenPipeError:
+                raise
+            except OSError:  # a file system that cannot
+                count = 0
+            if not count:  # that, or a file that has become shorter
+                return self._copy([extent[len(extent) - left :].data])
+            self.written += count
+            at += count
+            left -= count
+        return None
 
-    select.select([], [descriptor], [])
+    def _wait(self) -> None:
+        """Waits for a pipe that somebody has told not to wait."""
+        import select
+
+        select.select([], [self._descriptor], [])

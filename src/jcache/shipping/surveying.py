@@ -63,7 +63,7 @@ class Survey:
         entries: what to read, in the manifest's order.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: whether what is on record, and unchanged since, is not read, since whoever takes it checks its digest.
+        once: whether what is on record, and unchanged since, is not read, since whoever takes it compares its digest.
 
     Attributes:
         items, makers: for the manifest.
