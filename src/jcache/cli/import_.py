@@ -178,11 +178,11 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         neighbours=plan.neighbours,
         bytes=plan.bytes,
         forecast=plan.forecast,
-        notes=_notes(plan, options),
         more={"archive": _described(head.manifest, trust)},
         is_told=trust.signer is None,  # nobody has signed what is omitted
     )
     if options.dry_run:
+        report.notes += _notes(plan, options)
         report.found = found_in(root, plan.fates)
         transcoded = {(item.kind, item.key) for item in head.manifest.items if plan.is_transcoded(item)}
         outlook.settle(report, head.manifest, transcoded)
@@ -193,6 +193,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         with output.Bar("importing") as bar, told(imported):
             rest = chain(first, members)
             receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
+        report.notes += _notes(plan, options)
         return finished(report, imported, store, outlook, head.manifest, trust)
 
 

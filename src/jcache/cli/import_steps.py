@@ -84,8 +84,10 @@ class Outlook:
     def judge(self, manifest: Manifest) -> Forecast:
         """As things will be once what was asked for is done."""
         forecast = self._judge(manifest)
+        if not self.options.link:
+            return forecast
         linked = [path for path in forecast.elsewhere if _refusal(path, self.directory) is None]
-        return self._judge(manifest, linked) if linked and self.options.link else forecast
+        return self._judge(manifest, linked) if linked else forecast
 
     def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
         transcoded = self.options.transcode

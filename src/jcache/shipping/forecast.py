@@ -2,9 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
@@ -93,7 +94,7 @@ class Verdict(NamedTuple):
         return self.hit is Hit.CANNOT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Forecast:
     """What is to be expected of executables in a directory.
 
@@ -101,13 +102,18 @@ class Forecast:
         directory: where they lie, or will.
         here: the machine and its JAX.
         environment: of the programs, as far as it is that of this process.
-        verdicts: by key.
+        judge: gives the verdicts by key; asked when somebody wants one, since jaxlib may have to be asked first.
     """
 
     directory: Path
     here: Here
     environment: Mapping[str, str] = field(default_factory=dict)
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    judge: Callable[[], Mapping[str, Verdict]] = field(repr=False)
+
+    @cached_property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """What is to be expected of each executable, by its key."""
+        return self.judge()
 
     def count(self, hit: Hit) -> int:
         """How many executables will, cannot, or may be hit, each by programs of the kind that can."""
@@ -285,7 +291,7 @@ def ways_to(elsewhere: Elsewhere, directory: Path, environment: Mapping[str, str
         for path, count in elsewhere.directories.items()
         for number in range(count)
     }
-    forecast = Forecast(directory=directory, here=Here(), environment=environment, verdicts=verdicts)
+    forecast = Forecast(directory=directory, here=Here(), environment=environment, judge=lambda: verdicts)
     return forecast.ways_out
 
 

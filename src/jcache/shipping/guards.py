@@ -75,16 +75,8 @@ def judge(
         linked: directories that are to become links to this one; those that are links already need not be named.
         transcoded: whether those that cannot be read here are to be given another codec.
     """
-    known: dict[tuple[int | None, str | None, bool], Verdict] = {}  # thousands of items have a few among them
-    verdicts = {}
     judging = _Judging(manifest, here, directory, linked={spelled(path) for path in linked}, transcoded=transcoded)
-    for item in manifest.items:
-        if item.kind is Kind.EXECUTABLES:
-            alike = item.maker, item.codec, item.portable
-            if alike not in known:
-                known[alike] = judging.verdict(item)
-            verdicts[item.key] = known[alike]
-    return Forecast(directory=directory, here=here, environment=environment, verdicts=verdicts)
+    return Forecast(directory=directory, here=here, environment=environment, judge=judging.verdicts)
 
 
 def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Forecast:
@@ -133,6 +125,18 @@ class _Judging:
         self.linked = linked
         self.transcoded = transcoded
         self.is_recorded = any(item.origin is not None for item in manifest.items)
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each executable, by its key."""
+        known: dict[tuple[int | None, str | None, bool], Verdict] = {}  # thousands of items have a few among them
+        verdicts = {}
+        for item in self.manifest.items:
+            if item.kind is Kind.EXECUTABLES:
+                alike = item.maker, item.codec, item.portable
+                if alike not in known:
+                    known[alike] = self.verdict(item)
+                verdicts[item.key] = known[alike]
+        return verdicts
 
     def verdict(self, item: Item) -> Verdict:
         """What can never be helped comes first, what a link can help comes last, and what is not known after that."""
