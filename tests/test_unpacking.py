@@ -73,7 +73,7 @@ def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> 
             packer = Storing(stream)
             packer.write(b"small")
             for start in range(0, size, cut):
-                packer.pass_on(memoryview(content)[start : start + cut])
+                packer.pass_on(memoryview(content)[start : start + cut], is_compressed=False)
             packer.write(b"end")
             packer.close()
             assert (packer.content, packer.written) == (size + 8, len(stream.getvalue())), what

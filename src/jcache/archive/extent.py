@@ -57,7 +57,9 @@ class Extent:
         """Its bytes, read."""
         data = b""
         with suppress(OSError):
-            while more := os.pread(self.file.descriptor, self._size - len(data), self.at + len(data)):
+            while (at := len(data)) < self._size and (
+                more := os.pread(self.file.descriptor, self._size - at, self.at + at)
+            ):
                 data += more
         self.file.fell_short |= len(data) < self._size
         return data.ljust(self._size, b"\0")

@@ -46,8 +46,14 @@ class Packer:
             self._flush()
         self._pending += view
 
-    def pass_on(self, data: memoryview | Extent) -> None:
-        """Takes a large piece, which others do not share a frame with if that spares copying or reading it."""
+    def pass_on(self, data: memoryview | Extent, *, is_compressed: bool) -> None:
+        """Takes a large piece, which others do not share a frame with if that spares copying or reading it.
+
+        Args:
+            data: the piece.
+            is_compressed: whether it is known that it does not shrink.
+        """
+        del is_compressed
         self.write(_in_memory(data))
 
     def close(self) -> None:
@@ -83,10 +89,10 @@ class Storing(Packer):
         self._sampler = zstandard.ZstdCompressor(level=_FASTEST)
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
-    def pass_on(self, data: memoryview | Extent) -> None:
-        pieces = [*self._taken(), *self._frame(data[:STORED])]
-        for start in range(STORED, len(data), STORED):
-            pieces += self._frame(data[start : start + STORED])
+    def pass_on(self, data: memoryview | Extent, *, is_compressed: bool) -> None:
+        pieces = [*self._taken()]
+        for start in range(0, len(data), STORED):
+            pieces += self._frame(data[start : start + STORED], is_compressed=is_compressed)
         self.content += len(data)
         self._emit(pieces)
         self._weigh_down()
@@ -105,8 +111,10 @@ class Storing(Packer):
         content, self._pending = self._pending, bytearray()
         return self._frame(memoryview(content)) if content else ()
 
-    def _frame(self, content: memoryview | Extent) -> Sequence[bytes | memoryview | Extent]:
-        if len(content) >= _WORTH_IT:
+    def _frame(
+        self, content: memoryview | Extent, *, is_compressed: bool = False
+    ) -> Sequence[bytes | memoryview | Extent]:
+        if len(content) >= _WORTH_IT and not is_compressed:
             middles = range(min(len(content), BLOCK) // 2, len(content), BLOCK)
             sample = b"".join(_in_memory(content[at : at + _SAMPLE]) for at in middles)
             if len(self._sampler.compress(sample)) < _GAIN * len(sample):

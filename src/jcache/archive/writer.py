@@ -91,15 +91,17 @@ class Writer:
         self._write(written(name, size))
         left = size
         is_whole = True
+        is_compressed = name.startswith(_EXECUTABLES)
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            self._pass_on((chunk if isinstance(chunk, Extent) else memoryview(chunk))[:left])
+            piece = (chunk if isinstance(chunk, Extent) else memoryview(chunk))[:left]
+            self._pass_on(piece, is_compressed=is_compressed)
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:
-            piece = bytes(min(left, PIECE))
-            self._write(piece)
-            left -= len(piece)
+            zeros = bytes(min(left, PIECE))
+            self._write(zeros)
+            left -= len(zeros)
         self._write(bytes(-size % BLOCK))
         return is_whole
 
