@@ -39,17 +39,15 @@ class Source:
         return self._into([memory], len(memory))
 
     def fill(self, memories: list[memoryview]) -> bool:
-        """Fills memories, which are used up, one after the other; False if the stream ends before."""
+        """Fills memories, one after the other; False if the stream ends before."""
         left = sum(map(len, memories))
         while left:
             count = self._into(memories, left)
             if not count:
                 return False
             left -= count
-            while count and count >= len(memories[0]):
-                count -= len(memories.pop(0))
-            if count:
-                memories[0] = memories[0][count:]
+            if left:
+                memories = _behind(memories, count)
         return True
 
     def some(self, size: int) -> bytes:
@@ -104,6 +102,15 @@ class Source:
             raise BadArchive(f"Cannot read {self.name}: {error.strerror or error}.") from error
         self.received += count
         return count
+
+
+def _behind(memories: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of memories behind so many bytes, which are not all."""
+    full = 0
+    while count >= len(memories[full]):
+        count -= len(memories[full])
+        full += 1
+    return [memories[full][count:], *memories[full + 1 :]]
 
 
 def _puller(stream: BinaryIO) -> Callable[[Sequence[memoryview]], int | None]:
