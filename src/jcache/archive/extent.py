@@ -31,7 +31,7 @@ class Movable:
 
 
 class Extent:
-    """A piece of a file, sliced from its begin on like memory that holds the same.
+    """A piece of a file, sliced like memory that holds the same.
 
     Attributes:
         file: which.
