@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
-
-_AT_ONCE: Final = 4 << 20
 
 
 class Movable:
@@ -23,11 +19,6 @@ class Movable:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.fell_short = False
-
-    def extents(self, size: int) -> Iterator[Extent]:
-        """So many of its bytes, in order."""
-        for at in range(0, size, _AT_ONCE):
-            yield Extent(self, at, min(_AT_ONCE, size - at))
 
 
 class Extent:

@@ -90,11 +90,11 @@ class Storing(Packer):
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
     def pass_on(self, data: memoryview | Extent, *, is_compressed: bool) -> None:
-        pieces = [*self._taken()]
+        pieces = self._taken()
         for start in range(0, len(data), STORED):
-            pieces += self._frame(data[start : start + STORED], is_compressed=is_compressed)
+            self._emit([*pieces, *self._frame(data[start : start + STORED], is_compressed=is_compressed)])
+            pieces = ()
         self.content += len(data)
-        self._emit(pieces)
         self._weigh_down()
 
     def close(self) -> None:

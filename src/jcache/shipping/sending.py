@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.archive import Writer
-from jcache.archive.extent import Movable
+from jcache.archive.extent import Extent, Movable
 from jcache.checks import check
 from jcache.digests import Hasher, digest, digest_of_file
 from jcache.findings import Damage, Finding
@@ -47,7 +47,7 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray, *, moving
             return False
         if moving and source.settled:
             movable = Movable(file.fileno())
-            return writer.member(name, size, movable.extents(size)) and not movable.fell_short
+            return writer.member(name, size, (Extent(movable, 0, size),)) and not movable.fell_short
         if source.unread is not None and size <= len(buffer):
             whole = memoryview(buffer)[:size]
             return _filled(whole, file) and digest(whole) == source.digest and writer.member(name, size, (whole,))
