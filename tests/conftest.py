@@ -2,24 +2,102 @@
 
 import os
 import random
+import shutil
+import signal
+import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from jcache.layout import Root
-from jcache.roots import create_root
-from tests.entries import tree
+from jcache.roots import choose_path, create_root
+from tests.helpers.command_line import Jcache, Result, call, run_jax
+from tests.helpers.entries import tree
+
+TESTS = Path(__file__).parent
+FIRST_TIER = "under 5 minutes on two cores"
+LONG_TIER = "about 15 minutes on two cores"
+
+SURROUNDINGS = (
+    "JAX_", "XLA_", "JCACHE_", "PHASIC_", "TRITON_", "XDG_", "PYTHON", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR",
+    "CLICOLOR", "PY_COLORS", "TERMINAL_WIDTH", "GITHUB_ACTIONS",
+)  # fmt: skip
+TOUCHING = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate")
 
 settings.register_profile(
     "jcache", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 settings.load_profile("jcache")
 
+# Started in the background, a shell's job ignores SIGINT, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.option.markexpr == "full":
+        return f"the long tier: every other test that starts JAX, and proofs; {LONG_TIER}"
+    return f"the first tier: {FIRST_TIER}; `pytest -m full` runs the long one, {LONG_TIER}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`."""
+    for item in items:
+        if item.path.is_relative_to(TESTS / "contract"):
+            item.add_marker(pytest.mark.contract)
+        is_long = item.get_closest_marker("jax") or item.path.is_relative_to(TESTS / "proofs")
+        smoke = item.get_closest_marker("smoke")
+        if is_long and not smoke:
+            item.add_marker(pytest.mark.full)
+        if smoke and (since := smoke.kwargs.get("since")) and version_of("jax") < numbers_of(since):
+            item.add_marker(pytest.mark.skip(reason=f"only from jax {since} on"))
+
+
+def version_of(distribution: str) -> list[int]:
+    """The version that is installed."""
+    return numbers_of(version(distribution))
+
+
+def numbers_of(text: str) -> list[int]:
+    return [int(part) for part in text.split(".")[:3] if part.isdigit()]
+
+
+def default_places() -> list[str]:
+    """Where caches are looked for when nothing names a place."""
+    usual = ("~/.jax_cache", "~/.cache/jax", "~/.phasic_cache", "~/.triton")
+    return [str(choose_path(None, {})), *map(os.path.expanduser, usual)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home directory of the tests' own, in which every default place for a cache lies.
+
+    What the surroundings set for JAX, jcache and the interpreter is taken out of the environment, which the processes
+    of the tests inherit. Whatever in this process opens, makes, renames or removes something in a default place of the
+    real home fails.
+    """
+    outside = tuple(default_places())
+
+    def forbid(event: str, arguments: tuple[object, ...]) -> None:
+        if event in TOUCHING and any(isinstance(each, str) and each.startswith(outside) for each in arguments[:2]):
+            raise AssertionError(f"a test has left its scratch directory: {event}{arguments}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(SURROUNDINGS)]:
+            patch.delenv(name)
+        path = tmp_path_factory.mktemp("home")
+        patch.setenv("HOME", str(path))
+        inside = default_places()
+        assert all(place.startswith(str(path)) for place in inside), inside
+        sys.addaudithook(forbid)
+        yield path
 
 
 @pytest.fixture
@@ -58,3 +136,39 @@ def chance() -> random.Random:
     seed = int(os.environ.get("JCACHE_SEED") or random.randrange(2**32))
     print(f"JCACHE_SEED={seed}")
     return random.Random(seed)
+
+
+@pytest.fixture
+def jcache() -> Jcache:
+    """Runs ``jcache`` with arguments; no traceback ever comes out of it."""
+
+    def run(*arguments: str | Path, **options: Any) -> Result:
+        result = call([sys.executable, "-m", "jcache", *map(str, arguments)], **options)
+        assert "Traceback" not in result.err, result.err
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def jax_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plain JAX directory, filled by a real, unbounded JAX process; not to be changed."""
+    path = tmp_path_factory.mktemp("caches") / "jax"
+    result = run_jax(path)
+    assert result.code == 0 and not result.err, result.err
+    return path
+
+
+@pytest.fixture(scope="session")
+def bounded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same from a bounded JAX process, with sidecars; not to be changed."""
+    path = tmp_path_factory.mktemp("caches") / "bounded"
+    result = run_jax(path, bounded=10**9)
+    assert result.code == 0 and not result.err, result.err
+    return path
+
+
+@pytest.fixture
+def cache(jax_cache: Path, tmp_path: Path) -> Path:
+    """A copy of the plain JAX directory to change."""
+    return Path(shutil.copytree(jax_cache, tmp_path / "cache", symlinks=True))

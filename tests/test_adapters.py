@@ -19,7 +19,7 @@ from jcache.repair import repair
 from jcache.roots import create_root, open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import NOW, tree
+from tests.helpers.entries import NOW, tree
 
 HOUR: Final = 3600 * 10**9
 

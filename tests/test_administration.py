@@ -25,8 +25,8 @@ from jcache.roots import InUse, put_in_use
 from jcache.serialization import seal
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.cli.conftest import call
-from tests.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree
+from tests.helpers.command_line import call
+from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree
 
 START = time.time_ns()
 TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)

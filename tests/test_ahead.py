@@ -11,7 +11,7 @@ from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verdicts import Verdicts
 from jcache.verification import Request, verify
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -71,6 +71,7 @@ def check_clean(root: Path) -> None:
         assert verify(store, Request(grace_ns=0)).findings == []
 
 
+@pytest.mark.smoke(since="0.6")
 def test_the_second_process_loads_it_meanwhile(tmp_path: Path) -> None:
     """In a thread of its own, once, and it counts as one hit."""
     first = step(tmp_path)

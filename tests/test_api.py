@@ -9,8 +9,8 @@ import pytest
 import jcache
 from jcache.layout import Kind
 from jcache.roots import create_root
-from tests.entries import add, key
-from tests.jax_programs import run
+from tests.helpers.entries import add, key
+from tests.helpers.jax_programs import run
 
 FUNCTIONS = sorted(name for name in jcache.__all__ if inspect.isfunction(getattr(jcache, name)))
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -63,6 +63,7 @@ print(json.dumps([list(doctest.DocTestRunner().run(example)) for example in exam
     assert failed == 0 < attempted
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_the_examples_of_the_readme_run(tmp_path: Path) -> None:
     """The README's Python, block after block, is one program that runs."""

@@ -9,6 +9,7 @@ import pytest
 
 from jcache.shipping import behind
 from jcache.shipping.behind import Behind
+from tests.helpers.waiting import LIMIT_S
 
 Made = list[tuple[int, bytes | OSError]]
 
@@ -47,7 +48,7 @@ def test_nothing_is_overwritten_while_it_waits(writing: Behind[int, bytes]) -> N
     go, seen = threading.Event(), []
 
     def slowly(data: memoryview) -> bytes:
-        go.wait(20)
+        go.wait(LIMIT_S)
         seen.append(threading.get_ident())
         return bytes(data)
 

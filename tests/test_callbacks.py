@@ -99,6 +99,7 @@ def test_another_process_loads_the_program_and_calls_its_own_callbacks(name: str
     assert counts["cache_misses"] > 0
 
 
+@pytest.mark.smoke
 @needs_callbacks
 def test_callbacks_and_our_cache_outlive_what_jax_clears(tmp_path: Path) -> None:
     """After clearing JAX's caches, resetting its cache and installing ours again, every program is found in it."""

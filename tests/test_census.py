@@ -16,7 +16,7 @@ from jcache.layout import Kind, Root
 from jcache.roots import open_root
 from jcache.serialization import Codec
 from jcache.store import Store
-from tests.entries import DAY, NOW, add, digits, executable, key, tree
+from tests.helpers.entries import DAY, NOW, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
 

@@ -18,8 +18,9 @@ from jcache.exposure import Exposure
 from jcache.findings import Damage, Fault, Remedy
 from jcache.layout import Kind
 from jcache.serialization import Codec, pack_executable, seal, unpack_executable
-from tests.entries import SECOND, add, executable, key
-from tests.jax_entries import h200_entry, number, text, varint
+from tests.helpers.entries import SECOND, add, executable, key
+from tests.helpers.jax_entries import h200_entry, number, text, varint
+from tests.helpers.waiting import tick
 
 ZSTD, ZLIB = executable(), executable(codec=Codec.ZLIB)
 CPU_BODY = text(1, text(1, text(1, text(1, b"jit_step"))) + number(5, 2)) + text(2, b"")
@@ -301,14 +302,14 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     path = add(directory, key(1), ZSTD)
     if files.born_ns(path) is None:
         pytest.skip("this file system does not tell when files were born")
-    time.sleep(0.02)  # the kernel's own clock goes by ticks
+    tick()
     known = claim(ZSTD, digest_ns=time.time_ns())
-    time.sleep(0.02)
+    tick()
     copy = Path(shutil.copytree(directory, tmp_path / "copy"))
     path.write_bytes(executable(4))
     assert damage_of(check(directory, known)) is Damage.CHANGED
     path.unlink()
-    time.sleep(0.02)
+    tick()
     add(directory, key(1), executable(4))
     assert check(directory, known).anew
     (copy / path.name).write_bytes(executable(4))

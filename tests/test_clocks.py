@@ -3,7 +3,7 @@
 import pytest
 
 from jcache.fingerprint import clocks
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 HEAD = """
 import datetime, os, time

@@ -58,13 +58,13 @@ def test_the_last_thread_lets_it_go_on() -> None:
     def other() -> None:
         collector.put_off()
         begun.set()
-        end.wait(20)
+        end.wait(120)
         collector.go_on()
 
     thread = threading.Thread(target=other)
     collector.put_off()
     thread.start()
-    assert begun.wait(20)
+    assert begun.wait(120)
     collector.go_on()
     assert not gc.isenabled()
     end.set()
@@ -80,11 +80,11 @@ begun, end = threading.Event(), threading.Event()
 def other():
     collector.put_off()
     begun.set()
-    end.wait(20)
+    end.wait(120)
 
 thread = threading.Thread(target=other, daemon=True)
 thread.start()
-begun.wait(20)
+begun.wait(120)
 child = os.fork()
 if not child:
     found = gc.isenabled()

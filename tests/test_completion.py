@@ -19,6 +19,7 @@ from jcache.cli.app import COMMANDS
 from jcache.cli.completion import SHELLS, answer, script
 from jcache.filters import FIELDS, parse_filter, parse_sort
 from jcache.layout import Kind
+from tests.helpers.waiting import LIMIT_S
 
 JCACHE = Path(sys.executable).with_name("jcache")
 SCRIPTS = Path(__file__).parents[1] / "completions"
@@ -189,7 +190,7 @@ class TestAnswers:
             [JCACHE, "completion", "zsh", "--", "show", "--root", name, "jit_"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT_S,
             check=False,
         )
         assert (result.returncode, result.stdout, result.stderr) == (0, "words\n", "")
@@ -202,20 +203,22 @@ class TestAnswers:
             f"assert len(answer(['show', '--root', {str(root)!r}, ''])) == 5; answer(['']); answer(['ls', '--']); "
             "print([m for m in ('jax', 'jaxlib', 'numpy', 'rich') if m in sys.modules])"
         )
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
         assert (result.stdout, result.stderr) == ("[]\n", "")
         assert sorted(root.rglob("*")) == before
 
     def test_quotes(self, root: Path) -> None:
         """Words from bash come with their quotes, the last of which may be open, and are read without them."""
         arguments = ["completion", "bash", "--", "show", "--root", f'"{root}"', "'jit_tr"]
-        result = subprocess.run([JCACHE, *arguments], capture_output=True, text=True, timeout=60, check=True)
+        result = subprocess.run([JCACHE, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=True)
         assert result.stdout.splitlines() == ["words", TRAIN]
 
     def test_powershell_marks_its_last_word(self) -> None:
         """Words from PowerShell end in one with a mark, as it passes on no empty word."""
         arguments = ["completion", "powershell", "--", "ls", "--kind", "+"]
-        result = subprocess.run([JCACHE, *arguments], capture_output=True, text=True, timeout=60, check=True)
+        result = subprocess.run([JCACHE, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=True)
         assert result.stdout.splitlines() == ["words", *Kind]
 
 
@@ -224,7 +227,9 @@ class TestScripts:
     def test_is_the_one_in_the_repository(self, shell: str) -> None:
         """`completions/` holds what `jcache completion` prints. PowerShell's is generated and compared only: no machine
         of ours runs it."""
-        result = subprocess.run([JCACHE, "completion", shell], capture_output=True, text=True, timeout=60, check=True)
+        result = subprocess.run(
+            [JCACHE, "completion", shell], capture_output=True, text=True, timeout=LIMIT_S, check=True
+        )
         assert result.stdout == script(shell)
         assert (SCRIPTS / FILES[shell]).read_text() == result.stdout, (
             f"regenerate it: jcache completion {shell} > completions/{FILES[shell]}"
@@ -232,7 +237,9 @@ class TestScripts:
 
     def test_other_shells(self) -> None:
         """A shell without a script is refused, with those that have one named."""
-        result = subprocess.run([JCACHE, "completion", "tcsh"], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            [JCACHE, "completion", "tcsh"], capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
         assert result.returncode == 2
         assert "bash, zsh, fish, powershell" in result.stderr
 
@@ -295,7 +302,7 @@ class Terminal:
         os.write(self._fd, text.encode())
 
     def _read_until(self, end: str) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT_S
         seen = b""
         while end not in seen.decode(errors="replace"):
             ready, _, _ = select.select([self._fd], [], [], max(0, deadline - time.monotonic()))
@@ -423,7 +430,7 @@ class TestInFish:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT_S,
             check=False,
         )
         assert result.stderr == ""

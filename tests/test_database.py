@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.ledger import Known, Ledger
-from tests.entries import key, mounted_read_only, process, tree
+from tests.helpers.entries import key, mounted_read_only, process, tree
 
 PINS = {(Kind.EXECUTABLES, key(1))}
 HOLD = """
@@ -96,6 +97,11 @@ def open_ledger(path: Path) -> Ledger:
     return Ledger(path, busy_timeout=0.05)
 
 
+def drop_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("DROP TABLE entries; DROP TABLE runs")
+
+
 def truncate(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
@@ -117,7 +123,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "garbage within": scribble,
     "garbage": lambda path: path.write_bytes(os.urandom(9000)),
     "a text file": lambda path: path.write_text("Dear diary\n" * 1000),
-    "without tables": lambda path: sqlite3.connect(path).executescript("DROP TABLE entries; DROP TABLE runs").close(),
+    "without tables": drop_tables,
     "a directory": make_directory,
 }
 
@@ -219,6 +225,15 @@ def test_a_killed_writer_changes_nothing(path: Path) -> None:
     assert {known.digest for known in open_ledger(path).known(Kind.EXECUTABLES).values()} == {"d" * 64}
 
 
+def test_a_journal_goes_with_its_ledger(path: Path) -> None:
+    """What a killed writer left beside a ledger that is set aside is not rolled back into the new one."""
+    subprocess.run([sys.executable, "-c", DIE_WRITING, path], check=False)
+    make_directory(path)
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(7), pinned_ns=3)])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(7)}
+    open_ledger(path).check()
+
+
 def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
     """Reading what is not there gives nothing and makes nothing."""
     (tmp_path / "root").mkdir()
@@ -311,6 +326,21 @@ def test_a_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", place], check=True)
 
 
+def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk fails or is full an empty file is removed, but not a ledger that may hold pins."""
+
+    def fail(*_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_check", fail)
+        with pytest.raises(LedgerUnavailable, match="disk I/O error"):
+            open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
+    assert open_ledger(path).pins() == PINS
+
+
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="takes Linux and a C compiler")
 @pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
 def test_a_file_system_without_locks(tmp_path: Path, error: str) -> None:
@@ -326,6 +356,21 @@ def test_a_file_system_without_locks(tmp_path: Path, error: str) -> None:
     done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(open_ledger(ledger).pins()) == 3
+
+
+def test_two_who_make_the_ledger_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second writes to the ledger that the first one has made meanwhile."""
+    path, real = tmp_path / ".jcache" / "ledger.sqlite3", database._create
+
+    def create(connection: sqlite3.Connection, version: int, schema: str) -> None:
+        monkeypatch.setattr(database, "_create", real)
+        open_ledger(path).record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
+        real(connection, version, schema)
+
+    monkeypatch.setattr(database, "_create", create)
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(2))])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(1), key(2)}
+    assert open_ledger(path).pins() == PINS
 
 
 def test_many_writers(tmp_path: Path) -> None:

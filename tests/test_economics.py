@@ -9,7 +9,7 @@ import pytest
 from jcache.economics import Economics, Spending, Spent, in_all
 from jcache.layout import Kind
 from jcache.ledger import Known, Ledger
-from tests.entries import key
+from tests.helpers.entries import key
 
 BUILD = Economics(builds=1, build_seconds=2.0)
 LOAD = Economics(loads=1, load_seconds=0.5, spared_seconds=2.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jcache.entry import SETTLED_NS, Columns, Entry, Snapshot
 from jcache.layout import Kind
-from tests.entries import NOW, digits, entry, key
+from tests.helpers.entries import NOW, digits, entry, key
 
 
 def test_what_an_entry_is_called() -> None:

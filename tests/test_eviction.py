@@ -21,7 +21,7 @@ from jcache.eviction import (
     reasons,
     sort_key,
 )
-from tests.entries import DAY, NOW, entry
+from tests.helpers.entries import DAY, NOW, entry
 
 entries = st.lists(
     st.builds(

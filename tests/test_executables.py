@@ -22,9 +22,11 @@ from jcache.ledger import Known, Ledger
 from jcache.names import kept_of, storable
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root, open_root
-from tests.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
-from tests.jax_entries import JaxEntries
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.clocks import StoppedClock, waits_for_locks
+from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
+from tests.helpers.jax_entries import JaxEntries
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.waiting import tick
 
 DATA = executable(3)
 OTHER = executable(7)
@@ -101,14 +103,14 @@ def test_a_bound_is_a_number_of_bytes(native: Root, max_size: int) -> None:
         ExecutableCache(native, max_size=max_size)
 
 
-def test_a_hit_takes_no_lock(native: Root, caches: Caches) -> None:
-    """While another process holds the lock, under a bound, hits and misses take no time; a put gives up, once said."""
+def test_a_hit_takes_no_lock(native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the lock, under a bound, hits and misses ask for none; a put gives up, once said."""
     patient, cache = (caches(native, max_size=10**6, lock_timeout=seconds) for seconds in (30, 0.05))
     cache.put(key(1), DATA)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
-        started = time.monotonic()
+        waited = waits_for_locks(monkeypatch)
         assert patient.get(key(1)) == DATA and patient.get(key(2)) is None
-        assert time.monotonic() - started < 25
+        assert waited == []
         cache.put(key(2), DATA)
         cache.put(key(3), DATA)
     assert cache.counts().refused == {Refusal.LOCKED: 2}
@@ -181,7 +183,7 @@ def test_an_entry_written_anew_is_served(plain: Root, caches: Caches) -> None:
     """JAX evicted it and compiled it again: other bytes under the same key are no damage."""
     cache = caches(plain)
     cache.put(key(1), DATA)
-    time.sleep(0.05)
+    tick()
     path = entry_of(plain, key(1))
     path.unlink()
     path.write_bytes(OTHER)
@@ -239,6 +241,7 @@ def test_damage_in_a_copied_root(native: Root, caches: Caches, tmp_path: Path, b
     assert len(caches.said) == 1 and "damaged" in caches.said[0]
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches, cpu_entries: JaxEntries) -> None:
     """At first sight the name inside is compared with the key, as `jcache verify` does."""
@@ -526,14 +529,21 @@ def test_warnings_are_pythons_own_by_default(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_lock_that_cannot_be_had_is_waited_for_once(native: Root, caches: Caches) -> None:
+def test_a_lock_that_cannot_be_had_is_waited_for_once(
+    native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that holds it for long costs one wait, not one for each put; then it is waited for in full again."""
-    cache = caches(native, max_size=10**6, lock_timeout=2.0)
+    hands = StoppedClock(monkeypatch)
+    cache = caches(native, max_size=10**6, lock_timeout=0.5)
     cache.put(key(1), DATA)
+    waited = waits_for_locks(monkeypatch)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
-        started = time.monotonic()
         for number in range(2, 8):
             cache.put(key(number), DATA)
-        assert time.monotonic() - started < 9
+        assert waited == [0.5, *[0.05] * 5]
     cache.put(key(9), DATA)
-    assert cache.counts().stored == 2
+    assert {*waited[6:]} == {0.05}
+    waited.clear()
+    hands.go_on(60)
+    cache.put(key(10), DATA)
+    assert {*waited} == {0.5} and cache.counts().stored == 3

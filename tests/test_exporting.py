@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from jcache import clock
 from jcache.archive.manifest import decode
 from jcache.digests import digest
 from jcache.errors import JcacheError, UnknownKey
@@ -26,11 +27,11 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.selection import Selection
 from jcache.serialization import Codec, pack_executable, seal
-from jcache.shipping import reading, sending, surveying
+from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store import Store
-from tests.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree
-from tests.jax_entries import H200
+from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree
+from tests.helpers.jax_entries import H200
 
 HOUR = 3600 * SECOND
 
@@ -282,7 +283,7 @@ class TestDamage:
 
     def test_in_the_making(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """What was begun a moment ago and is not whole yet is no damage; it is left out and counted."""
-        monkeypatch.setattr(surveying, "_PAUSE_S", 0.01)
+        monkeypatch.setattr(clock, "sleep", lambda _: None)
         add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         prepared = prepared_of(filled)
         assert (prepared.findings, prepared.in_the_making) == ([], [(Kind.EXECUTABLES, key(9))])
@@ -291,7 +292,7 @@ class TestDamage:
     def test_completed_meanwhile(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is whole at the second look is exported."""
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
-        monkeypatch.setattr("jcache.shipping.surveying.time.sleep", lambda _: path.write_bytes(executable()))
+        monkeypatch.setattr(clock, "sleep", lambda _: path.write_bytes(executable()))
         prepared = prepared_of(filled)
         assert prepared.in_the_making == [] and key(9) in keys_of(prepared)
 

@@ -17,7 +17,7 @@ from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine
 from jcache.removal import unlink
 from jcache.roots import create_root
-from tests.entries import DAY, NOW, add, key, mounted_read_only
+from tests.helpers.entries import DAY, NOW, add, key, mounted_read_only
 
 KEY = key(1, "mesh")
 PAYLOAD = memoryview(b"\0\1 the bytes of a file\n" * 99)

@@ -14,7 +14,7 @@ from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.layout import Kind
-from tests.entries import DAY, NOW, SECOND, digits, entry
+from tests.helpers.entries import DAY, NOW, SECOND, digits, entry
 
 ENTRIES = [
     entry(1, 50, NOW - 40 * DAY, seconds=0.5),

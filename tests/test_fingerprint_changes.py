@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import GraphKeyError
-from tests.fingerprints import Sources, of
+from tests.helpers.fingerprints import Sources, of
 
 PACKAGE = {
     "model.py": "from near import middle\ndef build(): return middle()",

@@ -15,8 +15,8 @@ import pytest
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import fingerprint
-from tests.fingerprints import imported, of, write
-from tests.jax_programs import run as jax_run
+from tests.helpers.fingerprints import imported, of, write
+from tests.helpers.jax_programs import run as jax_run
 
 SOURCES = Path(__file__).parent.parent / "src"
 PACKAGE = {
@@ -101,15 +101,37 @@ print(json.dumps([found.hash, dict(found.parts)]))
 """
 
 
-def pythons() -> Iterator[str]:
-    """The interpreters at hand, one for each version that jcache runs with."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for version in ("3.11", "3.12", "3.13"):
-        if version != own:
-            found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-            path = str(found[-1]) if found else shutil.which(f"python{version}")
-            if path:
-                yield path
+OWN_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+OTHER_VERSIONS = sorted({"3.11", "3.12", "3.13"} - {OWN_VERSION})
+
+
+def interpreters(version: str) -> Iterator[str]:
+    """The files that may be an interpreter of a version: on the PATH, and of pyenv, whose shim on it may not run."""
+    for directory in os.get_exec_path():
+        if found := shutil.which(f"python{version}", path=directory):
+            yield found
+            installed = Path(found).parent.parent.glob(f"versions/{version}.*/bin/python{version}")
+            yield from map(str, sorted(installed, reverse=True))
+
+
+def is_of(version: str, python: str) -> bool:
+    """Whether a file is an interpreter of a version that runs."""
+    tell = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([python, "-c", tell], capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    return done.stdout.strip() == version
+
+
+@pytest.fixture(name="other")
+def other_fixture(request: pytest.FixtureRequest) -> str:
+    """An interpreter of another version that jcache runs with, where one is at hand."""
+    version: str = request.param
+    found = next((python for python in interpreters(version) if is_of(version, python)), None)
+    if found is None:
+        pytest.skip(f"no Python {version} that runs is on the PATH")
+    return found
 
 
 def run(python: str, directory: Path, **env: str) -> list[Any]:
@@ -137,12 +159,23 @@ def test_the_key_is_the_same_in_every_process_and_directory(tmp_path: Path) -> N
     assert len(hashes) == 1
 
 
-@pytest.mark.parametrize("python", list(pythons()), ids=lambda path: Path(path).parent.parent.name)
-def test_the_key_is_the_same_for_every_python(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", OTHER_VERSIONS, indirect=True)
+def test_the_key_is_the_same_for_every_python(other: str, tmp_path: Path) -> None:
     """A key that one version of Python makes another makes, too."""
     write(tmp_path, PACKAGE)
-    ours, theirs = run(sys.executable, tmp_path), run(python, tmp_path)
+    ours, theirs = run(sys.executable, tmp_path), run(other, tmp_path)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "text", ["#!/bin/sh\necho command not found >&2\nexit 127\n", "#!/no/such/file\n", "no program"]
+)
+def test_a_shim_that_cannot_run_is_no_interpreter(text: str, tmp_path: Path) -> None:
+    """The test above passes over it, as over one of another version."""
+    shim = tmp_path / "python3.12"
+    shim.write_text(text)
+    shim.chmod(0o755)
+    assert not is_of("3.12", str(shim)) and not is_of("3.0", sys.executable) and is_of(OWN_VERSION, sys.executable)
 
 
 def test_assertions_that_are_left_out_count(tmp_path: Path) -> None:

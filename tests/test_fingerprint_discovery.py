@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import Discovery, discovered_now, fingerprint
-from tests.fingerprints import Sources, imported
+from tests.helpers.fingerprints import Sources, imported
 
 
 def discover(function: Callable[..., Any], *args: Any) -> Discovery:

@@ -7,7 +7,7 @@ import pytest
 
 from jcache import fingerprint as package
 from jcache.fingerprint import Fingerprint
-from tests.fingerprints import imported
+from tests.helpers.fingerprints import imported
 
 HEAD = """
 from collections import Counter, deque

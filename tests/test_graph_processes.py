@@ -1,16 +1,19 @@
 """Graphs and several processes: built once, taken over from the dead, and stale when what they came from changes."""
 
+import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from jcache.layout import Kind, Root
+from jcache.layout import Root
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root
-from tests.graph_programs import MODEL, graph_file, graphs_of, program, run, said, write_model
+from tests.helpers.graph_programs import MODEL, graph_file, graphs_of, program, run, said, write_model
+from tests.helpers.waiting import until
 
 ASK = """
 import json, sys, threading
@@ -18,12 +21,13 @@ import model
 from jcache import GraphCache
 
 cache = GraphCache(sys.argv[1])
-log = model.Log(sys.argv[2], float(sys.argv[3]))
+log = model.Log(sys.argv[2], until=sys.argv[3])
 values = []
 together = threading.Barrier(int(sys.argv[4]))
 
 def ask():
-    together.wait()
+    if together.wait() == 0:
+        print("asking", flush=True)
     values.append(cache.get_or_build(model.grow, 4, theta=0.5, log=log))
 
 threads = [threading.Thread(target=ask) for _ in range(int(sys.argv[4]))]
@@ -48,14 +52,22 @@ def at(tmp_path: Path) -> Path:
     return write_model(tmp_path / "code")
 
 
+def await_asking(*children: "subprocess.Popen[str]") -> None:
+    """Waits until all threads of these have begun to ask."""
+    for child in children:
+        assert child.stdout and child.stdout.readline() == "asking\n", child.communicate()
+
+
 def builders(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
 def test_two_processes_with_threads_build_once(native: Root, at: Path, tmp_path: Path) -> None:
     """Of two processes with 8 threads each that ask for one graph, one thread builds, and all are served."""
-    log = tmp_path / "log"
-    children = [program(ASK, native.path, log, 0.5, 8, at=at) for _ in range(2)]
+    log, go = tmp_path / "log", tmp_path / "go"
+    children = [program(ASK, native.path, log, go, 8, at=at) for _ in range(2)]
+    await_asking(*children)
+    go.touch()
     counts = [said(child) for child in children]
     assert [count[0] for count in counts] == [8, 8]
     assert sum(hits for _, hits, _ in counts) == 15 and sum(builds for _, _, builds in counts) == 1
@@ -65,16 +77,16 @@ def test_two_processes_with_threads_build_once(native: Root, at: Path, tmp_path:
 
 def test_a_killed_builder_is_taken_over(native: Root, at: Path, tmp_path: Path) -> None:
     """While one process builds and others wait, it is killed: one of them builds, the rest are served."""
-    log = tmp_path / "log"
-    first = program(ASK, native.path, log, 60, 8, at=at)
-    while len(builders(log)) < 1:
-        assert first.poll() is None, first.communicate()
-        time.sleep(0.01)
-    others = [program(ASK, native.path, log, 0.2, 8, at=at) for _ in range(2)]
-    time.sleep(1)
+    log, go = tmp_path / "log", tmp_path / "go"
+    first = program(ASK, native.path, log, go, 8, at=at)
+    await_asking(first)
+    until(lambda: builders(log))
+    others = [program(ASK, native.path, log, go, 8, at=at) for _ in range(2)]
+    await_asking(*others)
     assert builders(log) == [str(first.pid)]
     first.send_signal(signal.SIGKILL)
     first.communicate()
+    go.touch()
     counts = [said(child) for child in others]
     assert [count[0] for count in counts] == [8, 8]
     assert len(builders(log)) == 2 and len(graphs_of(native)) == 1
@@ -83,13 +95,15 @@ def test_a_killed_builder_is_taken_over(native: Root, at: Path, tmp_path: Path) 
 
 def test_a_process_that_is_killed_while_it_stores(native: Root, at: Path, tmp_path: Path) -> None:
     """SIGKILL at any time leaves a whole graph or none: the next process gets the right value."""
-    for delay in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
-        child = program(ASK, native.path, tmp_path / "log", 0, 4, at=at)
-        time.sleep(delay)
+    log = go = tmp_path / "log"  # which is there by the time that one looks for it
+    for delay in (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032):
+        child = program(ASK, native.path, log, go, 4, at=at)
+        await_asking(child)
+        time.sleep(delay)  # a point of its work, not a wait for something
         child.kill()
         child.communicate()
-    assert run(ASK, native.path, tmp_path / "log", 0, 1, at=at)[0] == 1
-    assert run(ASK, native.path, tmp_path / "log", 0, 1, at=at)[1] == 1
+    assert run(ASK, native.path, log, go, 1, at=at)[0] == 1
+    assert run(ASK, native.path, log, go, 1, at=at)[1] == 1
     assert Quarantine(native).records() == []
 
 
@@ -236,7 +250,7 @@ def test_a_class_that_has_other_fields_by_now(native: Root, tmp_path: Path) -> N
 def test_pruning_while_others_load(native: Root, at: Path) -> None:
     """A process that loads graphs while others are pruned and cleared around it gets right ones, always."""
     code = """
-import json, sys, time
+import json, sys
 import numpy as np
 import jcache
 from jcache import GraphCache
@@ -244,24 +258,29 @@ from jcache import GraphCache
 def big(n):
     return np.full(300_000, n, dtype=np.float64)
 
-cache, until, loaded = GraphCache(sys.argv[1]), time.monotonic() + 4, []
-while time.monotonic() < until:
+cache, loaded, rounds = GraphCache(sys.argv[1]), [], 0
+while rounds < 30 or rounds < 3000 and (not cache.stats().hits or cache.stats().builds <= 5):
     for n in range(5):
         loaded.append((n, cache.get_or_build(big, n)))
     del loaded[:-40]
     assert all((array == n).all() for n, array in loaded)
+    rounds += 1
+    print("round", flush=True)
 print(json.dumps([cache.stats().hits > 0, cache.stats().builds > 5]))
 """
     child = program(code, native.path, at=at)
     import jcache
 
-    number = 0
-    while child.poll() is None:
-        number += 1
-        time.sleep(0.15)
-        if native.directory(Kind.GRAPHS).is_dir():
-            jcache.clear("graphs", root=native.path) if number % 2 else jcache.prune(root=native.path, max_entries=2)
-    assert said(child) == [True, True]
+    assert child.stdout
+    for number, line in enumerate(child.stdout):
+        if line != "round\n":
+            assert json.loads(line) == [True, True]
+        elif number % 2:  # while the next round is under way
+            jcache.clear("graphs", root=native.path) if number % 4 == 1 else jcache.prune(
+                root=native.path, max_entries=2
+            )
+    _, err = child.communicate()
+    assert child.returncode == 0, err
 
 
 def test_neither_numpy_nor_jax_is_imported(native: Root, at: Path) -> None:

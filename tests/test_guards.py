@@ -22,9 +22,9 @@ from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, 
 from jcache.shipping.guards import judge, judge_root
 from jcache.shipping.here import Gpu, Here, here, installed
 from jcache.store import Store
-from tests.entries import add, executable, key
-from tests.jax_entries import H200, JaxEntries
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.entries import add, executable, key
+from tests.helpers.jax_entries import H200, JaxEntries
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 NEW = Path("/no such place/new/executables")
 OLD = "/no such place/old"

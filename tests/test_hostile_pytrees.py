@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jcache import pytrees
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.pytrees.decoding import _DECODERS
-from tests import graph_classes  # noqa: F401  (so that its classes are there)
+from tests.helpers import graph_classes  # noqa: F401  (so that its classes are there)
 
 
 def payload(tree: object, blocks: bytes = b"", *, text: str | None = None) -> memoryview:
@@ -35,8 +35,8 @@ DTYPES = (
     "ml_dtypes.int4", "ml_dtypes.finfo", "ml_dtypes.x", "ml_dtypes.__name__", "float64", "",
 )  # fmt: skip
 CLASSES = (
-    "tests.graph_classes:Color", "tests.graph_classes:Mode", "tests.graph_classes:Slotted", "tests.graph_classes:Pair",
-    "tests.graph_classes:Plain", "tests.graph_classes:Finalized", "os:environ", "builtins:dict", "builtins:type",
+    *(f"tests.helpers.graph_classes:{name}" for name in ("Color", "Mode", "Slotted", "Pair", "Plain", "Finalized")),
+    "os:environ", "builtins:dict", "builtins:type",
     "builtins:object", "subprocess:CompletedProcess", "subprocess:Popen", "numpy:ndarray", "enum:Enum", "enum:Flag",
     "jcache:Kind", "x:y", "", ":", "a", "sys:modules.os", "\ud800:\ud800",
 )  # fmt: skip

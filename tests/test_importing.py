@@ -25,6 +25,7 @@ from jcache.files import Unpublished
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.locking import locked
+from jcache.quarantine import Quarantine
 from jcache.roots import create_root
 from jcache.serialization import pack_executable, unpack_executable
 from jcache.shipping import behind, intake
@@ -34,8 +35,8 @@ from jcache.shipping.here import Here
 from jcache.shipping.importing import check_trust, future_root, plan_import, receive
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.entries import DAY, NOW, add, key, recency_of, tree
-from tests.imports import content, facts, packed, planned, populated, tar_of, unpacked
+from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
+from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
 
 
 def check_clean(root: Root) -> None:
@@ -187,7 +188,7 @@ def test_present_and_equal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_present_and_different(tmp_path: Path, replace: bool, bounded: bool) -> None:
-    """A different entry stays and is told of; with replace it gives way, also to one of the same size."""
+    """A different entry stays and is told of; with replace it goes to quarantine, also for one of the same size."""
     target = create_root(tmp_path / "b")
     directory = target.directory(Kind.EXECUTABLES)
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)), sidecar=True)
@@ -201,6 +202,8 @@ def test_present_and_different(tmp_path: Path, replace: bool, bounded: bool) -> 
     assert imported.fates[Kind.EXECUTABLES, a_key] is (Fate.REPLACED if replace else Fate.DIFFERENT)
     assert imported.count(Fate.NEW) == 2
     assert (directory / f"{a_key}-cache").read_bytes() == (datas[0] if replace else other)
+    kept = [(target.quarantine / f"{record.id}.entry").read_bytes() for record in Quarantine(target).records()]
+    assert kept == ([other] if replace else [])
     if replace:
         assert recency_of(directory, a_key) == NOW
         check_clean(target)
@@ -215,19 +218,24 @@ def test_not_a_file(tmp_path: Path) -> None:
     assert set(imported.fates.values()) == {Fate.DIFFERENT}
 
 
-def test_come_meanwhile(tmp_path: Path) -> None:
-    """An entry that another process writes between plan and publication stays, and is compared."""
+@pytest.mark.parametrize("bounded", [False, True])
+def test_come_meanwhile(tmp_path: Path, bounded: bool) -> None:
+    """An entry that another process writes between plan and publication stays, keeps its recency, and is compared."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(2)))
-    forecast = judge(manifest, Here(), target.directory(Kind.EXECUTABLES), {})
+    directory = target.directory(Kind.EXECUTABLES)
+    forecast = judge(manifest, Here(), directory, {})
     plan = plan_import(manifest, target, forecast)
     for item, data in zip(manifest.items, (datas[0], b"other"), strict=True):
-        add(target.directory(Kind.EXECUTABLES), item.key, data)
+        add(directory, item.key, data, used_ns=NOW + DAY)
+    if bounded:
+        (directory / LOCK_NAME).touch()
     imported = Imported()
     members = [Member(i, "", io.BytesIO(d).readinto) for i, d in zip(manifest.items, datas, strict=True)]
     with Store(target) as store:
         receive(plan, members, store, imported)
     assert list(imported.fates.values()) == [Fate.PRESENT, Fate.DIFFERENT]
+    assert [recency_of(directory, item.key) for item in manifest.items] == [NOW + DAY] * 2
 
 
 # -- what is refused
@@ -291,6 +299,17 @@ def test_links_are_not_followed(tmp_path: Path, beyond: Path) -> None:
     (target.directory(Kind.EXECUTABLES) / AUTOTUNE_NAME).symlink_to(beyond)
     with pytest.raises(CannotWrite):
         unpacked(packed(source, xla=True), target)
+
+
+def test_a_link_that_comes_meanwhile(tmp_path: Path, beyond: Path) -> None:
+    """Neither is anything written through a link that is put there after the import was planned."""
+    target = create_root(tmp_path / "b")
+    manifest, datas = archive_of((Kind.TRACES, key(1)))
+    plan = plan_import(manifest, target, judge(manifest, Here(), target.directory(Kind.EXECUTABLES), {}))
+    (target.path / "traces-v1").symlink_to(beyond)
+    members = [Member(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
+    with Store(target) as store, pytest.raises(CannotWrite):
+        receive(plan, members, store, Imported())
 
 
 def test_trust(tmp_path: Path) -> None:

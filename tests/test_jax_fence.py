@@ -1,7 +1,5 @@
 """Tests for the fence around JAX's private parts, each in processes of its own with the JAX installed."""
 
-import json
-import os
 import socket
 import subprocess
 import sys
@@ -14,8 +12,7 @@ from typing import Any
 import pytest
 
 from jcache._patching import Patch
-
-pytestmark = pytest.mark.jax
+from tests.helpers.jax_programs import run
 
 JAX = tuple(int(part) for part in version("jax").split("."))
 PATH_IN_KEYS = (0, 4, 36) <= JAX < (0, 11)
@@ -57,12 +54,7 @@ base = Path(sys.argv[1])
 
 def said(program: str, *arguments: object, **environment: str) -> Any:
     """The JSON in the last line that a program prints in a process of its own."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
-    env |= {"JAX_PLATFORMS": "cpu"} | environment
-    command = [sys.executable, "-c", PRELUDE + program, *map(str, arguments)]
-    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+    return run(PRELUDE + program, *arguments, env=environment).value
 
 
 def test_importing_the_fence_does_not_import_jax() -> None:
@@ -71,6 +63,7 @@ def test_importing_the_fence_does_not_import_jax() -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 
+@pytest.mark.jax
 @pytest.mark.parametrize("before", ["nothing", "no directory", "another directory"])
 def test_our_cache_is_used_whatever_happened_before(before: str, tmp_path: Path) -> None:
     """Installing takes effect at once, and what has been used before can be told."""
@@ -90,6 +83,8 @@ print(json.dumps([*told, str(_jax.in_use()), len(entries(base / "ours")), len(en
     assert said(program, tmp_path, before) == [*told, str(tmp_path / "ours"), 1, int(there)]
 
 
+@pytest.mark.jax
+@pytest.mark.smoke
 def test_uninstalling_puts_back_what_was_there(tmp_path: Path) -> None:
     """The function, the cache object and its state are the very ones from before, also after several installations."""
     program = """
@@ -119,6 +114,7 @@ print(json.dumps([len(entries(base / "ours")), len(entries(base / "theirs")), ty
     assert said(program, tmp_path) == [1, 3, "LRUCache"]
 
 
+@pytest.mark.jax
 def test_a_directory_can_be_left_to_jax(tmp_path: Path) -> None:
     """Where we make no cache, JAX's own is used, and ours again for the next directory."""
     program = """
@@ -136,6 +132,7 @@ print(json.dumps([*told, str(_jax.in_use()), len(entries(base / "ours")), len(en
     assert said(program, tmp_path) == ["LRUCache", str(tmp_path / "theirs"), str(tmp_path / "ours"), 1, 1]
 
 
+@pytest.mark.jax
 def test_jax_can_reset_and_check_our_cache(tmp_path: Path) -> None:
     """JAX's reset comes back to ours, and its own check of the contents stays around it."""
     program = """
@@ -155,6 +152,7 @@ print(json.dumps([len(entries(base)), isinstance(caches._cache, CacheInterface),
     assert said(program, tmp_path) == [2, True, True]
 
 
+@pytest.mark.jax
 def test_a_jax_with_other_internals_is_left_alone(tmp_path: Path) -> None:
     """The reason is given, nothing is touched, and JAX's own cache goes on working."""
     program = """
@@ -171,6 +169,7 @@ print(json.dumps([reason, type(caches._cache).__name__]))
     assert said(program, tmp_path) == [reason, "LRUCache"]
 
 
+@pytest.mark.jax
 def test_keys_without_the_path_are_those_of_jax_without_xlas_caches(tmp_path: Path) -> None:
     """They are the same in every directory and with any of XLA's caches, and undoing brings the path back."""
     program = """
@@ -222,6 +221,7 @@ def said_by_ranks(program: str, directories: list[Path], on: str) -> list[Any]:
         return [future.result() for future in said_by]
 
 
+@pytest.mark.jax
 @pytest.mark.parametrize("on", ["yes", "no"])
 @pytest.mark.parametrize("common", [True, False])
 def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, common: bool) -> None:
@@ -233,6 +233,7 @@ def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, comm
     assert stored == ([1 + (on == "yes")] * 2 if common else [1, int(on == "yes")])
 
 
+@pytest.mark.jax
 def test_writing_by_all_changes_nothing_else_and_goes_with_callbacks_in_any_order(tmp_path: Path) -> None:
     """Each can be turned on and off without the other, and what JAX else does by rank stays as it was."""
     program = """
@@ -274,6 +275,7 @@ print(json.dumps([told, mode]))
     assert first[1] != second[1] or JAX < (0, 4, 36)
 
 
+@pytest.mark.jax
 def test_a_jax_that_chooses_its_writer_otherwise_is_left_alone(tmp_path: Path) -> None:
     """The reason is given, and nothing is touched."""
     program = """
@@ -314,6 +316,7 @@ def test_patches_are_undone_in_any_order_and_leave_nothing_behind() -> None:
     assert module.function() == "theirs original"
 
 
+@pytest.mark.jax
 def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
     """A listener hears what JAX records, with seconds and details, and nothing after it stopped; it can stop twice."""
     program = """
@@ -334,6 +337,7 @@ print(json.dumps({event.rpartition("/")[2]: seconds is not None for event, secon
     assert heard["backend_compile_duration"] is True
 
 
+@pytest.mark.jax
 def test_nothing_starts_a_backend_or_reads_its_flags(tmp_path: Path) -> None:
     """Turning everything on leaves JAX unstarted, so that the program can still set its platform's flags."""
     program = """
@@ -350,6 +354,7 @@ print(json.dumps([*told, len(jax.devices()), _jax.backends_ready()]))
     assert said(program, tmp_path) == [0, version("jax"), version("jaxlib"), list(JAX), False, 3, True]
 
 
+@pytest.mark.jax
 def test_a_jax_that_is_newer_than_any_tested_is_told(tmp_path: Path) -> None:
     """There is one sentence about it, and none about those that were tested."""
     program = """

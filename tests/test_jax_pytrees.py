@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -55,6 +55,7 @@ print(json.dumps([name for name, value in values.items() if not alike(value, aga
 """
 
 
+@pytest.mark.smoke
 def test_jax_arrays_come_back() -> None:
     """Small dtypes, weak types, empty arrays and random keys of every implementation come back as jax arrays."""
     assert run(HELPERS + ROUND_TRIP).value == []

@@ -11,7 +11,7 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -151,6 +151,7 @@ def place(first: tuple[Place, Any], tmp_path: Path) -> Iterator[Place]:
             shutil.copy2(tmp_path / name, target)
 
 
+@pytest.mark.smoke(since="0.6")
 def test_a_second_process_does_not_trace(first: tuple[Place, Any], place: Place) -> None:
     """The user's code does not run, and the results are the same to the last bit."""
     cold, warm = first[1], place.run()
@@ -227,6 +228,7 @@ def test_another_call_is_a_miss_that_is_explained(place: Place, what: str) -> No
     assert why in said["why"], said["why"]
 
 
+@pytest.mark.smoke(since="0.6")
 def test_an_environment_variable_read_while_tracing_counts(place: Place) -> None:
     """A variable that the function asked for, and which was not there, is there now."""
     said = place.run(EPS="0.5")
@@ -262,6 +264,7 @@ print(json.dumps([values, [str(w.message) for w in heard]]))
 """
 
 
+@pytest.mark.smoke(since="0.6")
 def test_a_check_finds_what_no_key_shows(tmp_path: Path) -> None:
     """With ``check="always"`` a trace that tracing does not give any more is warned of and goes to quarantine."""
     root = tmp_path / "root"
@@ -475,6 +478,7 @@ print(json.dumps(shelves[0] is shelves[1]))
 """
 
 
+@pytest.mark.smoke(since="0.6")
 def test_the_store_is_kept(tmp_path: Path) -> None:
     """First calls of several functions share one open store."""
     assert run(KEPT, tmp_path / "root").value is True

@@ -1,14 +1,13 @@
 """`jcache.jit` does what `jax.jit` does, from cold and from warm: results, errors, warnings, prints, attributes."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.jax_programs import environment
+from tests.helpers.interpreters import with_jax
+from tests.helpers.jax_programs import environment, run
 
 PROGRAM = Path(__file__).parent / "programs" / "jit_features.py"
 DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "PYTHONHASHSEED": "0"}
@@ -17,8 +16,7 @@ pytestmark = pytest.mark.jax
 
 def said(whose: str, root: Path) -> Any:
     """What the program says of each case, and how often it has traced and served."""
-    command = [sys.executable, str(PROGRAM), whose, str(root)]
-    done = subprocess.run(command, env=environment(DEVICES), capture_output=True, text=True, timeout=300, check=False)
+    done = with_jax.run([str(PROGRAM), whose, str(root)], environment=environment(DEVICES))
     assert done.returncode == 0, done.stderr
     assert "The program goes on" not in done.stderr, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -57,8 +55,6 @@ print(json.dumps([results, len(jcache.stats().traces.calls)]))
 def test_a_function_that_is_jitted_anew_for_each_call(tmp_path: Path) -> None:
     """It is traced, or looked up, once for each set of options and types, as with `jax.jit`."""
     for traced in (3, 0):
-        command = [sys.executable, "-c", REPEATED, str(tmp_path / "root")]
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=True)
-        results, looked_up = json.loads(done.stdout.splitlines()[-1])
+        results, looked_up = run(REPEATED, tmp_path / "root").value
         assert results[:3] == results[4:7] and results[7] == traced
         assert looked_up == 5  # those with options in a list again: they cannot be compared

@@ -9,7 +9,7 @@ from jcache.keying import NOTHING, Elsewhere, elsewhere, has_path_in_keys, keyed
 from jcache.layout import Kind, Root
 from jcache.ledger import Content, Known
 from jcache.store import Store
-from tests.entries import add, digits, executable, key
+from tests.helpers.entries import add, digits, executable, key
 
 OLD = "/no such place/old"
 MAKER = {"cache_path": OLD, "xla_options": f"{1 << 512:x}", "platform": None}

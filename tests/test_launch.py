@@ -3,16 +3,17 @@
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from select import select
 
 import pytest
 
 from jcache.errors import InvalidValue
 from jcache.launch import CannotStart, CommandNotFound, Outcome, launch
+from tests.helpers.waiting import LIMIT_S
 
 LAUNCHER = """
 import json, os, sys
@@ -34,6 +35,9 @@ while True:
         raise SystemExit(5)
 """
 linux = pytest.mark.skipif(sys.platform != "linux", reason="sigwaitinfo and /proc")
+OF_TERMINALS = [
+    getattr(signal, f"SIG{name}") for name in ("INT", "QUIT", "HUP", "TERM", "TSTP", "TTIN", "TTOU", "CONT")
+]
 
 
 def launcher(result: Path, *command: str) -> list[str]:
@@ -69,6 +73,18 @@ def test_unknown_command_is_127() -> None:
     with pytest.raises(CommandNotFound, match="no such command") as failure:
         launch(["jcache-no-such-command"], os.environ)
     assert failure.value.exit_code == 127
+
+
+def test_a_directory_on_the_path_is_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that may not be searched: the system refuses both, shells say that there is no such command."""
+    (tmp_path / "jcache-no-such-command").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(CommandNotFound, match="no such command"):
+        launch(["jcache-no-such-command"], os.environ)
+    (tmp_path / "jcache-no-such-command").rmdir()
+    (tmp_path / "jcache-no-such-command").touch(0o644)
+    with pytest.raises(CannotStart, match="cannot be run"):
+        launch(["jcache-no-such-command"], os.environ)
 
 
 @pytest.mark.parametrize("text", [None, "#!/no/such/interpreter\n", "no program\n"])
@@ -161,16 +177,22 @@ def test_each_signal_reaches_the_program_once(tmp_path: Path) -> None:
 
 def read_until(terminal: int, text: str, seen: str = "") -> str:
     while text not in seen:
-        ready, _, _ = select.select([terminal], [], [], 30)
-        assert ready, f"no {text!r} after {seen!r}"
+        assert select([terminal], [], [], LIMIT_S)[0], f"no {text!r} after {seen!r}"
         seen += os.read(terminal, 4096).decode()
     return seen
 
 
 def on_terminal(command: list[str]) -> tuple[int, int]:
+    """Starts a command as a terminal's own session does, whatever signals the tests were told to ignore."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execvp(command[0], command)
+        try:
+            for number in OF_TERMINALS:
+                signal.signal(number, signal.SIG_DFL)
+            os.environ["LC_ALL"] = "C"  # in which bash says "Stopped"
+            os.execvp(command[0], command)
+        finally:
+            os._exit(127)
     return pid, terminal
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, are_files_of_keys, check_key, is_key, member, name_of, parse_kind
-from tests.entries import digits
+from tests.helpers.entries import digits
 
 HEX = digits(1)
 names = st.text(max_size=300) | st.binary(max_size=255).map(os.fsdecode)

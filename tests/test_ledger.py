@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind
 from jcache.ledger import Known, Ledger
-from tests.entries import NOW, key
+from tests.helpers.entries import NOW, key
 
 
 @pytest.fixture

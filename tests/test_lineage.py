@@ -12,7 +12,7 @@ from jcache.names import storable
 from jcache.roots import create_root
 from jcache.serialization import Codec, EnvelopeHeader, read_header, seal
 from jcache.store import Store
-from tests.entries import add, key
+from tests.helpers.entries import add, key
 
 GRAPH, TRACE, PROGRAM, EXECUTABLE = (
     (kind, key(number, name))

@@ -9,7 +9,7 @@ import pytest
 
 from jcache.errors import CannotWrite
 from jcache.shipping.linking import blocking, closed_above, link
-from tests.entries import mounted_read_only, tree
+from tests.helpers.entries import mounted_read_only, tree
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from jcache.layout import Kind, Member, Root
 from jcache.ledger import Ledger
 from jcache.listing import Listing, read_listing
 from jcache.serialization import Codec
-from tests.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
+from tests.helpers.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
 
@@ -350,6 +350,17 @@ def test_an_unchanged_directory_is_not_read_again(plain: Root, memory: Memory, m
     monkeypatch.setattr(os, "listdir", pytest.fail)
     monkeypatch.setattr(os, "lstat", pytest.fail)
     assert contents(read_listing(Kind.EXECUTABLES, plain.path, memory)) == first
+
+
+def test_an_entry_that_comes_within_a_tick(plain: Root, memory: Memory) -> None:
+    """What is written right after a look is listed by the next one, though the directory's time may be the same."""
+    add(plain.path, key(1))
+    then = plain.path.stat().st_mtime_ns
+    assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory).entries()] == [key(1)]
+    add(plain.path, key(2))
+    os.utime(plain.path, ns=(then, then))
+    listing = read_listing(Kind.EXECUTABLES, plain.path, memory)
+    assert sorted(e.key for e in listing.entries()) == sorted([key(1), key(2)])
 
 
 def test_small_directories_need_no_snapshot(plain: Root, tmp_path: Path) -> None:

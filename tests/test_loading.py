@@ -1,20 +1,26 @@
 """Opening executables with the JAX that is installed, and surviving those that it does not survive."""
 
+import itertools
 import os
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jcache import clock, jax_child
 from jcache.loading import Loaded, Loading, NoJax, load
 from jcache.serialization import Codec, pack_executable, unpack_executable
-from tests.entries import tree
-from tests.jax_entries import H200, JaxEntries, run_python
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.entries import tree
+from tests.helpers.jax_entries import H200, JaxEntries, entries_of
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.waiting import until
 
 SEVERAL_DEVICES = """
 import os, sys
@@ -62,11 +68,7 @@ if poisoned:
 @pytest.fixture(scope="session")
 def several_devices(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
     """Entries for four devices, for the devices 2 and 1, and one that calls LAPACK."""
-    base = tmp_path_factory.mktemp("devices")
-    program = base / "several_devices.py"
-    program.write_text(SEVERAL_DEVICES)
-    run_python(str(program), str(base / "cache"))
-    return JaxEntries(program, base / "cache")
+    return entries_of(SEVERAL_DEVICES, tmp_path_factory.mktemp("devices") / "several_devices.py")
 
 
 @pytest.fixture
@@ -107,6 +109,7 @@ def verdicts(loaded: Iterable[Loaded]) -> dict[str, Loading]:
     return {one.path.name: one.loading for one in loaded}
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
     """Every entry of the installed JAX loads, in the order in which they are given."""
@@ -234,19 +237,40 @@ def test_only_those_to_blame_are_blamed(pretender: str) -> None:
     assert {found[path].loading for path in blamed} == {Loading.CRASHED}
 
 
-def test_a_hanging_entry_is_given_up(pretender: str) -> None:
+def test_a_hanging_entry_is_given_up(pretender: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time limit is one entry's, and the others of its batch are still opened."""
+    seconds = itertools.count()  # as if each look at what it says, of which those that hang say much, took one
+    monkeypatch.setattr(clock, "monotonic", lambda: float(next(seconds)))
     paths = [Path(name) for name in ("a", "b-hang", "c", "d-hang", "e")]
-    found = list(load(paths, python=pretender, time_limit_s=0.5))
+    found = list(load(paths, python=pretender, time_limit_s=200))
     assert verdicts(found) == {path.name: Loading.TIMED_OUT if "hang" in path.name else Loading.LOADS for path in paths}
-    assert {one.evidence for one in found if one.loading is Loading.TIMED_OUT} == {"no answer within 0.5 s"}
+    assert {one.evidence for one in found if one.loading is Loading.TIMED_OUT} == {"no answer within 200 s"}
 
 
 @pytest.mark.jax
-def test_a_hang_in_the_real_loader(tmp_path: Path) -> None:
-    """An entry on a file system that does not answer, as a pipe without a writer, is given up too."""
-    os.mkfifo(tmp_path / "x-cache")
-    assert verdicts(load([tmp_path / "x-cache"], time_limit_s=0.5)) == {"x-cache": Loading.TIMED_OUT}
+def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry on a file system that does not answer, as a pipe that nobody writes into, is given up too."""
+    path, limit, writers = tmp_path / "x-cache", 7200.0, []
+    os.mkfifo(path)
+
+    def opened() -> bool:
+        with suppress(OSError):  # nobody reads it
+            writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
+    def asked(child: jax_child.Child, *question: Any) -> list[str]:
+        """Asks, and lets the limit pass when it has opened the pipe."""
+        moments = iter([1.0])
+        monkeypatch.setattr(clock, "monotonic", lambda: next(moments, None) or (until(opened) and 2 * limit))
+        return ask(child, *question)
+
+    ask = jax_child.Child.ask
+    monkeypatch.setattr(jax_child.Child, "ask", asked)
+    try:
+        assert verdicts(load([path], time_limit_s=limit)) == {path.name: Loading.TIMED_OUT}
+    finally:
+        for writer in writers:
+            os.close(writer)
 
 
 def test_progress_and_interruption(pretender: str) -> None:
@@ -296,4 +320,5 @@ def test_jax_stays_out_of_this_process() -> None:
     code = (
         "import sys, jcache.loading as l; print({'jax', 'jaxlib', 'numpy'} & {*sys.modules}, [*l.load([], python='-')])"
     )
-    assert run_python("-c", code) == "set() []\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set() []\n"

@@ -13,9 +13,9 @@ from jcache.loading import Loaded, Loading
 from jcache.loads import load_sound
 from jcache.serialization import pack_executable, unpack_executable
 from jcache.store import Store
-from tests.entries import add, digits, key
-from tests.jax_entries import JaxEntries, h200_entry
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.entries import add, digits, key
+from tests.helpers.jax_entries import JaxEntries, h200_entry
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 KIND = Kind.EXECUTABLES
 
@@ -24,6 +24,7 @@ def claims(*keys: str) -> list[Claim]:
     return [Claim(KIND, a_key) for a_key in keys]
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
     """This machine's load; a GPU's are not loadable here, which is no damage; a changed one is not called sound."""

@@ -3,17 +3,19 @@
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
 import pytest
 
+from jcache import clock
 from jcache.errors import CannotWrite, Locked
 from jcache.layout import Root
 from jcache.locking import in_batches, locked, timeout_in
-from tests.entries import HOLD_LOCK, process
+from tests.helpers.clocks import StoppedClock
+from tests.helpers.entries import HOLD_LOCK, process
+from tests.helpers.waiting import LIMIT_S
 
 TAKE_TURNS = """
 import sys, filelock
@@ -88,7 +90,7 @@ def test_a_killed_holder_holds_nothing(plain: Root) -> None:
     with process(HOLD_LOCK, plain.path) as holder:
         holder.kill()
         holder.wait()
-        with locked(plain.path, timeout=10):
+        with locked(plain.path, timeout=LIMIT_S):
             pass
 
 
@@ -123,9 +125,30 @@ def test_batches_do_every_step_once_under_the_lock(plain: Root) -> None:
     assert free(plain.path)
 
 
-def test_others_get_a_turn_between_batches(plain: Root) -> None:
+def test_the_lock_is_let_go_every_so_often(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time that steps have taken, and then for a moment, in which others can have it."""
+    hands = StoppedClock(monkeypatch)
+    held: list[list[int]] = [[]]
+
+    def steps() -> Iterator[None]:
+        for i in range(12):
+            held[-1].append(i)
+            hands.go_on(0.25)
+            yield
+
+    def sleep(seconds: float) -> None:
+        assert seconds > 0 and free(plain.path)
+        held.append([])
+
+    monkeypatch.setattr(clock, "sleep", sleep)
+    in_batches(plain.path, steps(), hold=1)
+    assert held == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+
+
+def test_others_get_a_turn_between_batches(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for the lock has it before a long removal is over."""
     had_it = threading.Event()
+    monkeypatch.setattr(clock, "sleep", lambda _: had_it.wait(LIMIT_S))  # between two batches
     with process(TAKE_TURNS, plain.path) as other:
         assert other.stdin and other.stdout
         other.stdin.write("\n")
@@ -139,12 +162,7 @@ def test_others_get_a_turn_between_batches(plain: Root) -> None:
         line = threading.Thread(target=wait)
         line.start()
 
-        def steps() -> Iterator[None]:
-            until = time.monotonic() + 60
-            while not had_it.is_set() and time.monotonic() < until:
-                yield
-
-        in_batches(plain.path, steps(), hold=0.01)
+        in_batches(plain.path, iter([None] * 3), hold=0)
         assert had_it.is_set()
         line.join()
 

@@ -13,8 +13,8 @@ from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.merging import Merging, merge, plan_merge
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import add, key, tree
-from tests.imports import HERE, content, facts, populated
+from tests.helpers.entries import add, key, tree
+from tests.helpers.imports import HERE, content, facts, populated
 
 
 def planned(source: Root, target: Root, **wishes: Any) -> Merging:

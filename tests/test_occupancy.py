@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.locking import locked
 from jcache.occupancy import Occupancy
-from tests.entries import NOW, add, executable, files_of, key
+from tests.helpers.entries import NOW, add, executable, files_of, key
 
 
 @pytest.fixture

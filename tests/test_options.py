@@ -16,6 +16,7 @@ def now():
 """
 
 
+@pytest.mark.smoke
 def test_options_are_set_and_put_back(tmp_path: Path) -> None:
     """What JAX does not have, or refuses, is told; putting back twice does what once does."""
     program = (

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from jcache.errors import JcacheError
 from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.parallel import Batch, check_batches, cores, uninterrupted
-from tests.entries import add, executable, key
+from tests.helpers.entries import add, executable, key
+from tests.helpers.waiting import until
 
 LARGE = 1 << 30  # as if there were so many bytes, so that processes are started
 
@@ -96,7 +96,7 @@ def test_a_killed_process_is_said(tmp_path: Path) -> None:
                 victim = multiprocessing.active_children()[0].pid
                 assert victim is not None
                 os.kill(victim, signal.SIGKILL)
-                time.sleep(0.3)
+                until(lambda: not multiprocessing.active_children())  # who sees one dead ends the others
             yield batch
 
     with pytest.raises(JcacheError, match=r"was killed.*jcache verify"):

@@ -21,8 +21,8 @@ from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.store import Store
-from tests.entries import SECOND, tree
-from tests.phasic_caches import (
+from tests.helpers.entries import SECOND, tree
+from tests.helpers.phasic_caches import (
     DATA,
     GRAPH,
     KEYS,

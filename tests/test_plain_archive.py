@@ -11,8 +11,8 @@ import zstandard
 
 from jcache.archive import PlainReader, open_archive, open_plain
 from jcache.errors import BadArchive
-from tests.archives import tar_of
-from tests.entries import NOW, add, executable, key
+from tests.helpers.archives import tar_of
+from tests.helpers.entries import NOW, add, executable, key
 
 LONG = "generated_" * 15
 

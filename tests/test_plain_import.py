@@ -21,8 +21,8 @@ from jcache.shipping.here import Here
 from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import DAY, NOW, SECOND, digits, key, recency_of
-from tests.imports import HERE, content, facts, tar_of
+from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
+from tests.helpers.imports import HERE, content, facts, tar_of
 
 
 def taken(tar: bytes, root: Root, here: Here = HERE, **wishes: Any) -> PlainImport:

@@ -9,7 +9,7 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -68,6 +68,7 @@ def count() -> int:
     return 4 if jax.__version_info__ >= (0, 5) else 2
 
 
+@pytest.mark.smoke(since="0.6")
 def test_what_is_precompiled_starts_warm(tmp_path: Path) -> None:
     """Calls with default, weakly typed, sharded and donated arguments are neither traced nor compiled later.
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.protowire import Message, read_varint, read_varints, tags_of
-from tests.jax_entries import number, text, varint
+from tests.helpers.jax_entries import number, text, varint
 
 
 @given(st.integers(min_value=0, max_value=(1 << 64) - 1))

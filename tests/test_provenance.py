@@ -12,14 +12,15 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Content, Known, Ledger
 from jcache.shipping import provenance
 from jcache.store import Store
-from tests.entries import executable, key
-from tests.jax_entries import JaxEntries, cpu_entries_fixture, h200_entry
+from tests.helpers.entries import executable, key
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture, h200_entry
 
 __all__ = ["cpu_entries_fixture"]
 
 KNOWN = Known(Kind.EXECUTABLES, key(1))
 
 
+@pytest.mark.smoke(since="0.6")
 @pytest.mark.jax
 def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
     """An entry of a real JAX tells its platform and the directory that its options name, and the ledger its jaxlib."""

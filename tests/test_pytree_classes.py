@@ -10,8 +10,8 @@ import pytest
 from jcache import pytrees
 from jcache.errors import InvalidValue, NotStorable, Unresolved
 from jcache.pytrees import registration
-from tests import graph_classes as classes
-from tests.graph_classes import Bits, Color, Derived, Guessing, Level, Mode, Pair, Plain, Point, Slotted, Word
+from tests.helpers import graph_classes as classes
+from tests.helpers.graph_classes import Bits, Color, Derived, Guessing, Level, Mode, Pair, Plain, Point, Slotted, Word
 from tests.test_pytrees import again, stored
 
 
@@ -73,9 +73,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "finalizer": (classes.Finalized, r"has a finalizer \(`__del__`\)"),
     "local": (classes.local, "cannot be found again by its module and name"),
     "loose": (lambda: with_attribute(classes.Loose(1)), "holds more or less than its fields"),
-    "text": (lambda: {"a": [classes.Text("a")]}, r"`\['a'\]\[0\]` is of type tests.graph_classes:Text"),
+    "text": (lambda: {"a": [classes.Text("a")]}, r"`\['a'\]\[0\]` is of type tests.helpers.graph_classes:Text"),
     "guessing": (lambda: Guessing.A | Guessing.B, "has it not as a member"),
-    "plain": (lambda: Derived(Plain(1)), r"`.first` is of type tests.graph_classes:Plain, .* `jcache.register_class`"),
+    "plain": (
+        lambda: Derived(Plain(1)),
+        r"`.first` is of type tests.helpers.graph_classes:Plain, .* `jcache.register_class`",
+    ),
 }
 
 
@@ -97,11 +100,11 @@ def changed(value: object, old: bytes, new: bytes) -> memoryview:
 @pytest.mark.parametrize(
     ("value", "old", "new", "message"),
     [
-        (Color.RED, b"graph_classes", b"graph_clauses", "`tests.graph_clauses`, which has `Color`, is not imported"),
-        (Color.RED, b":Color", b":Colon", "`tests.graph_classes` has no class `Colon`"),
-        (Color.RED, b":Color", b":local", "`tests.graph_classes` has no class `local`"),
-        (Color.RED, b'"RED"', b'"TED"', "`tests.graph_classes:Color` has no member `TED`"),
-        (Color.RED, b'"RED",1', b'"RED",2', "value of `tests.graph_classes:Color.RED` has changed from 2 to 1"),
+        (Color.RED, b"graph_classes", b"graph_clauses", "helpers.graph_clauses`, which has `Color`, is not imported"),
+        (Color.RED, b":Color", b":Colon", "`tests.helpers.graph_classes` has no class `Colon`"),
+        (Color.RED, b":Color", b":local", "`tests.helpers.graph_classes` has no class `local`"),
+        (Color.RED, b'"RED"', b'"TED"', "`tests.helpers.graph_classes:Color` has no member `TED`"),
+        (Color.RED, b'"RED",1', b'"RED",2', "value of `tests.helpers.graph_classes:Color.RED` has changed from 2 to 1"),
         (Mode.READ | Mode.WRITE, b",3]", b",4]", "has no combination of flags 4"),
         (Mode.READ | Mode.WRITE, b":Mode", b":Word", "is no Flag"),
         (Pair(1), b":Pair", b":Text", "is no tuple"),
@@ -111,8 +114,18 @@ def changed(value: object, old: bytes, new: bytes) -> memoryview:
         (Slotted(size=1), b":Slotted", b":Derived", "has not the fields any more"),
         (classes.Box(1), b":Box", b":Set", "has no class `Set`"),
         (Derived(1), b":Derived", b":Mapped\x20", "has no class"),
-        (Derived(1), b"tests.graph_classes:Derived", b"tests.graph_classes:Failing", "only C code can make"),
-        (Derived(1), b"tests.graph_classes:Derived", b"os:environ.data.get.setxxxx", "has no class|not imported"),
+        (
+            Derived(1),
+            b"tests.helpers.graph_classes:Derived",
+            b"tests.helpers.graph_classes:Failing",
+            "only C code can make",
+        ),
+        (
+            Derived(1),
+            b"tests.helpers.graph_classes:Derived",
+            b"os:environ.data.get.setxxxx" + b"x" * 8,
+            "has no class|not imported",
+        ),
     ],
 )
 def test_a_class_that_has_changed_is_no_reason_to_guess(value: object, old: bytes, new: bytes, message: str) -> None:
@@ -126,7 +139,7 @@ def test_nothing_is_imported_for_a_class() -> None:
     module = "this"
     assert module not in sys.modules
     with pytest.raises(Unresolved, match="`this`, which has"):
-        pytrees.load(changed(Color.RED, b"tests.graph_classes:Color", b"this:" + b"s" * 20))
+        pytrees.load(changed(Color.RED, b"tests.helpers.graph_classes:Color", b"this:" + b"s" * 28))
     assert module not in sys.modules
 
 
@@ -156,7 +169,7 @@ def test_registering_says_how_and_under_which_name() -> None:
 def test_a_name_is_of_one_class() -> None:
     """Another class of a taken name is refused; the same class defined anew, as in a notebook, takes its place."""
     pytrees.register_class(Plain, name="plain")
-    with pytest.raises(InvalidValue, match=r"'plain' is the name of tests.graph_classes:Plain already"):
+    with pytest.raises(InvalidValue, match=r"'plain' is the name of tests.helpers.graph_classes:Plain already"):
         pytrees.register_class(Pair, name="plain", to_dict=list, from_dict=tuple)
     anew = type("Plain", (Plain,), {"__module__": Plain.__module__, "__qualname__": Plain.__qualname__})
     pytrees.register_class(anew, name="plain")

@@ -14,7 +14,7 @@ from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine, Record
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import DAY, NOW, add, executable, key, recency_of, tree
+from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
 
 KIND = Kind.EXECUTABLES
 TORN = executable()[:-5]
@@ -117,6 +117,15 @@ def test_what_has_no_key_cannot_be_taken(place: Quarantine, tmp_path: Path) -> N
     """A finding about the whole root has no file to take."""
     with pytest.raises(ValueError, match="key"):
         place.take(Finding(damage=Damage.WRITABLE, path=tmp_path, evidence="x"), NOW)
+
+
+def test_what_is_kept_stays_in_its_place(plain: Root, place: Quarantine) -> None:
+    """An entry that is about to be replaced is here and where it was, with its sidecar, until the new one comes."""
+    found = finding(plain)
+    place.keep(found.path, KIND, key(1))
+    (record,) = place.records()
+    assert record.damage is Damage.REPLACED and recency_of(plain.path, key(1)) == OLD
+    assert (plain.quarantine / f"{record.id}.entry").samefile(found.path)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from jcache.layout import Kind
 from jcache.serialization import seal
 from jcache.shipping import reading
 from jcache.shipping.reading import Wanted, hash_file, open_regular, read_all, read_one
-from tests.entries import add, executable, key
+from tests.helpers.entries import add, executable, key
 
 EXECUTABLES = Kind.EXECUTABLES
 

@@ -13,8 +13,8 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import files_of
-from tests.jax_programs import run
+from tests.helpers.entries import files_of
+from tests.helpers.jax_programs import run
 
 PROGRAMS = Path(__file__).parent / "programs"
 JAX = tuple(int(part) for part in version("jax").split(".")[:3])

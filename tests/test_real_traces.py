@@ -2,14 +2,13 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.jax_programs import environment
+from tests.helpers.interpreters import with_jax
+from tests.helpers.jax_programs import environment
 
 PROGRAM = Path(__file__).parent / "programs" / "traces.py"
 NO_CALLBACKS = {"EQX_ON_ERROR": "nan"}
@@ -30,8 +29,7 @@ def run(root: Path, name: str, whose: str = "jcache", **env: str) -> Any:
     for module in PROGRAMS.get(name, ("equinox",)):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"without {module}")
-    command = [sys.executable, str(PROGRAM), whose, str(root), name]
-    done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=300, check=False)
+    done = with_jax.run([str(PROGRAM), whose, str(root), name], environment=environment(env))
     assert done.returncode == 0, done.stderr
     assert "The program goes on" not in done.stderr, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

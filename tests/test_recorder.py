@@ -71,6 +71,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     return directory / "cache", record(THREE, directory / "cache", directory / "log")
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_cold_run_stores_everything(cold: tuple[Path, RunReport]) -> None:
     """A cold run has one miss per jitted function, and its keys are the files in the directory."""
@@ -85,6 +86,7 @@ def test_cold_run_stores_everything(cold: tuple[Path, RunReport]) -> None:
     assert found.compile_seconds > 0
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_warm_run_of_a_copy_elsewhere_hits(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
     """A copy of the directory at another path gives hits only: no key depends on the path."""
@@ -96,6 +98,7 @@ def test_warm_run_of_a_copy_elsewhere_hits(cold: tuple[Path, RunReport], tmp_pat
     assert found.saved_seconds == 0  # JAX stored 0 whole seconds
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_damaged_entry_in_the_way(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
     """An entry that JAX can neither read nor replace is not stored, and the reason says so."""

@@ -10,7 +10,7 @@ from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Verdict
 from jcache.layout import Kind, Root
 from jcache.removal import Removal, foresee, remove_tree, removing, set_aside_xla, unlink, xla_size
-from tests.entries import NOW, add, digits, key
+from tests.helpers.entries import NOW, add, digits, key
 
 
 def listed(number: int, *, sidecar: bool = True, legacy: bool = False) -> Entry:

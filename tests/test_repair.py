@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jcache import clock, verification
 from jcache import repair as module
-from jcache import verification
 from jcache.errors import CannotWrite, LedgerUnavailable, Locked
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
@@ -18,7 +18,7 @@ from jcache.repair import Outcome, Repaired
 from jcache.serialization import seal
 from jcache.store import Store
 from jcache.verification import Request, Verification
-from tests.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree
+from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree
 
 KIND = Kind.EXECUTABLES
 GRACE = 60 * SECOND
@@ -29,8 +29,8 @@ Between = Callable[[], object]
 
 
 @pytest.fixture(autouse=True)
-def _short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_PAUSE_S", 0.01)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "sleep", lambda _: None)
 
 
 def verify(root: Root) -> Verification:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -176,6 +176,7 @@ report(out, device=[d.id for d in out.devices()])
     assert (other["device"], other["loaded"], other["traced"]) == ([1], None, 0)
 
 
+@pytest.mark.smoke(since="0.6")
 def test_uninstalling_puts_jax_back(tmp_path: Path) -> None:
     """After `uninstall` the functions of JAX are the ones that they were."""
     program = """

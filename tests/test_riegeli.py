@@ -14,7 +14,7 @@ from jcache.errors import DamagedEntry
 from jcache.highwayhash import highwayhash64
 from jcache.inspection import _split_metadata
 from jcache.serialization import unpack_executable
-from tests.jax_entries import H200, h200_entry
+from tests.helpers.jax_entries import H200, h200_entry
 
 BLOCK = 1 << 16
 KEY = (0x2F696C6567656952, 0x0A7364726F636572, 0x2F696C6567656952, 0x0A7364726F636572)

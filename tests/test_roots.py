@@ -11,7 +11,7 @@ import pytest
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import TAG_TEXT, Kind, Root
 from jcache.roots import choose_path, create_root, open_root
-from tests.entries import HOLD_LOCK, add, digits, executable, key, process, tree
+from tests.helpers.entries import HOLD_LOCK, add, digits, executable, key, process, tree
 
 
 def test_who_names_the_path() -> None:

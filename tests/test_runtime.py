@@ -18,9 +18,10 @@ from jcache.presets import SETTINGS, Preset
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.cli.conftest import PROGRAM, run_jax
-from tests.entries import files_of, mounted_read_only, tree
-from tests.jax_programs import environment, run
+from tests.helpers.command_line import PROGRAM, run_jax
+from tests.helpers.entries import files_of, mounted_read_only, tree
+from tests.helpers.jax_programs import environment, run
+from tests.helpers.waiting import LIMIT_S
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -69,6 +70,7 @@ def clean(*roots: Path) -> None:
 # -- the main thing
 
 
+@pytest.mark.smoke(since="0.8.1")
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_the_second_process_compiles_nothing(order: str, tmp_path: Path) -> None:
     """Enabled before or after JAX is imported, the first process stores what it compiles and the second hits it all."""
@@ -99,6 +101,7 @@ show([name for name in ("jax", "jaxlib", "numpy") if name in sys.modules])
     assert said(program) == [[]]
 
 
+@pytest.mark.smoke
 def test_a_root_that_is_moved_or_copied_still_hits(tmp_path: Path) -> None:
     """Keys do not depend on the directory, whatever JAX's version; nor on how its path is written."""
     program = "enable(sys.argv[1])\nshow(compute(), counts())"
@@ -393,6 +396,7 @@ assert jax.config.jax_compilation_cache_dir is None
 # -- disabling
 
 
+@pytest.mark.smoke
 def test_disable_puts_everything_back(tmp_path: Path) -> None:
     """Options, functions and the cache are the very ones from before, unless the program has set others since."""
     program = """
@@ -564,6 +568,7 @@ def free_port() -> int:
 # -- statistics
 
 
+@pytest.mark.smoke
 def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
     """`jcache stats` shows each process that enabled jcache as a run, with what `jcache.stats()` counted."""
     program = "enable(sys.argv[1])\ncompute()\nshow(counts(), jcache.stats().id)"
@@ -597,13 +602,13 @@ def told():
     ledger = Ledger(Path(sys.argv[1], ".jcache", "ledger.sqlite3"))
     known = ledger.known("executables").values()
     return known and all(entry.digest for entry in known) and ledger.runs()
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + {LIMIT_S}
 while not told() and time.monotonic() < deadline:
     time.sleep(0.1)
 {end}
 """
     subprocess.run(
-        [sys.executable, "-c", PRELUDE + program, str(tmp_path)], env=environment(), timeout=120, check=False
+        [sys.executable, "-c", PRELUDE + program, str(tmp_path)], env=environment(), timeout=5 * LIMIT_S, check=False
     )
     with closing(Ledger(open_root(tmp_path).ledger)) as ledger:
         known = ledger.known(Kind.EXECUTABLES)
@@ -652,6 +657,7 @@ show(text, counts())
 # -- damage
 
 
+@pytest.mark.smoke
 def test_a_damaged_entry_is_compiled_anew_with_the_right_numbers(tmp_path: Path) -> None:
     """It goes to quarantine and is stored again in the same call, which the statistics tell."""
     program = """
@@ -677,6 +683,7 @@ show(result, counts(), dict(jcache.stats().reasons.get("stored", {})), [str(warn
 # -- threads and processes
 
 
+@pytest.mark.smoke
 def test_threads_that_compile_at_once(tmp_path: Path) -> None:
     """Each program is stored once, and counted once."""
     program = """

@@ -15,7 +15,7 @@ from jcache.ledger import Known
 from jcache.selection import Selection, select, with_seconds
 from jcache.serialization import seal
 from jcache.store import Store
-from tests.entries import DAY, NOW, add, digits, executable, key
+from tests.helpers.entries import DAY, NOW, add, digits, executable, key
 
 
 @pytest.fixture

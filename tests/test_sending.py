@@ -9,7 +9,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -23,10 +23,11 @@ from jcache.layout import Kind, Root
 from jcache.serialization import pack_executable
 from jcache.shipping import exporting
 from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
-from jcache.shipping.sink import OpenSink
+from jcache.shipping.sink import OpenSink, Piece
 from jcache.store import Store
-from tests.cli.conftest import call
-from tests.entries import NOW, add, executable, key
+from tests.helpers.command_line import call
+from tests.helpers.entries import NOW, add, executable, key
+from tests.helpers.waiting import LIMIT_S
 from tests.test_exporting import members
 
 LATER = 3600 * 10**9
@@ -140,20 +141,29 @@ def test_a_change_while_it_waits_in_a_pipe(plain: Root, change: Callable[[Path],
     prepared = prepared_of(plain)
     read, end = os.pipe()
     exported: list[Exported] = []
+    is_in_the_pipe, is_changed = threading.Event(), threading.Event()
+
+    class Stopping(OpenSink):
+        """Waits with the second file, when the pipe has all of the first."""
+
+        def writelines(self, pieces: Sequence[Piece]) -> None:
+            if self.written >= len(contents[0]):
+                is_in_the_pipe.set()
+                assert is_changed.wait(LIMIT_S)
+            super().writelines(pieces)
 
     def export() -> None:
-        exported.append(write(prepared, OpenSink(end, "there")))  # type: ignore[arg-type]
+        exported.append(write(prepared, Stopping(end, "there")))  # type: ignore[arg-type]
         os.close(end)
 
     sender = threading.Thread(target=export)
     sender.start()
-    waiting = [0, -1]
-    while waiting[-1] != waiting[-2] or waiting[-1] < len(contents[0]):  # it is full
-        assert sender.is_alive()
-        time.sleep(0.05)
-        waiting.append(int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder))
+    assert is_in_the_pipe.wait(LIMIT_S)
+    waiting = int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder)
+    assert waiting >= len(contents[0])
     first = min(paths)
     change(first)
+    is_changed.set()
     with open(read, "rb") as stream:
         found = members(stream.read())
     sender.join()
@@ -194,8 +204,9 @@ def test_what_a_disk_loses_on_its_way_into_a_pipe_is_seen_by_who_takes_it(plain:
     assert call(["sh", "-c", f"{jcache} export --root {plain.path} | cat >{tmp_path}/before"]).code == 0
     first = min(range(4), key=key)
     lose_a_bit(plain, first)
-    time.sleep(SETTLED_NS / 1e9)
+    late = f"from jcache import clock, cli; clock.now_ns = lambda: {time.time_ns() + 2 * SETTLED_NS}; cli.main()"
+    export = f"{shlex.quote(sys.executable)} -c {shlex.quote(late)} export --root {plain.path}"
     target = tmp_path / "target"
-    done = call(["sh", "-c", f"{jcache} export --root {plain.path} | {jcache} import --root {target} -"])
+    done = call(["sh", "-c", f"{export} | {jcache} import --root {target} -"])
     assert done.code == 3 and "3 entries" in done.out and "Its digest" in done.out, done.out
     assert {path.name for path in target.rglob("*-cache")} == {f"{key(i)}-cache" for i in {*range(4)} - {first}}

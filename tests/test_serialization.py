@@ -31,8 +31,8 @@ from jcache.serialization import (
     unpack_executable,
     unseal,
 )
-from tests.jax_entries import JaxEntries, h200_entry, run_python
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, h200_entry, run_python
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 BOTH = pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.ZLIB])
 EITHER = st.sampled_from([Codec.ZSTD, Codec.ZLIB])
@@ -81,6 +81,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_jax_reads_what_is_packed(cpu_entries: JaxEntries, tmp_path: Path) -> None:
     """JAX's own functions read repacked entries, zstd and zlib, as the same executable and seconds."""
@@ -103,6 +104,7 @@ pathlib.Path(sys.argv[2]).write_bytes(cc.compress_executable(content))
 """
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_what_jax_writes_is_read(tmp_path: Path) -> None:
     """Bytes from JAX's own functions, with and without zstandard, are read and packed again to the same bytes."""

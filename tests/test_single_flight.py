@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 
 from jcache.layout import Root
 from jcache.single_flight import single_flight, sweep
-from tests.entries import SECOND, key, mounted_read_only, process
+from tests.helpers.clocks import StoppedClock
+from tests.helpers.entries import SECOND, key, mounted_read_only, process
 
 BUILD = """
 import sys, time
@@ -47,10 +47,16 @@ def test_another_process_is_waited_for(native: Root) -> None:
     with process(BUILD, native.path, KEY) as child:
         with single_flight(native, key(2), done=never) as waited:
             assert not waited
-        started = time.monotonic()
-        threading.Timer(0.3, child.communicate, ("\n",)).start()
-        with single_flight(native, KEY, done=never) as waited:
-            assert waited and time.monotonic() - started >= 0.3
+
+        def go_on() -> bool:
+            """Asked while we wait for it, lets the other one go on."""
+            assert child.stdin
+            if child.poll() is None and not child.stdin.closed:
+                child.communicate("\n")
+            return False
+
+        with single_flight(native, KEY, done=go_on) as waited:
+            assert waited and child.poll() == 0
     assert lock_files(native) == []
 
 
@@ -62,12 +68,13 @@ def test_what_is_there_is_not_waited_for(native: Root) -> None:
         assert lock_files(native) == [f"{KEY}.lock"]
 
 
-def test_waiting_can_be_bounded(native: Root) -> None:
-    """After so many seconds it goes on without the lock."""
+def test_waiting_can_be_bounded(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many seconds it goes on without the lock; it looks more often at first."""
+    hands = StoppedClock(monkeypatch)
     with process(BUILD, native.path, KEY):
-        started = time.monotonic()
-        with single_flight(native, KEY, done=never, at_most=0.1) as waited:
-            assert waited and time.monotonic() - started >= 0.1
+        with single_flight(native, KEY, done=never, at_most=10) as waited:
+            assert waited and 10 < sum(hands.slept) < 10.1
+        assert hands.slept == sorted(hands.slept) and hands.slept[0] < 0.01
         assert lock_files(native) == [f"{KEY}.lock"]
 
 
@@ -129,35 +136,36 @@ threads = [threading.Thread(target=work) for _ in range(8)]
     assert lock_files(native) == []
 
 
-def test_a_forked_child_holds_nothing(native: Root) -> None:
+def test_a_forked_child_holds_nothing(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child forked by a builder that is killed then keeps nobody waiting, and lets go of nothing while it lives."""
     program = """
-import os, sys, time
+import os, signal, sys
 from pathlib import Path
 from jcache.layout import Root
 from jcache.single_flight import single_flight
 
+stays = sys.argv[3] == "stays"
 with single_flight(Root(Path(sys.argv[1]), False), sys.argv[2], done=lambda: False):
     child = os.fork()
-    if child == 0:
-        time.sleep(float(sys.argv[3]))
-        os.closerange(0, 3)
-    else:
-        print(child, flush=True)
-        time.sleep(60)
+    if child == 0 and stays:
+        print("here", flush=True)
+        sys.stdin.readline()
+    elif child:
+        if not stays:
+            os.waitpid(child, 0)
+            print("gone", flush=True)
+        signal.pause()
 """
-    with process(program, native.path, KEY, 0.0):  # the child leaves the block at once
-        time.sleep(0.3)
-        with single_flight(native, KEY, done=never, at_most=0.2) as waited:
-            assert waited
+    hands = StoppedClock(monkeypatch)
+    with process(program, native.path, KEY, "leaves the block at once"):
+        with single_flight(native, KEY, done=never, at_most=10) as waited:
+            assert waited and sum(hands.slept) > 10
         assert lock_files(native) == [f"{KEY}.lock"]
-    with process(program, native.path, KEY, 30.0) as builder:
-        time.sleep(0.2)
+    with process(program, native.path, KEY, "stays") as builder:
         builder.kill()
         builder.wait()
-        started = time.monotonic()
-        with single_flight(native, KEY, done=never, at_most=20):
-            assert time.monotonic() - started < 15
+        with single_flight(native, KEY, done=never) as waited:
+            assert not waited
 
 
 def test_a_root_that_cannot_be_locked(native: Root) -> None:

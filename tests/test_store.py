@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jcache import listing, occupancy
+from jcache import clock, files, listing, occupancy
 from jcache.digests import digest
 from jcache.entry import Entry
 from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, UnknownKey
@@ -23,7 +23,7 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.roots import create_root
 from jcache.store import Outcome, Store
-from tests.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
+from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
 
 EXECUTABLES = Kind.EXECUTABLES
 
@@ -82,6 +82,38 @@ def test_a_key_is_never_overwritten(store: Store) -> None:
     assert bounded(store.root, 100).put(EXECUTABLES, key(1), b"second") is Outcome.PRESENT
     assert (store.root.path / f"{key(1)}-cache").read_bytes() == b"first"
     assert recency_of(store.root.path, key(1)) == NOW
+
+
+def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bounded put that finds its key taken once it has the lock leaves the entry as it is, and nothing of its own."""
+    real = files.fill
+
+    def fill(temporary: Path, data: bytes) -> None:
+        monkeypatch.setattr(files, "fill", real)
+        with bounded(plain, 1000) as other:
+            assert other.put(EXECUTABLES, key(1), b"first") is Outcome.STORED
+        real(temporary, data)
+
+    monkeypatch.setattr(files, "fill", fill)
+    with bounded(plain, 1000) as store:
+        assert store.put(EXECUTABLES, key(1), b"second") is Outcome.PRESENT
+    assert (plain.path / f"{key(1)}-cache").read_bytes() == b"first"
+    assert not list(plain.path.glob(".jcache-tmp-*"))
+
+
+def test_an_eviction_during_an_unbounded_put_takes_no_sidecar(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a bounded process evicts what had the key before, the new entry has its sidecar all the same."""
+    real = os.replace
+
+    def replace(temporary: Path, path: Path) -> None:
+        path.with_name(f"{key(1)}-atime").unlink()
+        real(temporary, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        assert store.put(EXECUTABLES, key(1), b"x") is Outcome.STORED
+    (entry,) = store.entries()
+    assert entry.sidecar
 
 
 def test_a_hit_is_a_use(store: Store) -> None:
@@ -337,8 +369,8 @@ def test_where_the_directorys_time_is_not_ours_to_set(plain: Root, monkeypatch: 
     scans = Scans(monkeypatch)
     store.put(EXECUTABLES, key(2), b"x" * 100)
     assert scans.count == 0
-    later = time.monotonic_ns() + occupancy.REREAD_AFTER_NS
-    monkeypatch.setattr(time, "monotonic_ns", lambda: later)
+    later = clock.monotonic() + occupancy.REREAD_AFTER_S
+    monkeypatch.setattr(clock, "monotonic", lambda: later)
     store.put(EXECUTABLES, key(3), b"x" * 100)
     assert scans.count == 1
 
@@ -434,6 +466,7 @@ def test_the_same_as_jax(tmp_path: Path, chance: random.Random, fresh: bool) -> 
     assert not list(root.path.glob(".jcache-tmp-*"))
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_one_directory_with_jax(plain: Root, chance: random.Random) -> None:
     """JAX and stores that share a bounded directory evict together exactly what one of them would alone."""
@@ -565,6 +598,31 @@ def test_what_others_did_since_the_plan(plain: Root) -> None:
     assert shelf(plain).keys() == {key(1), key(2)}
 
 
+def test_what_names_others_goes_first(plain: Root) -> None:
+    """Traces go before executables, so that whoever is killed in between leaves no trace that lacks its executable."""
+    gone: list[Kind] = []
+
+    def progress(victims: Sequence[Verdict]) -> Iterator[Verdict]:
+        for verdict in victims:
+            gone.append(verdict.entry.kind)
+            yield verdict
+
+    for kind in Kind:
+        add(plain.directory(kind), key(1))
+    with Store(plain) as store:
+        store.execute(everything(store.entries()), progress=progress)
+    assert gone == [Kind.TRACES, EXECUTABLES, Kind.GRAPHS]
+
+
+def test_a_held_lock_stops_a_plan(plain: Root) -> None:
+    """Nothing is removed without the directory's lock."""
+    add(plain.path, key(1), used_ns=NOW)
+    with process(HOLD_LOCK, plain.path), Store(plain, lock_timeout=0.05) as store:
+        with pytest.raises(Locked):
+            store.execute(everything(store.entries()))
+        assert shelf(plain).keys() == {key(1)}
+
+
 def test_clearing_does_not_ask_for_use(plain: Root) -> None:
     """Who clears wants all of it gone; what was pinned since stays even so."""
     for i in range(3):
@@ -668,6 +726,30 @@ def test_adopting(plain: Root) -> None:
         assert store.adopt(EXECUTABLES) == store.adopt(Kind.TRACES) == 0
     assert [recency_of(plain.path, key(i)) for i in (1, 2, 4)] == [NOW, NOW + 5, 0]
     assert (plain.path / f"{key(3)}-atime").read_bytes() == b"?"
+
+
+def test_a_sidecar_that_comes_during_adopting_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a bounded JAX has written between the look and the lock does not give way to an older time."""
+    add(store.root.path, key(1), written_ns=NOW)
+    real = store.in_batches
+
+    def in_batches(kind: Kind, steps: Iterator[None]) -> None:
+        add(store.root.path, key(1), written_ns=NOW, used_ns=NOW + DAY)
+        real(kind, steps)
+
+    monkeypatch.setattr(store, "in_batches", in_batches)
+    assert store.adopt(EXECUTABLES) == 0
+    assert recency_of(store.root.path, key(1)) == NOW + DAY
+
+
+def test_adopting_records_what_is_final(store: Store) -> None:
+    """The digest of an adopted entry is recorded, but not of one that may still be being written."""
+    add(store.root.path, key(1), written_ns=time.time_ns() - DAY)
+    add(store.root.path, key(2))
+    assert store.adopt(EXECUTABLES) == 2
+    store.flush()
+    known = store.ledger.known(EXECUTABLES)
+    assert {a_key: about.digest for a_key, about in known.items()} == {key(1): digest(b"x" * 100)}
 
 
 @pytest.mark.jax

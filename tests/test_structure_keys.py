@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.jax
-START = "from tests.pytree_nodes import *\nimport json\n"
+START = "from tests.helpers.pytree_nodes import *\nimport json\n"
 
 KEYS_APART: list[tuple[Any, ...]] = [
     ("leaf", None, ["tuple", None, []], ["list", None, []], ["dict", [], []]),

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.jax_programs import environment, run
+from tests.helpers.jax_programs import environment, run
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.jax
-START = "from tests.pytree_nodes import *\nimport json\n"
+START = "from tests.helpers.pytree_nodes import *\nimport json\n"
 
 
 class Peer:
     """A process that encodes or decodes structures."""
 
     def __init__(self, seed: int) -> None:
-        command = [sys.executable, "-c", "from tests.pytree_nodes import serve; serve()"]
+        command = [sys.executable, "-c", "from tests.helpers.pytree_nodes import serve; serve()"]
         env = environment({"PYTHONHASHSEED": seed})
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -131,8 +131,8 @@ JSON = st.recursive(
     SCALARS, lambda parts: st.lists(parts, max_size=4) | st.dictionaries(TAGS, parts, max_size=2), max_leaves=12
 )
 NAMES = "builtins:dict builtins:tuple builtins:int os:system antigravity:x : collections:OrderedDict"
-OURS = "collections:defaultdict tests.pytree_nodes:Pair tests.pytree_nodes:Custom tests.pytree_nodes:Dataclass"
-CLASSES = st.sampled_from([*NAMES.split(), *OURS.split(), 0, 1])
+OURS = [f"tests.helpers.pytree_nodes:{name}" for name in ("Pair", "Custom", "Dataclass")]
+CLASSES = st.sampled_from([*NAMES.split(), "collections:defaultdict", *OURS, 0, 1])
 HOSTILE = st.lists(st.just("*") | st.integers(-1, 5) | st.none() | st.tuples(CLASSES, JSON, st.integers(-1, 4)) | JSON)
 
 
@@ -144,6 +144,7 @@ def test_hostile_json_is_refused_without_running_anything(peers: tuple[Peer, Pee
     assert said.get("silent") is True or said["refused"][0] in ("DamagedEntry", "Unresolved")
 
 
+@pytest.mark.smoke
 def test_a_structure_is_compact_and_readable() -> None:
     """What the docstring says of the form."""
     said = run(
@@ -159,8 +160,10 @@ def test_a_structure_is_compact_and_readable() -> None:
     assert whole == [1] and part == [["builtins:tuple", None, 2], 4, "*"]
     ((cls, aux, count),) = odd
     function, pairs = aux["tuple"]
-    assert cls == "tests.pytree_nodes:Custom" and count == 0 and function["object"].endswith(":sin")
-    assert pairs == {"dict": [["x", {"sentinel": ["tests.pytree_nodes:SENTINEL", "tests.pytree_nodes:Sentinel"]}]]}
+    assert cls == "tests.helpers.pytree_nodes:Custom" and count == 0 and function["object"].endswith(":sin")
+    assert pairs == {
+        "dict": [["x", {"sentinel": ["tests.helpers.pytree_nodes:SENTINEL", "tests.helpers.pytree_nodes:Sentinel"]}]]
+    }
 
 
 REFUSED = {
@@ -209,7 +212,7 @@ def test_what_cannot_be_stored_is_refused_with_the_reason() -> None:
 def test_what_is_not_there_any_more_is_not_guessed(result: str, change: str) -> None:
     """A class or function that is gone, or that another thing has the name of, is a reason not to use the entry."""
     said = run(
-        START + "import tests.pytree_nodes as module\n"
+        START + "import tests.helpers.pytree_nodes as module\n"
         "from jcache.errors import DamagedEntry, Unresolved\n"
         "of = jax.tree_util.tree_structure\n"
         "likes = [of([Local(1, 0), Custom(functions['f'])])]\n"

@@ -9,7 +9,7 @@ from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
 from jcache.listing import read_listing
 from jcache.surroundings import FUTURE_NS, check_surroundings
-from tests.entries import DAY, NOW, SECOND, add, executable, key
+from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
 
 GRACE = 60 * SECOND
 

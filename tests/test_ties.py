@@ -12,7 +12,7 @@ from jcache.entry import GRACE_NS, Entry
 from jcache.eviction import Order, Plan, Policy, Reason, Share, everything, plan, reasons
 from jcache.layout import Kind
 from jcache.ties import Links, Ties
-from tests.entries import DAY, NOW, entry, key
+from tests.helpers.entries import DAY, NOW, entry, key
 from tests.test_eviction import FREE, kept, of, policies
 
 sizes, days = st.integers(0, 1000), st.integers(0, 40)

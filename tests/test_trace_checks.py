@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 

@@ -10,7 +10,7 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 

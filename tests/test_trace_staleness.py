@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -278,6 +278,7 @@ print(json.dumps([facts(jax.jit), facts(jcache.jit)]))
 """
 
 
+@pytest.mark.smoke(since="0.6")
 def test_it_looks_and_complains_like_jax(tmp_path: Path) -> None:
     """Its names, signature and annotations are those of `jax.jit`'s, and what is no array is refused in JAX's words."""
     for _ in range(2):

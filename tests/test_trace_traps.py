@@ -13,7 +13,7 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax
 
@@ -181,6 +181,7 @@ def test_a_class_that_only_tracing_registers(tmp_path: Path) -> None:
     check_clean(root)
 
 
+@pytest.mark.smoke(since="0.6")
 def test_nothing_of_jax_export_is_needed(tmp_path: Path) -> None:
     """jax does not install `flatbuffers`, which `jax.export` needs to serialize; traces are kept and served without."""
     without = "import sys; sys.modules['flatbuffers'] = None\n"

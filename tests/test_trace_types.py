@@ -9,7 +9,7 @@ import pytest
 from jcache._avals import Axes, Place, Result
 from jcache.errors import DamagedEntry
 from jcache.trace_entries import Trace
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 real = pytest.mark.jax
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}

@@ -8,8 +8,8 @@ from jcache.compression import Codec, codec_of
 from jcache.errors import DamagedEntry
 from jcache.serialization import pack_executable, unpack_executable
 from jcache.shipping.transcoding import transcode
-from tests.jax_entries import JaxEntries
-from tests.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 BOTH = st.sampled_from([Codec.ZSTD, Codec.ZLIB])
 
@@ -43,6 +43,7 @@ def test_the_limit() -> None:
         transcode(pack_executable(b"\x0a" * 1000, 1, Codec.ZSTD), Codec.ZLIB, limit=500)
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_back_and_forth(cpu_entries: JaxEntries) -> None:
     """A real entry is the same, to the byte, after it was zlib in between."""

@@ -89,9 +89,9 @@ def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[Pack
     """Whatever the content and the size, at the edges of blocks and frames too; how it was cut does not matter."""
     for what, content in contents(size).items():
         data = packed(kind, content, 70_000)
-        assert data == packed(kind, content, 1 << 30), what
+        assert data == packed(kind, content, 1 << 22), what
         assert unpacked(data) == content, what
-        assert unpacked(data, 1 << 30) == content, what
+        assert unpacked(data, 1 << 22) == content, what
         if data:
             done = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True)
             assert done.stdout == content, what

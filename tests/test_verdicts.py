@@ -11,7 +11,7 @@ import pytest
 from jcache.layout import Root
 from jcache.roots import create_root
 from jcache.verdicts import Verdicts
-from tests.jax_programs import run
+from tests.helpers.jax_programs import run
 
 DAY = 86_400
 

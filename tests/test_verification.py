@@ -1,14 +1,13 @@
 """Verifying a root: everything is found, nothing but `.jcache` changes, and repeated parts cover the whole."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from jcache import parallel, verification
+from jcache import clock, parallel, verification
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
@@ -16,15 +15,16 @@ from jcache.serialization import seal
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.verification import Request, Verification
-from tests.entries import DAY, add, executable, key, tree
+from tests.helpers.entries import DAY, add, executable, key, tree
 
 EXECUTABLES = Kind.EXECUTABLES
 OLD = time.time_ns() - DAY
 
 
 @pytest.fixture(autouse=True)
-def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_PAUSE_S", 0.05)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found a moment ago is looked at again without one."""
+    monkeypatch.setattr(clock, "sleep", lambda _: None)
 
 
 def verify(
@@ -135,23 +135,17 @@ def test_young_damage_is_looked_at_twice_and_found(plain: Root) -> None:
     assert damages(verify(plain)) == [Damage.TORN]
 
 
-def test_what_is_being_written_is_not_judged(plain: Root) -> None:
+def test_what_is_being_written_is_not_judged(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes between two looks is counted and no finding; once it is whole, it is sound."""
-    path, whole, done = add(plain.path, key(1), b""), executable(), threading.Event()
+    whole = executable()
+    path = add(plain.path, key(1), whole[:20])
 
-    def write() -> None:
+    def go_on_writing(_seconds: float) -> None:
         with path.open("ab", buffering=0) as file:
-            while not done.is_set():
-                file.write(whole[:20])
-                time.sleep(0.005)
+            file.write(whole[20:40])
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        result = verify(plain)
-    finally:
-        done.set()
-        writer.join()
+    monkeypatch.setattr(clock, "sleep", go_on_writing)
+    result = verify(plain)
     assert damages(result) == [] and result.being_written == 1 and not result.sound
     path.write_bytes(whole)
     assert damages(verify(plain)) == []
@@ -195,16 +189,13 @@ def test_what_passes_by_itself_is_no_finding(plain: Root, monkeypatch: pytest.Mo
     """A sidecar that a bounded JAX is just writing, or an entry just removed, is looked at again after a pause."""
     fill(plain)
     (plain.path / ".lockfile").touch()
-    monkeypatch.setattr(verification, "_PAUSE_S", 0.3)
 
-    def finish() -> None:
+    def finish(_seconds: float) -> None:
         for i in range(3):
             (plain.path / f"{key(i)}-atime").write_bytes(OLD.to_bytes(8, "little"))
 
-    timer = threading.Timer(0.1, finish)
-    timer.start()
+    monkeypatch.setattr(clock, "sleep", finish)
     assert damages(verify(plain)) == []
-    timer.join()
 
 
 def test_large_roots_are_checked_by_several_processes(plain: Root) -> None:

@@ -2,14 +2,13 @@
 
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from jcache import verification
+from jcache import listing, verification
 from jcache.checks import CHECKS_VERSION
 from jcache.digests import digest
 from jcache.findings import Damage
@@ -17,10 +16,11 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.store import Store
 from jcache.verification import Request
-from tests.entries import add, executable, key, process, tree
+from tests.helpers.entries import add, executable, key, process, tree
+from tests.helpers.waiting import tick
 from tests.test_verification import EXECUTABLES, OLD, damages, fill, known, verify
+from tests.test_verification import no_pause as no_pause
 from tests.test_verification import root as root
-from tests.test_verification import short_pause as short_pause
 
 
 def test_what_is_learnt_is_recorded(root: Root) -> None:
@@ -49,7 +49,7 @@ def test_an_entry_that_was_removed_and_written_anew_is_sound(plain: Root) -> Non
     fill(plain)
     verify(plain)
     (plain.path / f"{key(1)}-cache").unlink()
-    time.sleep(0.02)
+    tick()
     add(plain.path, key(1), executable(99), written_ns=OLD)
     result = verify(plain)
     assert (damages(result), result.anew, result.unchanged) == ([], 1, 2)
@@ -62,7 +62,7 @@ def test_digests_count_in_a_copied_root(plain: Root, copying: str) -> None:
     """In a copy with its ledger every file is new, and a changed one is found all the same."""
     fill(plain)
     verify(plain)
-    time.sleep(0.02)
+    tick()
     path = plain.path.with_name("copy")
     if copying == "copytree":
         shutil.copytree(plain.path, path)
@@ -121,9 +121,10 @@ def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
     assert tree(plain.state) == before
 
 
-def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root) -> None:
+def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many entries there are, plain verify finds the damaged ledger and leaves it."""
-    for i in range(10_001):
+    monkeypatch.setattr(listing, "SNAPSHOT_FROM", 100)
+    for i in range(101):
         (plain.path / f"jit_f-{i:064x}-cache").touch()
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
@@ -143,9 +144,9 @@ def test_what_jax_rewrote_while_a_program_ran_is_sound(plain: Root) -> None:
     with Store(plain) as store:
         store.put(EXECUTABLES, key(1), executable(1))
         (plain.path / f"{key(1)}-cache").unlink()
-        time.sleep(0.02)
+        tick()
         add(plain.path, key(1), executable(2), written_ns=OLD)
-        time.sleep(0.02)
+        tick()
     assert damages(verify(plain)) == []
 
 

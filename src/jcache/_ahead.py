@@ -16,13 +16,12 @@ import hashlib
 import inspect
 import json
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from jcache import _stablehlo
+from jcache import _stablehlo, clock
 from jcache._patching import View
 from jcache.deferred import deferring
 
@@ -39,13 +38,13 @@ class Ahead:
     """
 
     def __init__(self, note: str) -> None:
-        started = time.perf_counter()
+        started = clock.monotonic()
         self.note = note
         self._key, _, self._around = note.partition("\n")
         self._loading: _Loading | None = None
         with suppress(Exception), deferring() as self._told:  # who needs it will see what is wrong
             self._loading = _begun(self._key, self._around)
-        self.seconds = time.perf_counter() - started
+        self.seconds = clock.monotonic() - started
 
     def take(self, key: str, around: str) -> tuple[Any, float] | None:
         """The executable and the seconds that building it took, if it is the one that is wanted and could be loaded.

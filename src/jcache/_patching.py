@@ -10,6 +10,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 
@@ -30,7 +31,7 @@ class Patch:
 
         self._patched = patched
         vars(patched)["_jcache_patch"] = self
-        setattr(module, name, patched)
+        _put(module, name, patched)
 
     def undo(self) -> None:
         """Put the function back; where somebody else has replaced ours since, ours stays below, and does nothing."""
@@ -42,12 +43,24 @@ class Patch:
             if patch._on:
                 above = patch
             elif above is None:
-                setattr(self._module, self._name, function)
+                _put(self._module, self._name, function)
             else:
                 above._original = vars(above._patched)["__wrapped__"] = function
 
     def _call_original(self, *args: Any, **kwargs: Any) -> Any:
         return self._original(*args, **kwargs)
+
+
+def _put(holder: Any, name: str, function: Any) -> None:
+    """Has a module or class hold a function under a name.
+
+    Python 3.13 loses count of changes to a class after some hundred, and then code that has become quick calls the
+    replaced ``__getitem__`` still, unless that is another version; one gets a new version with its defaults.
+    """
+    replaced = getattr(holder, name)
+    setattr(holder, name, function)
+    if isinstance(holder, type) and isinstance(replaced, FunctionType):
+        replaced.__defaults__ = replaced.__defaults__
 
 
 class View:

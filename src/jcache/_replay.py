@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import _ahead, _lowering, _meshes, _recipes, _stablehlo
+from jcache import _ahead, _lowering, _meshes, _recipes, _stablehlo, clock
 from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache._jax import versions
 from jcache._patching import Patch
@@ -262,13 +261,13 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
     get = compilation_cache.get_executable_and_time
     devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
     for key in replay.executables(replay.signature, replay.device_key):
-        started = time.monotonic()
+        started = clock.monotonic()
         with suppress(Exception):  # as JAX, which compiles then
             loaded = None if replay.ahead is None else replay.ahead.take(key, replay.around)
             executable, build_seconds = loaded or get(key, compile_options, backend, *devices)
             if executable is not None:
                 replay.loaded = key
-                _tell_of_hit(key, build_seconds or 0, time.monotonic() - started)
+                _tell_of_hit(key, build_seconds or 0, clock.monotonic() - started)
                 return executable
     return None
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterable
 from datetime import timedelta
 
-from jcache import roots
+from jcache import clock, roots
 from jcache.census import CAP, Census, take_census
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotInEffect
@@ -210,7 +209,7 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
         entries = with_seconds(store, entries)
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
-    return plan(entries, policy, now_ns=time.time_ns(), free_bytes=free, links=links, kinds=kinds)
+    return plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
 
 
 def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:

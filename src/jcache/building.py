@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import platform
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jcache import under_way
+from jcache import clock, under_way
 from jcache.economics import Economics
 from jcache.fingerprint import Fingerprint
 from jcache.fingerprint.discovery import Discovery
@@ -59,9 +58,9 @@ class Build:
         try:
             with Discovery(of, strict=self.strict) as ran, Reads(strict=self.strict) as read:
                 self.is_passing = ran.reason is not None
-                started = time.perf_counter()
+                started = clock.monotonic()
                 value = call()
-                self.seconds = time.perf_counter() - started
+                self.seconds = clock.monotonic() - started
         finally:
             under_way.end(self)
         self.kept = read.kept
@@ -84,7 +83,7 @@ class Build:
             name=name_of(self.key),
             key=self.key,
             build_seconds=self.seconds,
-            created_ns=time.time_ns(),
+            created_ns=clock.now_ns(),
             key_parts={**self.found, **of.parts},
             producers=producers() | {"codec": dumped.codec},
             parents=tuple(self.parents),

@@ -13,13 +13,12 @@ A rollback journal and not a write-ahead log: the latter needs shared memory, wh
 import errno
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX
 
@@ -113,7 +112,7 @@ def _remove_empty(path: Path) -> None:
 def set_aside(path: Path) -> None:
     """Renames what is damaged out of the way of the next writer."""
     with suppress(FileNotFoundError):
-        path.replace(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
+        path.replace(path.with_name(f"{path.name}.damaged-{clock.now_ns()}"))
     path.with_name(path.name + "-journal").unlink(missing_ok=True)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from jcache import files
+from jcache import clock, files
 from jcache.economics import Spending, Spent
 from jcache.errors import Locked
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
@@ -35,7 +34,7 @@ _BUSY_TIMEOUT, _BUSY_TIMEOUT_UNDER_LOCK = 0.5, 0.1
 _QUARANTINE_TIMEOUT: Final = 1.0
 _MOMENT: Final = 1.0  # seconds
 _SHORTLY: Final = 0.05
-_SHUT_FOR_NS: Final = 60_000_000_000
+_SHUT_FOR_S: Final = 60.0
 
 
 class _Slot:
@@ -111,7 +110,7 @@ class ProgramStore(Store):
         self._quick = ThreadsLedger(root.ledger, busy_timeout=_BUSY_TIMEOUT_UNDER_LOCK)
         self.learnt: deque[Known] = deque(maxlen=1)
         self.recency = always_recency or max_bytes is not None
-        self._shut_until_ns = 0
+        self._shut_until = 0.0
         self._spending = Spending()
 
     def flush(self) -> None:
@@ -137,12 +136,12 @@ class ProgramStore(Store):
     @contextmanager
     def _locked(self, kind: Kind, *, at_most: float | None = None) -> Iterator[None]:
         """Waits in full for a lock that could be had lately, and hardly for one that could not."""
-        now = time.monotonic_ns()
+        now = clock.monotonic()
         try:
-            with super()._locked(kind, at_most=_SHORTLY if now < self._shut_until_ns else at_most):
+            with super()._locked(kind, at_most=_SHORTLY if now < self._shut_until else at_most):
                 yield
         except Locked:
-            self._shut_until_ns = time.monotonic_ns() + _SHUT_FOR_NS
+            self._shut_until = clock.monotonic() + _SHUT_FOR_S
             raise
 
     def close(self) -> None:
@@ -222,7 +221,7 @@ class Desk:
     def quarantine(self, finding: Finding) -> bool:
         """Takes a damaged entry out of the way; raises as `ProgramStore.quarantine`."""
         with self._mutex:
-            return self.store.quarantine(finding, time.time_ns())
+            return self.store.quarantine(finding, clock.now_ns())
 
     def clear(self) -> None:
         """Removes all entries; raises as `Store.remove`."""
@@ -237,7 +236,7 @@ class Desk:
         """Marks an entry as used: the first time in its sidecar, later only before the next bounded put."""
         if not self.store.recency:
             return
-        now = time.time_ns()
+        now = clock.now_ns()
         if key in self._touched:
             self._used[key] = now
             return

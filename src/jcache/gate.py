@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jcache import files
+from jcache import clock, files
 from jcache.desk import ThreadsLedger
 from jcache.digests import digest
 from jcache.entry import is_young
@@ -183,7 +182,7 @@ class Gate:
         if finding.expected is not None and files.born_ns(finding.path) is not None:
             return False  # it is the file that was whole once
         status = os.lstat(path)
-        return stat.S_ISREG(status.st_mode) and is_young(status.st_mtime_ns, time.time_ns())
+        return stat.S_ISREG(status.st_mode) and is_young(status.st_mtime_ns, clock.now_ns())
 
     @cached_property
     def _copied_ns(self) -> int | None:

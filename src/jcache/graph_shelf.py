@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from jcache import pytrees
+from jcache import clock, pytrees
 from jcache.building import Build
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
@@ -142,7 +141,7 @@ class Shelf:
             if isinstance(opened, Finding):
                 self._set_aside(call, opened, root)
             elif opened is not None and (found := self._made_of(opened, call)) is not None:
-                self._served(call, opened, time.perf_counter() - started, own=root == own)
+                self._served(call, opened, clock.monotonic() - started, own=root == own)
                 return found
         return None
 

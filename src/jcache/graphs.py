@@ -12,12 +12,12 @@ wrong is a miss, the function is run, its value is returned, and one warning say
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
+from jcache import clock
 from jcache.building import Build
 from jcache.economics import Economics
 from jcache.errors import GraphKeyError, InvalidValue
@@ -90,7 +90,7 @@ class GraphCache:
         Warns:
             UserWarning: one for each reason for which graphs cannot be kept, such as a function without a key.
         """
-        started = time.perf_counter()
+        started = clock.monotonic()
         call = self._shelf.call(function, args, kwargs)
         if call is None:
             return self._build_without(function, args, kwargs)
@@ -115,7 +115,7 @@ class GraphCache:
 
     def load(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R | None:  # noqa: ANN401
         """The graph of a function and arguments, None if there is none; the function is not run."""
-        started = time.perf_counter()
+        started = clock.monotonic()
         call = self._shelf.call(function, args, kwargs)
         found = None if call is None else self._shelf.look(call, started)
         return None if found is None else found.value
@@ -164,7 +164,7 @@ class GraphCache:
         at_most = _NESTED_WAIT if is_nested() else None
         with single_flight(root, call.key, done=lambda: call.store.has(call.key), at_most=at_most):
             # Somebody may have built it since we looked, whether or not we had to wait for that.
-            return self._shelf.look(call, time.perf_counter(), again=True) or self._build(call)
+            return self._shelf.look(call, clock.monotonic(), again=True) or self._build(call)
 
     def _build(self, call: Call) -> Found:
         build = Build(call.store.root.path, call.key)
@@ -173,9 +173,9 @@ class GraphCache:
         return Found(value)
 
     def _build_without(self, function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        started = time.perf_counter()
+        started = clock.monotonic()
         value = function(*args, **kwargs)
-        took = Economics(builds=1, build_seconds=time.perf_counter() - started)
+        took = Economics(builds=1, build_seconds=clock.monotonic() - started)
         self._shelf.tally.spent(name_of_function(function), took)
         return value
 

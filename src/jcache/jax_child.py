@@ -7,11 +7,11 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, cast
 
+from jcache import clock
 from jcache.errors import JcacheError
 
 INTERPRETER: Final = "JCACHE_PYTHON"
@@ -158,9 +158,9 @@ class Child:
 
     def _read(self, limit_s: float) -> bytes:
         """The next line, empty at the end of the stream."""
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic() + limit_s
         while b"\n" not in self._line:
-            left = deadline - time.monotonic()
+            left = deadline - clock.monotonic()
             ready = [number for number, _ in self._poll.poll(max(0.0, left) * 1000)]
             if not ready or (left <= 0 and self._stdout.fileno() not in ready):
                 raise self._late(limit_s)

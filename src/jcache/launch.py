@@ -11,13 +11,13 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
 
 _SI_KERNEL: Final = 0x80  # <asm-generic/siginfo.h>; sent by the terminal driver
@@ -65,12 +65,12 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
     handler = signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
     try:
-        started = time.monotonic()
+        started = clock.monotonic()
         pid = _spawn(command, env, before)
         watch = threading.Thread(target=_watch, args=(pid, threading.get_ident()), daemon=True)
         watch.start()
         status = _wait(pid)
-        seconds = time.monotonic() - started
+        seconds = clock.monotonic() - started
         watch.join()
         return _outcome(status, seconds)
     finally:
@@ -89,7 +89,16 @@ def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[
             raise CannotStart(f"{command[0]} cannot be run: the interpreter that it names is missing.") from error
         raise CommandNotFound(f"{command[0]}: there is no such command.") from error
     except OSError as error:
+        if isinstance(error, PermissionError) and "/" not in command[0] and not _is_on_path(command[0]):
+            raise CommandNotFound(f"{command[0]}: there is no such command.") from error
         raise CannotStart(f"{command[0]} cannot be run: {error.strerror}.") from error
+
+
+def _is_on_path(name: str) -> bool:
+    """Whether there is such a file; of a directory that may not be searched the system says the same as of a file."""
+    import shutil
+
+    return shutil.which(name, os.F_OK) is not None
 
 
 def _watch(pid: int, waiting: int) -> None:

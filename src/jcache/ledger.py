@@ -5,10 +5,10 @@ It is never needed to serve an entry: an absent one reads as empty, and what can
 """
 
 import os
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from jcache import clock
 from jcache.economics import Economics, Spending
 from jcache.entry import Snapshot
 from jcache.errors import LedgerUnavailable
@@ -133,7 +133,7 @@ class Ledger(LedgerFile):
             f" checks = CASE WHEN {same} THEN coalesce(excluded.checks, checks) ELSE excluded.checks END,"
             " hits = hits + excluded.hits, pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
         )
-        now = time.time_ns()
+        now = clock.now_ns()
         rows = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
         self._write(lambda database: database.executemany(statement, rows), anew=anew)
 

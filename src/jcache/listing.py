@@ -16,12 +16,12 @@ entries does and `jcache verify` is there to find.
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.files import LATEST_NS, read, read_recency, tree_size
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, are_files_of_keys, is_key, member
@@ -109,7 +109,7 @@ def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None
 
 
 def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None) -> None:
-    read_ns = time.time_ns()
+    read_ns = clock.now_ns()
     listing.changed_ns = _kept_ns(os.fstat(reader.descriptor).st_mtime_ns)
     old = snapshots.load_snapshot(str(listing.directory)) if snapshots else None
     if old and old.names_final and old.changed_ns == listing.changed_ns:

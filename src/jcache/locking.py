@@ -8,12 +8,12 @@ around the renames and removals themselves.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from jcache import clock
 from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.files import refusal
 from jcache.layout import LOCK_NAME
@@ -105,14 +105,14 @@ def in_batches(
     done = False
     while not done:
         with locked(directory, timeout=timeout, waiting=waiting):
-            until = time.monotonic() + hold
+            until = clock.monotonic() + hold
             for _ in steps:
-                if time.monotonic() > until:
+                if clock.monotonic() > until:
                     break
             else:
                 done = True
         if not done:
-            time.sleep(0.001)  # flock is not fair: without a pause we would take it again before anyone wakes
+            clock.sleep(0.001)  # flock is not fair: without a pause we would take it again before anyone wakes
 
 
 def _holder(path: Path) -> str:

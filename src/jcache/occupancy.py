@@ -11,19 +11,19 @@ and the victims are exactly the least recently used ones.
 
 import heapq
 import os
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Entry
 from jcache.eviction import Excess, make_room
 from jcache.files import read_recency, write_recency
 from jcache.layout import SIDECAR_SUFFIX, Kind
 from jcache.listing import Snapshots, read_listing
 
-REREAD_AFTER_NS: Final = 60_000_000_000
+REREAD_AFTER_S: Final = 60.0
 
 
 class Occupancy:
@@ -53,23 +53,23 @@ class Occupancy:
         self._sizes: dict[str, tuple[int, int]] = {}  # key → bytes, created_ns
         self._changed_ns: int | None = None
         self._ours = False  # whether that time is one of our own making
-        self._read_ns = 0
+        self._read = 0.0  # when, by `clock.monotonic`
 
     @property
     def undisturbed(self) -> bool:
         """Whether nobody else has changed the directory since we did or read it."""
-        known = self._ours or time.monotonic_ns() - self._read_ns < REREAD_AFTER_NS
+        known = self._ours or clock.monotonic() - self._read < REREAD_AFTER_S
         return known and os.stat(self._directory).st_mtime_ns == self._changed_ns
 
     def refresh(self) -> None:
         """Reads the directory again if somebody else changed it, and gives each entry the sidecar JAX expects."""
         if self.undisturbed:
             return
-        if time.time_ns() - os.stat(self._directory).st_mtime_ns < SETTLED_NS:
+        if clock.now_ns() - os.stat(self._directory).st_mtime_ns < SETTLED_NS:
             self.left_by_us()  # so that a change while we read is seen, whatever the tick
         listing = read_listing(self._kind, self._directory, self._snapshots)
         self._changed_ns = listing.changed_ns
-        self._read_ns = time.monotonic_ns()
+        self._read = clock.monotonic()
         keys, sizes, created, recency, sidecars = listing.columns
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))
@@ -92,7 +92,7 @@ class Occupancy:
 
     def left_by_us(self) -> None:
         """Takes the directory's present state for our own doing."""
-        mark = time.time_ns()
+        mark = clock.now_ns()
         status = os.stat(self._directory)
         with suppress(PermissionError):
             os.utime(self._directory, ns=(status.st_atime_ns, mark))

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import functools
-import time
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from jcache import _options, roots
+from jcache import _options, clock, roots
 from jcache.errors import InvalidValue
 from jcache.jitted import Jitted
 from jcache.pending import Call
@@ -154,7 +153,7 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
     args, kwargs = spec.args, spec.kwargs
     if bound is not None:
         args, kwargs = (*bound.args, *args), {**bound.keywords, **kwargs}
-    resolver, started = jitted.resolver(), time.perf_counter()
+    resolver, started = jitted.resolver(), clock.monotonic()
     with _everything_is_stored():
         call, reason = _compile(resolver, args, kwargs)
     reason = reason or next(iter(resolver.refused.values()), None)
@@ -171,7 +170,7 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
         executable=executable,
         outcome=outcome if reason is None else Precompilation.NOT_STORED,
         reason=reason,
-        seconds=time.perf_counter() - started,
+        seconds=clock.monotonic() - started,
     )
 
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
@@ -107,7 +106,7 @@ class Quarantine:
         evidence = "Other bytes were to take its place."
         finding = Finding(damage=Damage.REPLACED, path=path, kind=kind, key=key, evidence=evidence)
         with suppress(FileNotFoundError):
-            self.take(finding, time.time_ns(), stays=True)
+            self.take(finding, clock.now_ns(), stays=True)
 
     def take(self, finding: Finding, now_ns: int, *, stays: bool = False) -> Record:
         """Moves the file of a finding here, with the directory's lock held, and removes its sidecar.

@@ -7,12 +7,11 @@ at. What was written less than the grace period ago is left alone: it may still 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jcache import files, single_flight
+from jcache import clock, files, single_flight
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
@@ -93,8 +92,8 @@ def repair(
                 store.adopt(kind)
             except CannotWrite as error:
                 store.notice(str(error))
-    repairer.quarantine.sweep(time.time_ns() - grace_ns)
-    single_flight.sweep(store.root, time.time_ns() - grace_ns)
+    repairer.quarantine.sweep(clock.now_ns() - grace_ns)
+    single_flight.sweep(store.root, clock.now_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
     store.softly(lambda: store.ledger.discredit(quarantined))
     return repairer.done
@@ -126,7 +125,7 @@ class _Repairer:
             return Repaired(finding, Outcome.SIDECAR_MADE)
         self._check(finding)
         if finding.remedy is Remedy.QUARANTINE:
-            return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, time.time_ns()))
+            return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, clock.now_ns()))
         beside = finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")
         if finding.damage is Damage.ORPHANED_SIDECAR and os.path.lexists(beside):
             raise LeftAlone("whose entry has come meanwhile")
@@ -138,11 +137,11 @@ class _Repairer:
         status = os.lstat(finding.path)
         if finding.stamp is not None and Stamp.of(status) != finding.stamp:
             raise LeftAlone("changed since it was looked at")
-        if is_young(status.st_mtime_ns, time.time_ns(), self.grace_ns):
+        if is_young(status.st_mtime_ns, clock.now_ns(), self.grace_ns):
             raise LeftAlone(f"written less than {format_age(self.grace_ns)} ago, perhaps not finished: try again then")
 
     def _make_sidecar(self, finding: Finding) -> None:
-        now = time.time_ns()
+        now = clock.now_ns()
         written = os.lstat(finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")).st_mtime_ns
         recency = files.read_recency(finding.path)
         if recency is not None and recency <= now + FUTURE_NS:

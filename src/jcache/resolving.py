@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, pending, roots, structures, watching
+from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, clock, pending, roots, structures, watching
 from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
@@ -121,7 +120,7 @@ class Resolver:
     # -- while JAX traces
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        started = time.perf_counter()
+        started = clock.monotonic()
         pending.begin(None)
         stands_in = False
         collector.put_off()
@@ -208,7 +207,7 @@ class Resolver:
 
         _replay.remember(key, replay)
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
-        replay(time.perf_counter() - started - begun, looked.ahead)
+        replay(clock.monotonic() - started - begun, looked.ahead)
         return (made,)
 
     def _trace(self, looked: _Looked, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.digests import digest
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
@@ -102,7 +102,7 @@ def learn(store: Store, report: RunReport) -> None:
         store.notices.append(
             f"None of the entries hit or stored are in {directory}: the program has set a cache directory of its own."
         )
-    store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, time.time_ns())
+    store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, clock.now_ns())
     news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))

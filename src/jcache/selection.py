@@ -5,12 +5,11 @@ never makes 100,000 values, and seconds are read from the entries' own headers o
 """
 
 import heapq
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.filters import Filter, Sort
@@ -61,7 +60,7 @@ def select(
         seconds: whether the seconds of the entries returned are wanted.
         progress: is given the entries to read, and passes them on.
     """
-    now = time.time_ns()
+    now = clock.now_ns()
     found: list[Entry] = []
     for kind in selection.kinds:
         listing = store.listing(kind)

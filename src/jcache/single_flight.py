@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.layout import Root
 
 _SUFFIX: Final = ".lock"
@@ -70,14 +69,14 @@ class _Lock:
 
     def wait(self, root: Root, done: Callable[[], bool], at_most: float | None) -> bool:
         """Takes the lock, or lets it be where that is of no use; returns whether that took waiting."""
-        until = None if at_most is None else time.monotonic() + at_most
+        until = None if at_most is None else clock.monotonic() + at_most
         pause, waited = _FIRST_PAUSE, False
         try:
             while not self.is_free(root):
                 waited = True
-                if done() or (until is not None and time.monotonic() > until):
+                if done() or (until is not None and clock.monotonic() > until):
                     break
-                time.sleep(pause)
+                clock.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         except (OSError, ImportError):  # no locks here, or no place for them
             self.release()

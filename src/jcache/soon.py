@@ -15,10 +15,12 @@ class Soon:
 
     Args:
         action: a bound method. What it raises is lost.
+        timer: of what class the threads are that let the moment pass.
     """
 
-    def __init__(self, action: Callable[[], object]) -> None:
+    def __init__(self, action: Callable[[], object], *, timer: type[threading.Timer] = threading.Timer) -> None:
         self._action = weakref.WeakMethod(action)
+        self._timer = timer
         self._asked_in: int | None = None  # the process that a thread waits in
 
     def ask(self, delay: float) -> None:
@@ -27,7 +29,7 @@ class Soon:
         if self._asked_in == process:
             return
         self._asked_in = process
-        timer = threading.Timer(delay, self._act)
+        timer = self._timer(delay, self._act)
         timer.daemon = True
         try:
             timer.start()

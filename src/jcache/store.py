@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache import files
+from jcache import clock, files
 from jcache.entry import Entry
 from jcache.errors import UnknownKey
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
@@ -141,7 +140,7 @@ class Store(Upkeep):
         except FileNotFoundError:
             return None
         with suppress(OSError):  # a read-only root serves hits as well
-            files.write_recency(path.with_name(key + SIDECAR_SUFFIX), time.time_ns())
+            files.write_recency(path.with_name(key + SIDECAR_SUFFIX), clock.now_ns())
         return data
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> Outcome:
@@ -234,10 +233,10 @@ class Store(Upkeep):
         key = path.name.removesuffix(ENTRY_SUFFIX)
         sidecar = path.with_name(key + SIDECAR_SUFFIX)
         if self.max_bytes is None:
-            files.write_recency(sidecar, time.time_ns())
+            files.write_recency(sidecar, clock.now_ns())
             os.replace(temporary, path)
             if not os.path.lexists(sidecar):  # a bounded process has evicted another entry of this key in between
-                files.write_recency(sidecar, time.time_ns())
+                files.write_recency(sidecar, clock.now_ns())
             return Outcome.STORED
         with self._locked(kind):
             if os.path.lexists(path):
@@ -248,7 +247,7 @@ class Store(Upkeep):
             try:
                 if not self._make_room(kind, occupancy, size, self.max_bytes):
                     return Outcome.TOO_LARGE
-                now = time.time_ns()
+                now = clock.now_ns()
                 files.write_recency(sidecar, now)
                 os.replace(temporary, path)
             except BaseException:

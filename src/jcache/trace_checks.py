@@ -12,14 +12,13 @@ import atexit
 import ctypes
 import random
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from jcache import _stablehlo, _tracing, watching
+from jcache import _stablehlo, _tracing, clock, watching
 from jcache.findings import Damage
 from jcache.staleness import staleness
 from jcache.trace_keys import Asked, Statics, asked
@@ -93,10 +92,10 @@ def _end_with_the_process() -> None:
 
 def _end_checks() -> None:
     """Ends the comparisons: a thread that is within JAX while the interpreter goes takes the process with it."""
-    until = time.monotonic() + _ENDING
+    until = clock.monotonic() + _ENDING
     for timer in list(_running):
         timer.cancel()
-        while timer.is_alive() and time.monotonic() < until:
+        while timer.is_alive() and clock.monotonic() < until:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(timer.ident or 0), ctypes.py_object(SystemExit))
             timer.join(0.1)
 

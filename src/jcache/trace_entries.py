@@ -22,10 +22,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from jcache import clock
 from jcache._avals import Axes, Place, Result, named
 from jcache._meshes import Mesh
 from jcache.errors import DamagedEntry
@@ -134,7 +134,7 @@ def seal_trace(
         key_parts=dict(parts),
         producers=dict(producers),
         build_seconds=seconds,
-        created_ns=time.time_ns(),
+        created_ns=clock.now_ns(),
         parents=parents,
         codec=Codec.ZSTD,
     )
@@ -153,7 +153,7 @@ def seal_program(
         key_parts={"trace": version_of(trace), **parts},
         producers=dict(producers),
         build_seconds=0.0,
-        created_ns=time.time_ns(),
+        created_ns=clock.now_ns(),
         parents=(trace.key,),
         codec=Codec.ZSTD,
     )

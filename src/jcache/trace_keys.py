@@ -74,11 +74,15 @@ class Statics:
     def replaced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], by: Callable[[str, Any], Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments with what `by` makes, of name and value, in the place of those that are not static."""
+        """Arguments with what `by` makes, of name and value, in the place of those that are not static.
+
+        The name of one that is given by keyword ends in ``=``: JAX takes these after all others, in the order of their
+        names, so that another form of the same call is another trace.
+        """
         count = len(args)
         static = {number + count if number < 0 else number for number in self._numbers}
         positional = tuple(arg if i in static else by(self._name(i), arg) for i, arg in enumerate(args))
-        return positional, {name: arg if name in self._names else by(name, arg) for name, arg in kwargs.items()}
+        return positional, {name: arg if name in self._names else by(f"{name}=", arg) for name, arg in kwargs.items()}
 
     def _name(self, position: int) -> str:
         """What a positional argument is called."""
@@ -98,7 +102,7 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
     changed = partial(changed_meanwhile, base, function, *given)
     around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
     around |= _variables(base.parts)
-    whole = [base.hash, *(f"{label}\n{text}" for label, text in sorted((taken.exact | around).items()))]
+    whole = [base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
     return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes, changed)
@@ -131,12 +135,19 @@ def _variables(parts: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Taken:
-    """The arguments that are traced, taken apart."""
+    """The arguments that are traced, taken apart: their leaves in the order in which JAX flattens them.
+
+    Attributes:
+        leaves: as they are.
+        likes: the structures of the arguments.
+        exact: each leaf's label and all that its key is made of; two leaves may have one label.
+        words: the same to be read.
+    """
 
     def __init__(self) -> None:
         self.leaves: list[Any] = []
         self.likes: list[Any] = []
-        self.exact: dict[str, str] = {}
+        self.exact: list[tuple[str, str]] = []
         self.words: dict[str, str] = {}
 
     def structure(self, name: str, value: Any) -> Structure:
@@ -147,7 +158,7 @@ class _Taken:
             label = f"array {name}{keystr(path)}"
             seen = aval_key(leaf)
             self.leaves.append(leaf)
-            self.exact[label] = repr(seen)
+            self.exact.append((label, repr(seen)))
             self.words[label] = _words(seen)
         self.likes.append(treedef)
         return Structure(treedef)

@@ -6,14 +6,13 @@ Entries are removed under the lock, in short batches, each file before its sidec
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from jcache import files
+from jcache import clock, files
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
 from jcache.layout import LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
@@ -178,7 +177,7 @@ class Upkeep:
         from jcache.digests import digest
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
-        settled_ns = time.time_ns() - GRACE_NS
+        settled_ns = clock.now_ns() - GRACE_NS
         for entry in entries:
             about = known.get(entry.key)
             if entry.created_ns < settled_ns and (about is None or about.digest is None):

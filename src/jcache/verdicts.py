@@ -11,14 +11,14 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from jcache import clock
 from jcache.layout import Root
 
-_DAY: Final = 86_400.0
+_DAY_NS: Final = 86_400_000_000_000
 _PROCESSES: Final = 3  # that have to agree
 _MARGIN: Final = 5.0  # what was traced first, and recorded, took longer than usual; and a hit is more than looking up
 _NOTICEABLE: Final = 0.25  # seconds of looking up that a process would have been spared; what takes less is served
@@ -44,7 +44,7 @@ class Verdicts:
             status = os.stat(self._path("slower", call))
         except OSError:
             return False
-        return status.st_size >= _PROCESSES and time.time() - status.st_mtime < _DAY
+        return status.st_size >= _PROCESSES and clock.now_ns() - status.st_mtime_ns < _DAY_NS
 
     def slower(self, calls: Iterable[str]) -> None:
         """Notes that a process would have been faster without looking these up."""
@@ -57,7 +57,7 @@ class Verdicts:
         try:
             with open(path, "rb") as file:
                 text = file.read(_LONGEST).decode(errors="replace")
-                recent = time.time() - os.fstat(file.fileno()).st_mtime < _DAY
+                recent = clock.now_ns() - os.fstat(file.fileno()).st_mtime_ns < _DAY_NS
         except OSError:
             return None
         return "".join(c if c.isprintable() else "�" for c in text) if recent and text else None
@@ -99,7 +99,7 @@ class Verdicts:
         paths = [entry.path for entry in os.scandir(self._directory)]
         for each in paths if len(paths) > _MOST else [path]:
             with suppress(OSError):
-                if time.time() - os.stat(each).st_mtime >= _DAY:
+                if clock.now_ns() - os.stat(each).st_mtime_ns >= _DAY_NS:
                     os.unlink(each)
 
 

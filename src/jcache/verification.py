@@ -7,12 +7,12 @@ What was written a moment ago is looked at twice, with a pause between: a writer
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from jcache import clock
 from jcache.checks import CHECKS_VERSION, Checked, Claim, check
 from jcache.entry import GRACE_NS, is_young
 from jcache.errors import LedgerUnavailable
@@ -110,14 +110,14 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
         CannotWrite: a directory of the root cannot be read.
         JcacheError: a process that was checking was killed.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     verifier = _Verifier(store, request)
     deadline = None if request.max_seconds is None else started + request.max_seconds
     verifier.check_entries(progress, deadline)
     verifier.check_around()
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
-    result.seconds = time.monotonic() - started
+    result.seconds = clock.monotonic() - started
     return result
 
 
@@ -181,7 +181,7 @@ class _Verifier:
         claims: list[Claim] = []
         size = 0
         for candidate in candidates:
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and clock.monotonic() >= deadline:
                 break
             other = claims and claims[0].kind is not candidate.claim.kind
             if other or size + candidate.bytes > _BATCH_BYTES or len(claims) >= _BATCH_ENTRIES:
@@ -200,11 +200,11 @@ class _Verifier:
             return True
         if checked.finding is None or checked.finding.stamp is None:
             return False
-        return is_young(checked.finding.stamp.written_ns, time.time_ns(), self._request.grace_ns)
+        return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._request.grace_ns)
 
     def _look_again(self, unsure: list[Checked]) -> None:
         if unsure:
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
         for before in unsure:
             claim = before.claim
             checked = check(self._store.root.directory(claim.kind), claim, quick=self._request.quick)
@@ -223,7 +223,7 @@ class _Verifier:
         result.anew += checked.anew
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
-        now = time.time_ns()
+        now = clock.now_ns()
         recorded = _recorded_as(claim.key, legacy=claim.legacy)
         if checked.finding is not None:
             result.findings.append(checked.finding)
@@ -243,7 +243,7 @@ class _Verifier:
         """Checks sidecars, temporary files, names that stop JAX, and who may write."""
         around = [finding for kind in self._listings for finding in self._surroundings(kind)]
         if any(finding.damage in _PASSING for finding in around):
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
             for kind in self._listings:
                 self._listings[kind] = self._list(kind)
             still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
@@ -262,7 +262,7 @@ class _Verifier:
         if listing is None or not len(listing):
             return
         entries = {entry.key: entry for entry in listing.entries()}
-        now_ns = time.time_ns()
+        now_ns = clock.now_ns()
         lineage = read_lineage(self._store, remember=not self._ledger_lost)
         for (kind, key), evidence in lineage.dangling():
             entry = entries.get(key)
@@ -272,7 +272,7 @@ class _Verifier:
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)
-        return check_surroundings(self._listings[kind], time.time_ns(), self._request.grace_ns, unbounded=unbounded)
+        return check_surroundings(self._listings[kind], clock.now_ns(), self._request.grace_ns, unbounded=unbounded)
 
     # -- the ledger, without which all goes on
 

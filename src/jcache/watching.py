@@ -13,14 +13,13 @@ import json
 import os
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _jax
+from jcache import _jax, clock
 from jcache._recorder import sitecustomize as recorder
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
@@ -77,7 +76,7 @@ class Watch:
         self._waiting: deque[dict[str, Any]] = deque()
         self._reader: Reader | None = None
         self._waiting.append(self._ears.start())
-        self._started_ns, self._began = time.time_ns(), _now()
+        self._started_ns, self._began = clock.now_ns(), clock.monotonic()
         self._ended = None if self._listening else self._began
         self._id: str | None = None
         self.flushed = Flushed()
@@ -98,7 +97,7 @@ class Watch:
 
         with self._lock:
             self._read()
-            until = _now() if self._ended is None else self._ended
+            until = clock.monotonic() if self._ended is None else self._ended
             return report_of(
                 [Recording() if self._reader is None else self._reader.recording],
                 run_id=self.id,
@@ -114,7 +113,7 @@ class Watch:
         if not self._listening:
             return
         self._listening = False
-        self._ended = _now()
+        self._ended = clock.monotonic()
         with suppress(Exception):
             self._forget()
         _put_back(self._taps)
@@ -169,11 +168,6 @@ def _put_back(taps: list[tuple[Any, str, Any, Any]]) -> None:
             module, name, original, _ = tap
             setattr(module, name, original)
             _covered.remove(tap)
-
-
-def _now() -> float:
-    """Seconds of a clock of our own: tests of JAX's replace ``time.monotonic``."""
-    return time.monotonic_ns() / 1e9
 
 
 def _command() -> tuple[str, ...]:
@@ -239,7 +233,7 @@ class Flushed:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
-        self.due = _now() + _AT_FIRST
+        self.due = clock.monotonic() + _AT_FIRST
 
 
 def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT) -> bool:
@@ -259,7 +253,7 @@ def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float 
     flushed = watch.flushed
     if not flushed.lock.acquire(timeout=wait):
         return False
-    began = _now()
+    began = clock.monotonic()
     try:
         from jcache.runs import recorded
 
@@ -270,14 +264,14 @@ def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float 
     except Exception:
         return False
     finally:
-        now = _now()
+        now = clock.monotonic()
         flushed.due = now + max(_EVERY, (now - began) / _SHARE)
         flushed.lock.release()
 
 
 def seconds_until_due(watch: Watch) -> float:
     """How long to wait with the next `flush`: a moment at first, then half a minute each time."""
-    return max(0.0, watch.flushed.due - _now())
+    return max(0.0, watch.flushed.due - clock.monotonic())
 
 
 def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from jcache.inspection import inspect
 from jcache.parallel import cores
-from tests.cli.conftest import run_jax
+from tests.helpers.command_line import run_jax
 
 BYTES = 2 << 30
 LAYERS = (12, 24)

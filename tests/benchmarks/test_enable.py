@@ -15,8 +15,8 @@ import pytest
 from jcache.executables import ExecutableCache
 from jcache.roots import create_root
 from tests.benchmarks.measure import compare, fill, key
-from tests.entries import executable
-from tests.jax_programs import environment
+from tests.helpers.entries import executable
+from tests.helpers.jax_programs import environment
 
 FIRST_STEP = Path(__file__).parent.parent / "programs" / "first_step.py"
 DATA = executable()

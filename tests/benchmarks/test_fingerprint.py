@@ -11,7 +11,7 @@ import pytest
 
 from jcache.fingerprint import Discovery, fingerprint
 from tests.benchmarks.measure import compare
-from tests.fingerprints import imported
+from tests.helpers.fingerprints import imported
 
 HELPERS = 50
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.measure import children_seconds, compare
-from tests.jax_programs import environment
+from tests.helpers.jax_programs import environment
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "torax_basic.py"
 ENABLED = """

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.measure import compare
-from tests.jax_programs import environment
+from tests.helpers.jax_programs import environment
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 NO_CALLBACKS = {"EQX_ON_ERROR": "nan"}

@@ -9,7 +9,7 @@ import pytest
 
 from jcache import __version__
 from jcache.cli.app import COMMANDS
-from tests.cli.conftest import Jcache, clean_environment
+from tests.helpers.command_line import Jcache, clean_environment
 
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "prune": ["--max-size", "50k"],

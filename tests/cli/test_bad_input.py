@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Jcache, call, entry_files, keys, powerless
+from tests.helpers.command_line import Jcache, call, entry_files, keys, powerless
 
 HEX = "0123456789abcdef" * 4
 READERS = [

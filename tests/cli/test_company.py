@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import PROGRAM, Jcache, keys, run_jax
+from tests.helpers.command_line import PROGRAM, Jcache, keys, run_jax
 
 pytestmark = pytest.mark.jax
 

@@ -1,13 +1,13 @@
 """Roots that are copied, mirrored or moved, and used again: what was changed is found, what JAX wrote anew is not."""
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
-from jcache import files
-from tests.cli.conftest import Jcache, keys, run_jax
+from jcache import checks, files
+from tests.helpers.command_line import Jcache, keys, run_jax
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.jax
 
@@ -27,6 +27,15 @@ def flip(cache: Path) -> str:
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
     return path.name.removesuffix("-cache")
+
+
+def now_born_ns(path: Path) -> int:
+    """The time that the file system gives to what is made now."""
+    path.touch()
+    born = files.born_ns(path)
+    path.unlink()
+    assert born is not None
+    return born
 
 
 @pytest.mark.parametrize("times", [True, False], ids=["cp -a", "cp -r"])
@@ -50,7 +59,9 @@ def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tm
     copy = Path(shutil.copytree(known, tmp_path / "copy"))
     if verified:
         assert jcache("verify", "--root", copy).code == 0
-    time.sleep(2.1)
+    copied_ns = files.born_ns(copy)
+    assert copied_ns is not None
+    until(lambda: now_born_ns(tmp_path / "probe") > copied_ns + checks._COPYING_NS)
     for root in (copy, known):
         everything = keys(root)
         for path in root.glob("*-cache"):

@@ -10,11 +10,11 @@ import pytest
 from jcache.archive import Reader, open_archive
 from jcache.layout import Kind
 from jcache.roots import create_root
-from tests.cli.conftest import Jcache, call, entry_files, keys, powerless, run_jax
 from tests.contract.test_forecast import PROGRAM
-from tests.entries import add, key
-from tests.imports import content, packed, populated
-from tests.jax_programs import run
+from tests.helpers.command_line import Jcache, call, entry_files, keys, powerless, run_jax
+from tests.helpers.entries import add, key
+from tests.helpers.imports import content, packed, populated
+from tests.helpers.jax_programs import run
 from tests.test_jax_fence import JAX, PATH_IN_KEYS
 
 XLA_CACHES = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
@@ -52,6 +52,7 @@ def interpreter(path: Path, *, hidden: str = "", options: str = "") -> Path:
 # -- what is counted
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 @needs_paths
 def test_link_and_transcode(jcache: Jcache, tmp_path: Path) -> None:

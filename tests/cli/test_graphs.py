@@ -7,9 +7,9 @@ import pytest
 
 from jcache.layout import Kind, Root
 from jcache.roots import create_root
-from tests.cli.conftest import Jcache
-from tests.entries import add, executable, key
-from tests.graph_programs import graph_file, graphs_of, run, write_model
+from tests.helpers.command_line import Jcache
+from tests.helpers.entries import add, executable, key
+from tests.helpers.graph_programs import graph_file, graphs_of, run, write_model
 
 FILL = """
 import json, sys

@@ -2,13 +2,14 @@
 
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from jcache.digests import digest
 from jcache.serialization import pack_executable, unpack_executable
-from tests.cli.conftest import H200, PROGRAM, Jcache, entry_files, keys
+from tests.helpers.command_line import H200, PROGRAM, Jcache, entry_files, keys
 
 
 def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
@@ -82,7 +83,8 @@ def test_show_tells_what_the_entry_holds(jcache: Jcache, jax_cache: Path) -> Non
     assert content["source_file"] == str(PROGRAM)
     assert "lax.scan" in PROGRAM.read_text().splitlines()[content["source_line"] - 1]
     assert "f32[500]" in content["output_shapes"]
-    assert content["platform"] == "cpu" and content["cpu_name"] and content["codec"] in ("zstd", "zlib")
+    assert content["platform"] == "cpu" and content["codec"] in ("zstd", "zlib")
+    assert content["cpu_name"] or version("jaxlib").startswith("0.4.")  # whose entries do not tell
     assert shown["digest"] == digest(Path(shown["path"]).read_bytes()) and shown["digest_matches_ledger"] is None
     text = jcache("show", "jit_train", "--root", jax_cache).out
     assert f"{PROGRAM}:{content['source_line']}" in text and "f32[500]" in text

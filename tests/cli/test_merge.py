@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind
-from tests.cli.conftest import Jcache, entry_files, keys, run_jax
-from tests.entries import add, key, tree
-from tests.imports import content, populated
+from tests.helpers.command_line import Jcache, entry_files, keys, run_jax
+from tests.helpers.entries import add, key, tree
+from tests.helpers.imports import content, populated
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_real_caches(jcache: Jcache, cache: Path, bounded_cache: Path, tmp_path: Path) -> None:
     """Two caches of JAX become one in which a program finds everything."""

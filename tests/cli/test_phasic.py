@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Jcache, clean_environment
-from tests.entries import tree
-from tests.phasic_caches import GRAPH, KEYS, SCC, TAPE, TRACE, make_cache, place, stream_of
+from tests.helpers.command_line import Jcache, clean_environment
+from tests.helpers.entries import tree
+from tests.helpers.phasic_caches import GRAPH, KEYS, SCC, TAPE, TRACE, make_cache, place, stream_of
+from tests.helpers.waiting import LIMIT_S
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "phasic_coalescent.py"
 SAMPLES = 6
@@ -213,7 +214,7 @@ def environment(home: Path) -> dict[str, str]:
 
 def run_phasic(home: Path) -> dict[str, Any]:
     """What a phasic process says; it has nothing to complain of."""
-    done = subprocess.run(phasic_at(home), env=environment(home), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(phasic_at(home), env=environment(home), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and not done.stderr, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     return said
@@ -282,7 +283,7 @@ def test_a_running_phasic_does_not_notice(filled: tuple[Path, dict[str, Any]], t
         ):  # fmt: skip
             assert jcache(*words, "--root", root, env=at(here)).code == 0
         assert not stamps(here)
-        out, err = child.communicate("on\n", timeout=300)
+        out, err = child.communicate("on\n", timeout=LIMIT_S)
     later = json.loads(out)
     assert child.returncode == 0 and not err
     assert later["times"] == pytest.approx([2 * said["time"], said["time"] / 2])

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import LEGACY, Jcache, clean_environment, entry_files, keys
+from tests.helpers.command_line import LEGACY, Jcache, clean_environment, entry_files, keys
+from tests.helpers.entries import DAY
+from tests.helpers.waiting import LIMIT_S
 
 POLICIES = [
     ["--max-size", "50k"],
     ["--max-entries", "5"],
     ["--keep-last", "3"],
-    ["--older-than", "1h"],
+    ["--older-than", "6d"],
     ["--max-size", "60KB", "--order", "cost"],
     ["--max-size", "0", "--keep-last", "4"],
     ["--legacy"],
@@ -27,8 +29,9 @@ def spread_recency(cache: Path) -> list[str]:
     names = sorted(entry_files(cache))
     now = time.time_ns()
     for i, name in enumerate(names):
-        moment = now - (len(names) - i) * 600 * 10**9
+        moment = now - (len(names) - i) * DAY
         os.utime(cache / name, ns=(moment, moment))
+        (cache / f"{name.removesuffix('-cache')}-atime").unlink(missing_ok=True)  # old JAX writes one to every cache
     return [name.removesuffix("-cache") for name in names]
 
 
@@ -106,7 +109,7 @@ def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: boo
     while b"[y/N]" not in seen:
         seen += os.read(primary, 1024)
     os.write(primary, answer.encode())
-    assert process.wait(60) == code
+    assert process.wait(LIMIT_S) == code
     os.close(primary)
     assert bool(keys(cache)) is left
 

@@ -15,7 +15,7 @@ from jcache.lineage import is_program
 from jcache.roots import open_root
 from jcache.serialization import Codec, EnvelopeHeader, open_envelope, seal
 from jcache.store import Store
-from tests.cli.conftest import Jcache, call
+from tests.helpers.command_line import Jcache, call
 
 pytestmark = pytest.mark.jax
 

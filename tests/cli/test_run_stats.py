@@ -13,9 +13,8 @@ import pytest
 from jcache.ledger import Ledger
 from jcache.roots import create_root
 from jcache.run_reports import report_of
-from tests.cli.conftest import PROGRAM, Jcache, clean_environment, entry_files, keys
-
-pytestmark = pytest.mark.jax
+from tests.helpers.command_line import PROGRAM, Jcache, clean_environment, entry_files, keys
+from tests.helpers.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -23,6 +22,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
+@pytest.mark.jax
+@pytest.mark.smoke
 def test_a_cold_and_a_warm_run(jcache: Jcache, root: Path) -> None:
     """The first run stores everything, the second hits everything, wherever the root then lies; stats counts both."""
     cold = jcache("run", "--root", root, "--", sys.executable, PROGRAM)
@@ -49,6 +50,7 @@ def test_a_cold_and_a_warm_run(jcache: Jcache, root: Path) -> None:
     assert jcache("stats", "--root", moved, "--json").json["totals"]["runs"] == 0
 
 
+@pytest.mark.jax
 def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
     """`run` makes a root that backup programs pass over, and nothing of ours lies among the executables."""
     jcache("run", "--root", root, "--", sys.executable, PROGRAM)
@@ -56,6 +58,8 @@ def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
     assert {p.name[-6:] for p in (root / "executables").iterdir()} <= {"-cache", "-atime"}
 
 
+@pytest.mark.jax
+@pytest.mark.smoke
 def test_a_plain_jax_directory_stays_one(jcache: Jcache, cache: Path) -> None:
     """Where JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones lie beside them."""
     before = len(entry_files(cache))
@@ -73,6 +77,7 @@ def test_run_inside_run_means_the_same_root(jcache: Jcache, root: Path) -> None:
     assert result.out.strip() == str(root)
 
 
+@pytest.mark.jax
 def test_the_report_is_written_as_json(jcache: Jcache, root: Path, tmp_path: Path) -> None:
     """--report writes the numbers; one that cannot be written is a warning and the program's exit code stays."""
     report = tmp_path / "report.json"
@@ -112,13 +117,13 @@ def test_a_program_that_cannot_be_started(jcache: Jcache, root: Path, tmp_path: 
 
 def test_signals_are_forwarded(root: Path) -> None:
     """SIGTERM to jcache reaches the program, whose end is then jcache's."""
-    code = "import signal,time; signal.signal(15, lambda *a: exit(9)); print('up', flush=True); time.sleep(60)"
+    code = "from signal import *; pthread_sigmask(SIG_BLOCK, {15}); print('up', flush=True); sigwait({15}); exit(9)"
     command = [sys.executable, "-m", "jcache", "run", "--root", str(root), "--", sys.executable, "-c", code]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_environment())
     assert process.stdout is not None
     process.stdout.readline()
     os.kill(process.pid, signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=LIMIT_S)
     assert process.returncode == 9
 
 

@@ -5,13 +5,13 @@ import pty
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from select import select
 
 import pytest
 
-from tests.cli.conftest import Jcache, Result, call, clean_environment
+from tests.helpers.command_line import Jcache, Result, call, clean_environment
+from tests.helpers.waiting import LIMIT_S
 
 JCACHE = f"'{sys.executable}' -m jcache"
 
@@ -148,6 +148,7 @@ def test_links_in_a_root_are_told_and_not_followed(jcache: Jcache, jax_cache: Pa
 BAR = """
 import os, sys
 from jcache.cli import output
+output._PROGRESS_AFTER = -1.0  # a bar is for what takes longer than a second
 with output.Bar(sys.argv[1]) as bar:
     os.write(1, b"ready\\n")  # a bar takes what is printed to the terminal
     for line in sys.stdin:
@@ -168,19 +169,18 @@ def test_one_bar_on_a_terminal() -> None:
         )  # fmt: skip
         assert process.stdin and process.stdout and process.stdout.readline() == "ready\n"
         both.append((process, process.stdin, process.stdout))
-    time.sleep(1.1)  # a bar is for what takes longer than a second
-    shown: list[str] = []
-    for process, say, answer in (both[1], both[0], both[1]):
+    shown = ""
+    for (process, say, answer), name in ((both[1], ""), (both[0], "first"), (both[1], "second")):
         say.write("show\n")
         say.flush()
         assert answer.readline() == "done\n"
-        if process is both[0][0] or shown:
+        while name not in shown:
+            assert select([primary], [], [], LIMIT_S)[0], f"{name!r} is not in {shown!r}"
+            shown += os.read(primary, 65536).decode()
+        if name:
             say.close()
-            assert process.wait(10) == 0
-        shown += re.findall("first|second", os.read(primary, 65536).decode()) if select([primary], [], [], 0)[0] else []
+            answer.close()
+            assert process.wait(LIMIT_S) == 0
     os.close(primary)
     os.close(secondary)
-    assert list(dict.fromkeys(shown)) == ["first", "second"]
-    for process, _, answer in both:
-        answer.close()
-        assert process.returncode == 0
+    assert list(dict.fromkeys(re.findall("first|second", shown))) == ["first", "second"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Jcache, Result, call, keys
-from tests.entries import recency_of
+from tests.helpers.command_line import Jcache, Result, call, keys
+from tests.helpers.entries import recency_of
 
 pytestmark = pytest.mark.jax
 
@@ -76,6 +76,7 @@ def counts(report: Any) -> tuple[int, ...]:
     return tuple(report["traces"][name] for name in ("hits", "stored", "not_stored", "bypassed"))
 
 
+@pytest.mark.smoke(since="0.6")
 def test_a_cold_and_a_warm_run(jcache: Jcache, filled: tuple[Place, Any], place: Place) -> None:
     """Traces that are stored and served are counted, and why; what is served is a hit of executables as well."""
     cold, warm = filled[1], place.report()
@@ -106,6 +107,7 @@ def test_the_report_for_people(place: Place) -> None:
     assert f"  trace hit          {place.traces['step']}" in text
 
 
+@pytest.mark.smoke(since="0.6")
 def test_a_miss_says_what_has_changed(place: Place) -> None:
     """Other shapes and another content of a file are the reasons that are counted."""
     other = place.report("4")
@@ -236,7 +238,7 @@ def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> N
     from jcache.layout import Kind
     from jcache.roots import create_root
     from jcache.serialization import Codec, seal
-    from tests.entries import key
+    from tests.helpers.entries import key
 
     root = create_root(tmp_path / "root")
     directory = root.directory(Kind.GRAPHS)
@@ -262,6 +264,7 @@ def test_a_hit_is_a_use_of_all_that_serves(place: Place) -> None:
     assert began < trace < program and executable > began
 
 
+@pytest.mark.smoke(since="0.6")
 def test_prune_keeps_traces_whole(jcache: Jcache, place: Place) -> None:
     """To a number of entries: what the dry run announces is what happens, and what the next process meets."""
     for name in ("plain", "plain.stablehlo"):

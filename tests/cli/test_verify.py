@@ -12,9 +12,9 @@ import pytest
 from jcache.digests import is_digest
 from jcache.findings import Damage, Remedy
 from jcache.serialization import Codec, pack_executable
-from tests.cli.conftest import LEGACY, PROGRAM, Jcache, Result, call, keys, powerless
 from tests.cli.test_company import hits_and_stores
-from tests.entries import add, key, tree
+from tests.helpers.command_line import LEGACY, PROGRAM, Jcache, Result, call, keys, powerless
+from tests.helpers.entries import add, key, tree
 
 OLD = time.time_ns() - 86_400 * 10**9
 SOUND = pack_executable(b"\x0aan executable " * 99, 2, Codec.ZSTD)
@@ -213,6 +213,7 @@ def test_jax_writes_what_was_taken_out_anew_and_hits_the_rest(
     assert len(jcache("quarantine", "-q", "--root", cache).out.splitlines()) == 1
 
 
+@pytest.mark.smoke
 @pytest.mark.jax
 def test_load(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
     """Executables are opened with the jaxlib here; those of a GPU are not loadable here, which is no finding."""

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Jcache, keys
-
-pytestmark = pytest.mark.jax
+from tests.helpers.command_line import Jcache, keys
 
 PROGRAM = """
 import os, sys
@@ -36,6 +34,8 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.jax
+@pytest.mark.smoke(since="0.6")
 def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: Path) -> None:
     """Everything is stored, traces too, whatever JAX's thresholds are; the second run hits all of it.
 
@@ -53,6 +53,7 @@ def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: P
     assert f"stored 0 executables, 0 traces, 0 graphs in {root}; {number} executables and 1 trace" in again.err
 
 
+@pytest.mark.jax
 def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
     """A program that is another in each run is named, and exit code 1 says that not all was a hit."""
     root = tmp_path / "root"
@@ -63,6 +64,7 @@ def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program:
     assert told["check"]["hits"] == told["run"]["stored"] - 1
 
 
+@pytest.mark.jax
 def test_what_is_left_to_jax_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
     """A call inside of what is jitted already is none that could hit: it is named, and is no reason for exit code 1."""
     env = {"INSIDE": "1"}
@@ -71,6 +73,7 @@ def test_what_is_left_to_jax_is_told(jcache: Jcache, tmp_path: Path, program: Pa
     assert "left to jax.jit: step: it is called inside jax.jit" in done.err
 
 
+@pytest.mark.jax
 def test_the_exit_code_is_the_programs(jcache: Jcache, tmp_path: Path, program: Path) -> None:
     """A program that fails is not run a second time; what it had compiled is stored."""
     done = jcache("warm", "--root", tmp_path / "root", "--check", "--", sys.executable, program, env={"CODE": "7"})

@@ -10,7 +10,8 @@ import pytest
 
 from jcache.layout import Kind, Root
 from jcache.store import Outcome, Store
-from tests.entries import files_of, recency_of
+from tests.helpers.entries import files_of, recency_of
+from tests.helpers.waiting import LIMIT_S
 
 ALWAYS_SIDECARS: Final = (0, 5, 0)  # the last JAX that writes them without a bound, too
 NEEDS_SIDECARS: Final = (0, 11, 1)  # the last JAX whose bounded put fails on an entry without one (jax#39880)
@@ -26,7 +27,7 @@ def jax_version() -> tuple[int, ...]:
 class Jax:
     """JAX's own cache of a directory; it may warn of nothing but an entry larger than the bound."""
 
-    def __init__(self, directory: Path, bound: int | None = None, timeout: float = 60) -> None:
+    def __init__(self, directory: Path, bound: int | None = None, timeout: float = LIMIT_S) -> None:
         from jax._src.lru_cache import LRUCache
 
         self._cache = LRUCache(str(directory), max_size=-1 if bound is None else bound, lock_timeout_secs=timeout)
@@ -51,7 +52,7 @@ class Jax:
 class Jcache:
     """jcache's store over a plain JAX directory."""
 
-    def __init__(self, directory: Path, bound: int | None = None, timeout: float = 60) -> None:
+    def __init__(self, directory: Path, bound: int | None = None, timeout: float = LIMIT_S) -> None:
         self.store = Store(Root(directory, plain=True), max_bytes=bound, lock_timeout=timeout)
 
     def put(self, a_key: str, data: bytes) -> Outcome:

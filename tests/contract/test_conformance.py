@@ -11,7 +11,8 @@ import pytest
 
 from jcache.executables import ExecutableCache
 from tests.contract.sides import ALWAYS_SIDECARS, jax_version
-from tests.entries import executable, files_of, key, recency_of
+from tests.helpers.entries import executable, files_of, key, recency_of
+from tests.helpers.waiting import LIMIT_S, tick
 
 pytestmark = pytest.mark.jax
 
@@ -21,11 +22,11 @@ Make = Callable[..., Any]
 def _jax(directory: Path, max_size: int = -1) -> Any:
     from jax._src.lru_cache import LRUCache
 
-    return LRUCache(str(directory), max_size=max_size, lock_timeout_secs=10)
+    return LRUCache(str(directory), max_size=max_size, lock_timeout_secs=LIMIT_S)
 
 
 def _ours(directory: Path, max_size: int = -1) -> Any:
-    return ExecutableCache.for_directory(str(directory), max_size=max_size, lock_timeout_secs=10)
+    return ExecutableCache.for_directory(str(directory), max_size=max_size, lock_timeout_secs=LIMIT_S)
 
 
 @pytest.fixture(params=[_jax, _ours], ids=["JAX", "jcache"])
@@ -78,9 +79,9 @@ def test_the_least_recently_used_go(tmp_path: Path, make: Make, name: Callable[[
     cache.put(name("a"), b"a")
     cache.put(name("b"), b"b")
     for text, evicted in (("c", "a"), ("d", "c"), ("e", "d")):
-        time.sleep(0.02)
+        tick()
         assert cache.get(name("b")) == b"b"
-        time.sleep(0.02)
+        tick()
         cache.put(name(text), b"x")
         assert cache.get(name(evicted)) is None
         assert set(files_of(tmp_path)) == {name("b"), name(text)}
@@ -93,7 +94,7 @@ def test_equal_recency_goes_by_key(tmp_path: Path, make: Make, name: Callable[[s
     for text in "abc":
         cache.put(name(text), b"x")
         (tmp_path / f"{name(text)}-atime").write_bytes((1).to_bytes(8, "little"))
-    time.sleep(0.02)
+    tick()
     again = make(tmp_path, 3)
     again.put(name("d"), b"xx")
     assert set(files_of(tmp_path)) == {sorted(name(text) for text in "abc")[2], name("d")}
@@ -105,7 +106,7 @@ def test_empty_values_take_no_room(tmp_path: Path, make: Make) -> None:
     cache.put("a", b"a")
     cache.put("b", b"")
     assert set(files_of(tmp_path)) == {"a", "b"}
-    time.sleep(0.02)
+    tick()
     cache.get("a")
     cache.put("c", b"c")
     assert set(files_of(tmp_path)) == {"c"}
@@ -120,7 +121,7 @@ def test_the_order_survives_the_process(tmp_path: Path, make: Make) -> None:
     cache = make(tmp_path, 2)
     assert cache.get("a") == b"a"
     cache.put("b", b"b")
-    time.sleep(0.02)
+    tick()
     cache.get("a")
     cache.put("c", b"c")
     assert set(files_of(tmp_path)) == {"a", "c"}
@@ -157,6 +158,7 @@ def test_recency_is_written_with_a_bound_only(tmp_path: Path, make: Make) -> Non
         assert not list((tmp_path / "u").glob("*-atime"))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("writer", "reader"), [(_jax, _ours), (_ours, _jax)], ids=["JAX first", "jcache first"])
 @bounds
 def test_one_directory_for_both(tmp_path: Path, max_size: int, writer: Make, reader: Make) -> None:
@@ -189,9 +191,10 @@ cc.reset_cache()
 """
 
 
+@pytest.mark.smoke
 def test_a_program_runs_with_it(tmp_path: Path) -> None:
     """JAX, ours in place of its cache, misses, stores and hits as with its own, in one directory with it."""
-    from tests.jax_entries import run_python
+    from tests.helpers.jax_entries import run_python
 
     said = [run_python("-c", PROGRAM, str(tmp_path), side).split() for side in ("jcache", "jcache", "JAX")]
     assert [words[0] for words in said] == ["256.0"] * 3

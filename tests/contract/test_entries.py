@@ -22,7 +22,7 @@ from tests.contract.sides import (
     jax_version,
     with_and_without,
 )
-from tests.entries import files_of, key, recency_of
+from tests.helpers.entries import files_of, key, recency_of
 
 pytestmark = pytest.mark.jax
 
@@ -140,6 +140,7 @@ def test_both_together_do_as_either_does_alone(
                 assert in_order(together) == in_order(theirs) == in_order(ours)
 
 
+@pytest.mark.smoke
 @with_and_without
 def test_the_store_lists_what_jax_wrote(tmp_path: Path, bound: int | None, chance: random.Random) -> None:
     """JAX's keys, bytes and recency: the sidecar's, else the time of the file."""

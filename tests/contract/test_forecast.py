@@ -19,7 +19,8 @@ from jcache.shipping.here import Here, here
 from jcache.shipping.linking import link
 from jcache.shipping.transcoding import transcode
 from jcache.store import Store
-from tests.jax_programs import environment, run
+from tests.helpers.jax_programs import environment, run
+from tests.helpers.waiting import LIMIT_S
 
 pytestmark = pytest.mark.jax
 
@@ -74,7 +75,7 @@ def jax(directory: Path, way: str = "", mode: str = "fill", *, store: bool = Fal
 def under_jcache_run(root: Path, mode: str, env: dict[str, str]) -> int:
     program = [sys.executable, "-c", PROGRAM, mode, "run"]
     command = [sys.executable, "-m", "jcache", "run", "-q", "--root", str(root), "--", *program]
-    done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1])
 
@@ -214,7 +215,7 @@ def test_the_commands_can_be_run(tmp_path: Path) -> None:
 
     def after(command: str) -> int:
         shell = ["sh", "-c", f"{command} && {program}", sys.executable, PROGRAM]
-        done = subprocess.run(shell, env=env, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(shell, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr
         return int(done.stdout.splitlines()[-1])
 

@@ -19,8 +19,8 @@ from jcache.layout import Kind, Root
 from jcache.plain_directory import PlainDirectoryCache
 from jcache.quarantine import Quarantine
 from tests.contract.sides import NEEDS_SIDECARS, jax_version
-from tests.entries import add, executable, files_of, key
-from tests.jax_entries import run_python
+from tests.helpers.entries import add, executable, files_of, key
+from tests.helpers.jax_entries import run_python
 
 pytestmark = pytest.mark.jax
 
@@ -368,6 +368,7 @@ def test_two_at_once(tmp_path: Path, max_size: int, theirs: bool) -> None:
     ours.close()
 
 
+@pytest.mark.smoke
 def test_it_is_a_cache_as_jax_wants_one(tmp_path: Path) -> None:
     """Every abstract method of JAX's interface, its ``_path``, and what JAX's tests ask of theirs: len and clear."""
     from jax._src.compilation_cache_interface import CacheInterface
@@ -411,6 +412,7 @@ def test_a_mocked_clock_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyP
     cache.flush()
 
 
+@pytest.mark.smoke
 def test_damage_is_no_answer(tmp_path: Path) -> None:
     """Where JAX's own hands out whatever lies there, ours takes damaged bytes out of the way, and stores anew."""
     root = Root(tmp_path, plain=True)

@@ -14,7 +14,8 @@ from jcache.eviction import Order, Policy, everything, plan
 from jcache.layout import Root
 from jcache.store import Outcome, Store
 from tests.contract.sides import EXECUTABLES, NEEDS_SIDECARS, Both, Jax, Jcache, contents, in_order, jax_version
-from tests.entries import NOW, SECOND, files_of, key, process
+from tests.helpers.entries import NOW, SECOND, files_of, key, process
+from tests.helpers.waiting import LIMIT_S
 
 pytestmark = pytest.mark.jax
 
@@ -106,19 +107,19 @@ def test_jax_goes_on_after_every_prune(tmp_path: Path, bound: int | None, chance
 
 
 AT_WORK = """
-import random, sys, time
+import random, sys
 from pathlib import Path
 from tests.contract.sides import Jax
 from tests.contract.test_upkeep import content
-from tests.entries import key
+from tests.helpers.entries import key
 theirs, chance = Jax(Path(sys.argv[1]), int(sys.argv[2])), random.Random(int(sys.argv[3]))
 print("ready", flush=True)
-until = time.monotonic() + 2
-while time.monotonic() < until:
+for _ in range(40):
     number = chance.randrange(40)
     theirs.put(key(number), content(number))
     number = chance.randrange(40)
     assert theirs.get(key(number)) in (None, content(number))
+    print("round", flush=True)
 print("done", flush=True)
 """
 
@@ -127,14 +128,14 @@ def test_a_bounded_jax_works_beside_us(tmp_path: Path, chance: random.Random) ->
     """While both put, get and evict and we prune as well, nothing fails in either, and the bound holds in the end."""
     bound = 20_000
     with closing(Jcache(tmp_path, bound)) as ours, process(AT_WORK, tmp_path, bound, chance.randrange(10**9)) as child:
-        while child.poll() is None:
+        assert child.stdout
+        while (said := child.stdout.readline()) == "round\n":  # once in each, it has had the lock
             for number in chance.sample(range(40), 10):
                 ours.put(key(number), content(number))
                 number = chance.randrange(40)
                 assert content(number).startswith(ours.get(key(number)) or b"")  # JAX writes in place
             ours.store.execute(plan(ours.store.entries(), some_policy(chance), now_ns=time.time_ns()))
-            time.sleep(0.01)  # JAX looks for the lock every 50 ms only
-        assert child.stdout and child.stdout.read() == "done\n"
+        assert said == "done\n"
         assert ours.put(key(99), b"x" * 1000) in (Outcome.STORED, Outcome.PRESENT)
     assert sum(files_of(tmp_path).values()) <= bound
     assert all(data == content(number) for number in range(40) if (data := contents(tmp_path).get(key(number))))
@@ -159,6 +160,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.smoke
 def test_jcache_gives_up_while_jax_holds_the_lock(old: Path) -> None:
     """Whatever wants the lock raises Locked and has changed nothing; gets and unbounded puts do not want it."""
     with closing(Jcache(old, 500, timeout=0.1)) as ours, process(HELD_BY_JAX, old):
@@ -185,7 +187,7 @@ def test_jcache_waits_until_jax_lets_the_lock_go(tmp_path: Path) -> None:
             child.stdin.write("\n")
             child.stdin.flush()
 
-        with Store(Root(tmp_path, plain=True), max_bytes=500, lock_timeout=60, waiting=let_go) as store:
+        with Store(Root(tmp_path, plain=True), max_bytes=500, lock_timeout=LIMIT_S, waiting=let_go) as store:
             assert store.put(EXECUTABLES, key(1), b"x") is Outcome.STORED
 
 

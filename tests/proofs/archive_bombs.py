@@ -10,8 +10,8 @@ import zstandard
 from jcache.archive.manifest import encode
 from jcache.archive.tar_headers import END, padded, written
 from jcache.layout import Kind
-from tests.archives import TRAILER, Sample, compressed, item
-from tests.entries import key
+from tests.helpers.archives import TRAILER, Sample, compressed, item
+from tests.helpers.entries import key
 
 GIBIBYTE = 1 << 30
 EMPTY_GZIP = bytes.fromhex("1f8b08000000000000ff0300000000000000 0000".replace(" ", ""))

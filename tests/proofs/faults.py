@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from jcache.serialization import Codec, pack_executable
-from tests.cli.conftest import Result, call
-from tests.entries import DAY, add, key, tree
+from tests.helpers.command_line import Result, call
+from tests.helpers.entries import DAY, add, key, tree
 
 OLD = time.time_ns() - DAY
 SOUND = pack_executable(b"\x0aan executable " * 99, 2, Codec.ZSTD)
@@ -36,18 +36,18 @@ except JcacheError as error:
     sys.exit(error.exit_code)
 """
 TEAR = """
-import sys, time
+import sys
 file = open(sys.argv[1], "wb", buffering=0)
 file.write(open(sys.argv[2], "rb").read()[:-100])
 print("half", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 CHURN = """
 import os, select, sys
 root, data = sys.argv[1], open(sys.argv[2], "rb").read()
 print("ready", flush=True)
 number = 0
-while not select.select([sys.stdin], [], [], 0)[0]:
+while number <= 100 or not select.select([sys.stdin], [], [], 0)[0]:
     path = f"{root}/jit_churn-{number % 40:064x}-cache"
     if os.path.exists(path):
         os.unlink(path)

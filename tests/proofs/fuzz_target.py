@@ -60,7 +60,7 @@ def tree(data: bytes) -> None:
     """Anything as the payload of a graph, and as a tree in one."""
     from jcache import pytrees
     from jcache.errors import DamagedEntry, Unresolved
-    from tests import graph_classes  # noqa: F401  (so that they are found)
+    from tests.helpers import graph_classes  # noqa: F401  (so that they are found)
 
     size = data.rfind(b"}") + 1 or len(data)
     for payload in (data, b"jctree1\n" + size.to_bytes(8, "big") + data):
@@ -172,7 +172,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["jcache"]):
         import jcache.filters
         import jcache.inspection
-        import jcache.pytrees
+        import jcache.pytrees.decoding  # as `pytrees` does when it is first asked
         import jcache.riegeli  # noqa: F401
     mutator = {"executable": mutate_executable, "envelope": mutate_envelope}.get(target.__name__)
     options = {}

@@ -42,7 +42,7 @@ from jcache.shipping.here import Here
 from jcache.shipping.importing import plan_import, receive
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.entries import NOW, SECOND, key
+from tests.helpers.entries import NOW, SECOND, key
 
 NEW = range(100, 104)  # what is put
 BOUND = 14_000  # room for what is new and for two pinned entries

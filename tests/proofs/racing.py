@@ -1,9 +1,10 @@
-"""What each process of the races does, until its time is over.
+"""What each process of the races does, until all have done enough.
 
-    python -m tests.proofs.racing ROLE DIRECTORY BOUND SEED SECONDS
+    python -m tests.proofs.racing ROLE DIRECTORY BOUND SEED ROUNDS
 
-It says "ready", begins when it is told to by a line, and in the end prints as JSON how often it did what. Any warning
-and any exception ends it with a traceback.
+It says "ready", begins when it is told to by a line, says "enough" after so many rounds, goes on until it is told to
+stop by another line, and then prints as JSON how often it did what. Any warning and any exception ends it with a
+traceback.
 """
 
 import atexit
@@ -16,6 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from select import select
 
 from jcache.eviction import Policy, plan
 from jcache.findings import Remedy
@@ -26,11 +28,12 @@ from jcache.repair import Outcome, repair
 from jcache.serialization import Codec, pack_executable, seal
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import DAY, NOW, SECOND, digits, files_of, key
+from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key
+from tests.helpers.waiting import LIMIT_S
 
 HOT, COLD = range(8), range(1000, 1400)
 VARIANTS = 1
-GRACE_NS = 2 * SECOND
+GRACE_NS = 60 * SECOND  # of a process that does not get to run in the middle of writing
 BAD = "jit_bad"
 PLANTED_BYTES = 20_000  # what one process plants before others make room again
 EXECUTABLES, TRACES = Kind.EXECUTABLES, Kind.TRACES
@@ -94,7 +97,9 @@ class Racer:
         """JAX's own cache; without a bound it gets what no prune removes, since its get looks first and then reads."""
         from jax._src.lru_cache import LRUCache
 
-        theirs = LRUCache(str(self.directory), max_size=-1 if self.bound is None else self.bound)
+        theirs = LRUCache(
+            str(self.directory), max_size=-1 if self.bound is None else self.bound, lock_timeout_secs=LIMIT_S
+        )
 
         def work() -> None:
             a_key = self.cold()
@@ -113,7 +118,7 @@ class Racer:
 
     def jcache(self) -> Callable[[], None]:
         """jcache's runtime."""
-        store = Store(self.root, max_bytes=self.bound)
+        store = Store(self.root, max_bytes=self.bound, lock_timeout=LIMIT_S)
         atexit.register(store.close)
 
         def work() -> None:
@@ -136,7 +141,7 @@ class Racer:
         """`jcache prune`, again and again by another process's eyes."""
 
         def work() -> None:
-            with Store(self.root) as store:
+            with Store(self.root, lock_timeout=LIMIT_S) as store:
                 policy = self.chance.choice([Policy(max_entries=80), Policy(max_bytes=90_000), Policy(keep_last=70)])
                 removal = store.execute(plan(store.entries(), policy, now_ns=time.time_ns()))
                 assert not removal.failures, removal.failures
@@ -152,7 +157,7 @@ class Racer:
     def check_bound(self) -> None:
         """With the lock held nobody has more than the bound on the disk."""
         if self.bound is not None:
-            with locked(self.directory):
+            with locked(self.directory, timeout=LIMIT_S):
                 size = sum(files_of(self.directory).values())
             assert size <= self.bound + PLANTED_BYTES, size
 
@@ -160,10 +165,10 @@ class Racer:
         """`jcache verify --repair`, after planting some damage for it to find."""
 
         def work() -> None:
-            with locked(self.directory):
+            with locked(self.directory, timeout=LIMIT_S):
                 for _ in range(self.chance.randrange(4)):
                     self.plant()
-            with Store(self.root) as store:
+            with Store(self.root, lock_timeout=LIMIT_S) as store:
                 findings = verify(store, Request(grace_ns=GRACE_NS)).findings
                 for finding in findings:
                     ours = (finding.key or BAD).startswith(BAD)
@@ -204,16 +209,18 @@ class Racer:
         self.done["planted"] += 1
 
 
-def main(role: str, directory: str, bound: str, seed: str, seconds: str) -> None:
+def main(role: str, directory: str, bound: str, seed: str, rounds: str) -> None:
     warnings.simplefilter("error")
     racer = Racer(Path(directory), int(bound), int(seed))
     work: Callable[[], None] = {"JAX": racer.jax, "jcache": racer.jcache, "prune": racer.prune, "verify": racer.verify}[
         role
     ]()
     print("ready", flush=True)
-    sys.stdin.readline()
-    until = time.monotonic() + float(seconds)
-    while time.monotonic() < until:
+    os.read(0, 1)
+    for _ in range(int(rounds)):
+        work()
+    print("enough", flush=True)
+    while not select([0], [], [], 0)[0]:
         work()
     print(json.dumps(racer.done), flush=True)
 

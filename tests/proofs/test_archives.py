@@ -18,7 +18,7 @@ from jcache.archive.manifest import decode, encode
 from jcache.archive.signing import NAMESPACE, sign, verify
 from jcache.digests import digest
 from jcache.errors import BadArchive, Untrusted
-from tests.archives import Sample, compressed, sample, tar_of
+from tests.helpers.archives import Sample, compressed, sample, tar_of
 from tests.proofs.test_fuzz import mutate
 
 FULL, SHORT = 6000, 150

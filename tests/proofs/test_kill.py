@@ -31,7 +31,7 @@ from jcache.roots import create_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.entries import DAY, NOW, add, digits, files_of, key
+from tests.helpers.entries import DAY, NOW, add, digits, files_of, key
 from tests.proofs.killing import BOUND, NEW, OPERATIONS, Answer, Order_, content, policy
 
 Name = tuple[Kind, str]

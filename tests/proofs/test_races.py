@@ -14,7 +14,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -29,24 +28,26 @@ from jcache.repair import repair
 from jcache.roots import create_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import files_of, key
+from tests.helpers.entries import files_of, key
+from tests.helpers.waiting import LIMIT_S
 from tests.proofs.racing import BAD, HOT, VARIANTS, content, damaged
 
 pytestmark = pytest.mark.jax
 
-SHORT_S, FULL_S = 5, 60
+FULL = 30  # times as many rounds
 BOUND = 130_000  # about a hundred entries
 ROLES = ("JAX", "JAX", "jcache", "prune", "verify")
+ROUNDS = {"JAX": 20, "jcache": 20, "prune": 6, "verify": 3}  # of each process at least
 EXECUTABLES = Kind.EXECUTABLES
 
 
 class Racing:
     """A process of the races, and what it said in the end."""
 
-    def __init__(self, role: str, root: Root, bound: int, seed: int, seconds: float) -> None:
+    def __init__(self, role: str, root: Root, bound: int, seed: int, rounds: int) -> None:
         self.name = f"{role} {'without a bound' if bound < 0 else 'bounded'} (seed {seed})"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.proofs.racing", role, *map(str, (root.path, bound, seed, seconds))],
+            [sys.executable, "-m", "tests.proofs.racing", role, *map(str, (root.path, bound, seed, rounds))],
             cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -54,12 +55,18 @@ class Racing:
             text=True,
         )
 
-    def wait_until_ready(self) -> None:
+    def wait_until_it_says(self, word: str) -> None:
         assert self.process.stdout
-        self.process.stdout.readline()  # "ready", or nothing, and then the process's end tells why
+        if self.process.stdout.readline() != f"{word}\n":
+            self.result()  # which tells why
 
-    def result(self, seconds: float) -> Counter[str]:
-        said, complaint = self.process.communicate(timeout=seconds)
+    def tell(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def result(self) -> Counter[str]:
+        said, complaint = self.process.communicate(timeout=LIMIT_S)
         assert (self.process.returncode, complaint) == (0, ""), f"{self.name}: {complaint[-3000:]}"
         return Counter(json.loads(said))
 
@@ -102,21 +109,20 @@ def check(root: Root, bound: int) -> None:
 
 def test_races(tmp_path: Path, chance: random.Random, full: bool) -> None:
     """Each process goes on without a warning, gets what is right, and loses nothing that is in use."""
-    seconds = FULL_S if full else SHORT_S
     roots = {-1: prepared(tmp_path / "unbounded"), BOUND: prepared(tmp_path / "bounded")}
     racing = [
-        Racing(role, root, bound, chance.randrange(2**32), seconds) for bound, root in roots.items() for role in ROLES
+        Racing(role, root, bound, chance.randrange(2**32), ROUNDS[role] * (FULL if full else 1))
+        for bound, root in roots.items()
+        for role in ROLES
     ]
     try:
+        for said in ("ready", "enough"):
+            for one in racing:
+                one.wait_until_it_says(said)
+            for one in racing:
+                one.tell()
         for one in racing:
-            one.wait_until_ready()
-        for one in racing:
-            assert one.process.stdin
-            one.process.stdin.write("\n")
-            one.process.stdin.flush()
-        until = time.monotonic() + seconds + 60
-        for one in racing:
-            result = one.result(until - time.monotonic())
+            result = one.result()
             print(f"{one.name}: {', '.join(f'{count:,} {what}' for what, count in sorted(result.items()))}")
             assert result.total()
     finally:

@@ -115,12 +115,12 @@ def _private_key(path: Path) -> object:
         raise InvalidValue(f"Cannot read the key {path}: {error.strerror or error}.") from error
     try:
         return serialization.load_ssh_private_key(data, password=None)
-    except TypeError as error:
-        raise InvalidValue(
-            f"The key {path} has a passphrase, which jcache does not ask for: sign with a key that has none, as "
-            f"`ssh-keygen -t ed25519 -N '' -f FILE` makes one."
-        ) from error
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        if isinstance(error, TypeError) or "password-protected" in str(error):  # a ValueError in cryptography 42
+            raise InvalidValue(
+                f"The key {path} has a passphrase, which jcache does not ask for: sign with a key that has none, as "
+                f"`ssh-keygen -t ed25519 -N '' -f FILE` makes one."
+            ) from error
         raise InvalidValue(f"{path} is no private key of OpenSSH: make one with `ssh-keygen -t ed25519`.") from error
 
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -11,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from jcache import files
+from jcache import clock, files
 from jcache.adapters import Adapter
 from jcache.archive import Head, PlainReader, Reader, open_archive
 from jcache.archive.manifest import Manifest, adapter_of
@@ -215,7 +214,7 @@ def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
 
     def check(manifest: bytes, signature: bytes | None) -> None:
         required, allowed = options.require_signature, options.allowed_signers
-        trust = check_trust(manifest, signature, required=required, allowed_signers=allowed, now_ns=time.time_ns())
+        trust = check_trust(manifest, signature, required=required, allowed_signers=allowed, now_ns=clock.now_ns())
         found.append(trust)
 
     return reader.head(check), found[0]

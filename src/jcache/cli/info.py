@@ -1,11 +1,11 @@
 """`jcache info`: what a root holds, at a glance."""
 
 import os
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jcache import clock
 from jcache.census import Census, Group, KindCensus, take_census
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
@@ -103,7 +103,7 @@ def _render(census: Census, verbose: bool) -> None:
         ("last use", "right"),
         ("oldest use", "right"),
     ]
-    now = time.time_ns()
+    now = clock.now_ns()
     kinds = {kind: counted for kind, counted in census.kinds.items() if counted.entries or not census.root.adapter}
     rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
     output.rich(output.table(columns, rows))
@@ -142,7 +142,7 @@ def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
         output.as_json({"caches": [_cache_json(cache) for cache in caches], "total_bytes": total})
         return
     if not quiet:
-        now = time.time_ns()
+        now = clock.now_ns()
         columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right")]
         rows = [_cache_row(cache, now) for cache in caches]
         output.rich(output.table([*columns, ("looked into by", "fold")], rows), "")

@@ -1,12 +1,12 @@
 """`jcache ls`: the entries."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
+from jcache import clock
 from jcache.cli import output
 from jcache.cli.options import (
     JsonOption,
@@ -135,7 +135,7 @@ def _render(entries: Sequence[Entry], verbose: bool) -> None:
     if not entries:
         output.message("No entries.")
         return
-    now = time.time_ns()
+    now = clock.now_ns()
     columns = {
         ("key", "fold"): [entry.key if verbose else short_key(entry.key) for entry in entries],
         ("kind", "left"): [entry.kind.value for entry in entries],

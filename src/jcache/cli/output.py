@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
+from jcache import clock
 from jcache.shell import escaped, is_shown
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Bar:
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
-        self._start = time.monotonic()
+        self._start = clock.monotonic()
         _may_draw()
         self._bar: Any = None
         self._task: Any = None
@@ -108,7 +108,7 @@ class Bar:
 
     def show(self, done: int, total: int) -> None:
         """So many bytes of so many are done."""
-        if self._bar is None and time.monotonic() - self._start > _PROGRESS_AFTER and _may_draw():
+        if self._bar is None and clock.monotonic() - self._start > _PROGRESS_AFTER and _may_draw():
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
             text, size = TextColumn("{task.description}"), DownloadColumn(binary_units=True)
@@ -148,9 +148,9 @@ def progress(items: Sequence[T], doing: str) -> Iterator[T]:
     if not sys.stderr.isatty():
         yield from items
         return
-    start = time.monotonic()
+    start = clock.monotonic()
     for done, item in enumerate(items):
-        if time.monotonic() - start > _PROGRESS_AFTER:
+        if clock.monotonic() - start > _PROGRESS_AFTER:
             yield from _with_bar(items, done, doing)
             return
         yield item

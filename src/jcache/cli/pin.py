@@ -1,11 +1,11 @@
 """`jcache pin` and `jcache unpin`: what prune and clear must keep."""
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
+from jcache import clock
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_keys, open_store
 from jcache.cli.removal_report import PARTLY
@@ -27,7 +27,7 @@ def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, q
     """
 
     def record(store: Store, entries: Iterable[Entry]) -> None:
-        now = time.time_ns()
+        now = clock.now_ns()
         store.ledger.record(Known(e.kind, e.key, pinned_ns=now) for e in entries)
 
     return _change(keys, root, "pinned", record, json=json, quiet=quiet)

@@ -1,12 +1,11 @@
 """`jcache quarantine`: what `jcache verify --repair` took out of the way, and what `--replace` replaced."""
 
 import os
-import time
 from typing import Annotated, Any
 
 import typer
 
-from jcache import files
+from jcache import clock, files
 from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
@@ -91,7 +90,7 @@ def _select(place: Quarantine, which: list[str] | None, older_than: str | None) 
     records = list({r.id: r for r in map(place.find, which)}.values()) if which else place.records()
     if older_than is None:
         return records
-    before = time.time_ns() - parse_age(older_than)
+    before = clock.now_ns() - parse_age(older_than)
     return [record for record in records if record.quarantined_ns < before]
 
 
@@ -121,7 +120,7 @@ def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbo
     elif not records:
         output.data("Nothing is in quarantine")
     else:
-        now = time.time_ns()
+        now = clock.now_ns()
         columns = [("id", "left"), ("key", "left"), ("bytes", "right"), ("since", "right"), ("damage", "left")]
         columns += [("evidence", "wrap")] if verbose else []
         rows = [

@@ -4,14 +4,13 @@ import json as jsonlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jcache import files
+from jcache import clock, files
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
@@ -69,7 +68,7 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
         return launch(command, base | settings(directory, base, whatever=whatever))
     try:
         _prepare(store)
-        started_ns = time.time_ns()
+        started_ns = clock.now_ns()
         outcome = launch(command, environment(directory, log_dir, base, whatever=whatever))
         try:
             result = _collect(store, log_dir, command, started_ns, outcome)

@@ -1,12 +1,11 @@
 """`jcache show`: everything that is known of one entry."""
 
 import re
-import time
 from typing import Annotated, Any, Final
 
 import typer
 
-from jcache import files
+from jcache import clock, files
 from jcache.cli import lineage_tree, output
 from jcache.cli.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
@@ -94,7 +93,7 @@ def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str,
 def _render(
     store: Store, entry: Entry, known: Known | None, details: dict[str, Any], lineage: Lineage, *, verbose: bool
 ) -> None:
-    now = time.time_ns()
+    now = clock.now_ns()
     rows: list[tuple[str, str | None]] = [
         ("key", entry.key),
         ("kind", f"{entry.kind} (legacy: only jax ≤ 0.4.30 reads it)" if entry.legacy else entry.kind),

@@ -32,12 +32,15 @@ def unfolded(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> C
 
 
 def bound(call: Call) -> list[tuple[str, Any]]:
-    """Names and values of all parameters; of a call that fails, or whose parameters nobody knows, as it is written."""
+    """Names and values of all parameters; of a call that fails, or whose parameters nobody knows, as it is written.
+
+    A keyword that is no parameter's name ends in ``=``: a positional-only parameter may have that name too.
+    """
     if type(call.function) is FunctionType:
         found = _bound(call.function, call.args, dict(call.kwargs))
         if found is not None:
             return found
-    return [*((str(number), value) for number, value in enumerate(call.args)), *sorted(call.kwargs.items())]
+    return [*((str(number), value) for number, value in enumerate(call.args)), *_keywords(call.kwargs)]
 
 
 def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]] | None:
@@ -74,5 +77,9 @@ def _rest(
         return None
     if kwargs and not flags & inspect.CO_VARKEYWORDS:
         return None
-    found.extend(sorted(kwargs.items()))
+    found.extend(_keywords(kwargs))
     return found
+
+
+def _keywords(kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(f"{name}=", value) for name, value in sorted(kwargs.items())]

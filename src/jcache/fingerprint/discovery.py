@@ -146,8 +146,8 @@ _IN_PLACE: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr
 
 
 def _is_generated(code: CodeType) -> bool:
-    """Whether a dataclass, a named tuple, attrs or equinox has made it of what the class says."""
-    if code.co_filename.startswith(("<attrs generated", "<generated_")):
+    """Whether a dataclass, a named tuple, attrs or equinox has made it of a class, or old numpy of any function."""
+    if code.co_filename.startswith(("<attrs generated", "<generated_", "<__array_function__ ")):
         return True
     if code.co_name == "<module>":
         inner = [each for each in code.co_consts if isinstance(each, CodeType)]

@@ -7,7 +7,6 @@ seen. The rest comes with a second import, which completes what the ledger is to
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from jcache import files
+from jcache import clock, files
 from jcache.archive.manifest import Item, Neighbour
 from jcache.census import cap_of
 from jcache.checks import CHECKS_VERSION
@@ -63,7 +62,7 @@ class Intake:
         self._store = store
         self._imported = imported
         self._jaxlib_of = jaxlib_of
-        self._now = time.time_ns()
+        self._now = clock.now_ns()
         self._latest = self._now + FUTURE_NS
         self._open = ExitStack()
         self._bounded = cap_of(os.environ) is not None

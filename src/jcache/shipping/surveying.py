@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from jcache import clock
 from jcache.archive.manifest import Item, Maker
 from jcache.checks import CHECKS_VERSION, Claim
 from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
@@ -92,7 +92,7 @@ class Survey:
         self._once = once
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
-        self._started_ns = time.time_ns()
+        self._started_ns = clock.now_ns()
         self._contents = provenance.remembered(store)
         self._known = {kind: self._ask_ledger(kind) for kind in Kind}
         self._copied_ns = store.softly(store.ledger.copied_ns)
@@ -153,11 +153,11 @@ class Survey:
         checked = seen.checked
         if checked.finding is None or checked.finding.stamp is None:
             return checked.being_written
-        return is_young(checked.finding.stamp.written_ns, time.time_ns(), self._grace_ns)
+        return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._grace_ns)
 
     def _look_again(self, unsure: list[Seen]) -> None:
         if unsure:
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
         for before in unsure:
             claim = before.checked.claim
             seen = read_one(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
@@ -179,7 +179,7 @@ class Survey:
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
             if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
-                self._news.append(about._replace(verified_ns=time.time_ns(), checks=CHECKS_VERSION))
+                self._news.append(about._replace(verified_ns=clock.now_ns(), checks=CHECKS_VERSION))
 
     def _write_down(self) -> None:
         """That saves time the next time, so a ledger that cannot be written is no failure."""

@@ -1,11 +1,11 @@
 """Real entries for the tests: JAX fills caches in processes of its own, and the H200's lie in data/h200."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.interpreters import with_jax
+from tests.helpers.jax_programs import environment
 
 PROGRAM = """
 import sys
@@ -35,7 +35,7 @@ jax.jit(lambda x: x - 1)(jnp.ones(7))
 NAMED_STEP_LINE = PROGRAM[: PROGRAM.index("y = jnp.tanh")].count("\n") + 1
 LAMBDA_LINE = PROGRAM[: PROGRAM.index("jax.jit(lambda")].count("\n") + 1
 
-H200 = Path(__file__).parent / "data" / "h200"
+H200 = Path(__file__).parent.parent / "data" / "h200"
 
 
 class JaxEntries:
@@ -56,15 +56,7 @@ class JaxEntries:
 
 def run_python(*arguments: str) -> str:
     """What a Python process of its own prints; JAX stays out of the process of the tests."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        env=env | {"JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = with_jax.run(arguments, environment=environment())
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     return result.stdout
@@ -73,11 +65,15 @@ def run_python(*arguments: str) -> str:
 @pytest.fixture(scope="session", name="cpu_entries")
 def cpu_entries_fixture(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
     """Entries of the installed JAX, on the CPU."""
-    base = tmp_path_factory.mktemp("jax")
-    program = base / "known_program.py"
-    program.write_text(PROGRAM)
-    run_python(str(program), str(base / "cache"))
-    return JaxEntries(program, base / "cache")
+    return entries_of(PROGRAM, tmp_path_factory.mktemp("jax") / "known_program.py")
+
+
+def entries_of(text: str, program: Path) -> JaxEntries:
+    """Entries that the installed JAX writes when it runs a program, in a file of this path."""
+    program.write_text(text)
+    cache = program.parent / "cache"
+    run_python(str(program), str(cache))
+    return JaxEntries(program, cache)
 
 
 def h200_entry(name: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jcache.serialization import Codec, pack_executable
+from tests.helpers.interpreters import LIMIT_S, with_command_line
 
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "programs" / "train.py"
@@ -44,29 +45,21 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 def call(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path | None = None
 ) -> Result:
-    done = subprocess.run(
-        command,
-        env=clean_environment(env),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=600,
-        check=False,
-    )
+    """Runs a command to its end."""
+    if command[:3] == [sys.executable, "-m", "jcache"]:
+        done = with_command_line.run(command[1:], environment=clean_environment(env), cwd=cwd, stdin=stdin)
+    else:
+        done = subprocess.run(
+            command,
+            env=clean_environment(env),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            timeout=LIMIT_S,
+            check=False,
+        )
     return Result(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def jcache() -> Jcache:
-    """Runs ``jcache`` with arguments; no traceback ever comes out of it."""
-
-    def run(*arguments: str | Path, **options: Any) -> Result:
-        result = call([sys.executable, "-m", "jcache", *map(str, arguments)], **options)
-        assert "Traceback" not in result.err, result.err
-        return result
-
-    return run
 
 
 def run_jax(
@@ -81,30 +74,6 @@ def run_jax(
     if bounded is not None:
         env["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(bounded)
     return call([sys.executable, *program], env=env | more)
-
-
-@pytest.fixture(scope="session")
-def jax_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A plain JAX directory, filled by a real, unbounded JAX process; not to be changed."""
-    path = tmp_path_factory.mktemp("caches") / "jax"
-    result = run_jax(path)
-    assert result.code == 0 and not result.err, result.err
-    return path
-
-
-@pytest.fixture(scope="session")
-def bounded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same from a bounded JAX process, with sidecars; not to be changed."""
-    path = tmp_path_factory.mktemp("caches") / "bounded"
-    result = run_jax(path, bounded=10**9)
-    assert result.code == 0 and not result.err, result.err
-    return path
-
-
-@pytest.fixture
-def cache(jax_cache: Path, tmp_path: Path) -> Path:
-    """A copy of the plain JAX directory to change."""
-    return Path(shutil.copytree(jax_cache, tmp_path / "cache", symlinks=True))
 
 
 def entry_files(directory: Path) -> dict[str, int]:

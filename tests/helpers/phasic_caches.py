@@ -16,9 +16,9 @@ from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.entries import NOW
+from tests.helpers.entries import NOW
 
-DATA = Path(__file__).parent / "data" / "phasic"
+DATA = Path(__file__).parent.parent / "data" / "phasic"
 OLD_TAPE = DATA / "pushed_rev1.bin"
 TRACE = "trace-6cc7ad021db079c0c19e052689bc018ec733744ae7cecfd17734257bfd3cca12"
 TAPE = "elimination-6cc7ad021db079c0c19e052689bc018ec733744ae7cecfd17734257bfd3cca12"

@@ -19,7 +19,7 @@ from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import ImportPlan, plan_import, receive
 from jcache.store import Store
-from tests.entries import DAY, NOW, add, key
+from tests.helpers.entries import DAY, NOW, add, key
 
 HERE = Here()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from tests.jax_programs import environment
+from tests.helpers.jax_programs import environment
 
 MODEL = '''
 import os, sys, time
@@ -26,15 +26,17 @@ def grow(n, theta=1.0, log=None):
     return [rate(i) * theta for i in range(n)]
 
 class Log:
-    """Writes down who builds; no part of the key."""
-    def __init__(self, path, seconds=0.0):
-        self.path, self.seconds = path, seconds
+    """Writes down who builds, which takes so long, or until a file is there; no part of the key."""
+    def __init__(self, path, seconds=0.0, until=None):
+        self.path, self.seconds, self.until = path, seconds, until
     def __cache_key__(self):
         return ""
     def write(self):
         with open(self.path, "a") as file:
             file.write(f"{os.getpid()}\\n")
         time.sleep(self.seconds)
+        while self.until and not os.path.exists(self.until):
+            time.sleep(0.01)
 '''
 
 

@@ -10,7 +10,7 @@ from jcache.archive import Reader, Writer, item_name, neighbour_name, recompress
 from jcache.archive.manifest import Item, Manifest, Neighbour, encode
 from jcache.digests import digest
 from jcache.layout import Kind
-from tests.entries import NOW, executable, key
+from tests.helpers.entries import NOW, executable, key
 
 XLA_FILE = "xla_gpu_per_fusion_autotune_cache_dir/x.pb"
 TRAILER = b'{"omitted":[]}\n'

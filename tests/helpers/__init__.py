@@ -1,0 +1,1 @@
+"""What tests of several modules share: entries, caches, programs and the command line."""

@@ -1,0 +1,351 @@
+"""Mistakes that somebody could make, planted one at a time in a copy of the package: each must be caught by a test.
+
+    python -m tests.proofs.mutants            all of them
+    python -m tests.proofs.mutants 3 17       the third and the seventeenth
+
+For each one the tests run that are named with it, and, if they all pass, the whole first tier; the test that fails is
+run again without the mistake, where it has to pass. Prints a table; the exit code is 1 if one was not caught.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parents[2]
+PACKAGE: Final = REPOSITORY / "src" / "jcache"
+TIERS: Final = (("not full and not jax", 300.0), ("not full", 1800.0))  # seconds; tests that do not end have failed
+FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mistake.
+
+    Attributes:
+        module: the file's path in the package.
+        original: text that is there once.
+        mutated: what stands there instead.
+        wrong: what goes wrong then, as a sentence.
+        tests: names of the tests' files that should catch it.
+    """
+
+    module: str
+    original: str
+    mutated: str
+    wrong: str
+    tests: tuple[str, ...]
+
+    def planted(self, text: str) -> str:
+        """The module's text with the mistake in it."""
+        if text.count(self.original) != 1:
+            raise ValueError(f"{self.module}: {self.original!r} is there {text.count(self.original)} times, not once")
+        return text.replace(self.original, self.mutated)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "store.py",
+        "        with suppress(OSError):  # a read-only root serves",
+        "        if self.max_bytes is not None:  # a read-only root serves",
+        "A hit in an unbounded store is not a use.",
+        ("test_store",),
+    ),
+    Mutant(
+        "store.py",
+        "            if os.path.lexists(path):\n                return Outcome.PRESENT\n            occupancy",
+        "            occupancy",
+        "An entry that came while the put waited for the lock is overwritten.",
+        ("test_store",),
+    ),
+    Mutant(
+        "store.py",
+        "{key for of, key in self._pinned if of is kind}",
+        "{key for of, key in self._pinned if of is not kind}",
+        "A bounded put evicts pinned entries.",
+        ("test_store",),
+    ),
+    Mutant(
+        "store.py",
+        "            self._unlearn(kind, entry.key)\n",
+        "",
+        "The ledger keeps the digest of an entry that was evicted.",
+        ("test_store",),
+    ),
+    Mutant(
+        "store.py",
+        "if not os.path.lexists(sidecar):  # a bounded",
+        "if os.path.lexists(sidecar):  # a bounded",
+        "An unbounded put leaves an entry without a sidecar if a bounded process evicts its predecessor in between.",
+        ("test_store",),
+    ),
+    Mutant(
+        "upkeep.py",
+        "if entry.created_ns < settled_ns and (",
+        "if (",
+        "The digest of an entry that is still being written is recorded.",
+        ("test_store",),
+    ),
+    Mutant(
+        "upkeep.py",
+        "for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS)",
+        "for kind in (Kind.EXECUTABLES, Kind.TRACES, Kind.GRAPHS)",
+        "Executables go before the traces that need them.",
+        ("test_store",),
+    ),
+    Mutant(
+        "upkeep.py",
+        "if not os.path.lexists(path) and self.path(entry).exists():",
+        "if self.path(entry).exists():",
+        "Adopting overwrites the sidecar that JAX has made meanwhile.",
+        ("test_store",),
+    ),
+    Mutant(
+        "upkeep.py",
+        "self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))",
+        "list(removing(self.root, progress(victims), removal, pins, plan.because))",
+        "A plan's victims are removed without the lock.",
+        ("test_store",),
+    ),
+    Mutant(
+        "receiving.py",
+        "                if arrival.replace:\n",
+        "                if arrival.replace and always:\n",
+        "An entry that an import replaces is lost instead of kept in quarantine.",
+        ("test_importing", "test_merging"),
+    ),
+    Mutant(
+        "receiving.py",
+        "if always and (arrival.replace or not _is_there(entry, directory)):",
+        "if always:",
+        "An import that leaves the entry that is there sets back when that one was used.",
+        ("test_importing", "test_merging"),
+    ),
+    Mutant(
+        "files.py",
+        "                view = view[file.write(view) :]\n",
+        "                file.write(view)\n                break\n",
+        "A short write makes a torn entry.",
+        ("test_files",),
+    ),
+    Mutant(
+        "files.py",
+        " if replace else None  # no link",
+        "  # no link",
+        "An entry that arrives takes the place of one that came meanwhile.",
+        ("test_importing", "test_merging"),
+    ),
+    Mutant(
+        "occupancy.py",
+        "if now is not None and now > recency:",
+        "if now is not None and now < recency:",
+        "A hit by another process does not save an entry from eviction.",
+        ("test_occupancy",),
+    ),
+    Mutant(
+        "listing.py",
+        "if old and old.names_final and old",
+        "if old and old",
+        "An entry that came within a tick of the clock after a look is never listed.",
+        ("test_listing",),
+    ),
+    Mutant(
+        "eviction.py",
+        "(0.0, entry.recency_ns, entry.key)",
+        "(0.0, -entry.recency_ns, entry.key)",
+        "The most recently used entries go first.",
+        ("test_eviction",),
+    ),
+    Mutant(
+        "eviction.py",
+        "and used_ns < oldest_ns",
+        "and used_ns <= oldest_ns",
+        "An entry goes as soon as it is as old as allowed.",
+        ("test_eviction",),
+    ),
+    Mutant(
+        "removal.py",
+        "    size = files.remove(root.place(",
+        "    with suppress(OSError):\n        files.remove(_sidecar(root, entry))\n    size = files.remove(root.place(",
+        "The sidecar goes before its entry, which stops a bounded JAX.",
+        ("test_removal",),
+    ),
+    Mutant(
+        "removal.py",
+        "(entry.kind, entry.key) in pins",
+        "entry.key in pins",
+        "An entry that was pinned after the plan was made goes.",
+        ("test_removal",),
+    ),
+    Mutant(
+        "serialization.py",
+        'compress(seconds.to_bytes(4, "big") + executable, codec)',
+        "compress(executable, codec)",
+        "JAX takes the first bytes of the executable for seconds.",
+        ("test_serialization",),
+    ),
+    Mutant(
+        "serialization.py",
+        "if _digest([stored]) != header.payload_sha256:",
+        "if len(header.payload_sha256) != 64:",
+        "A trace whose payload has changed is taken for sound.",
+        ("test_serialization",),
+    ),
+    Mutant(
+        "compression.py",
+        "max_output_size=size, allow_extra_data=False)\n        return _streamed",
+        "max_output_size=size, allow_extra_data=True)\n        return _streamed",
+        "Bytes behind an entry's end go unnoticed.",
+        ("test_serialization",),
+    ),
+    Mutant(
+        "ledger.py",
+        "coalesce(excluded.{c}, {c})",
+        "coalesce({c}, excluded.{c})",
+        "The ledger keeps the digest of old bytes when new ones are recorded.",
+        ("test_ledger",),
+    ),
+    Mutant(
+        "ledger.py",
+        "pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)",
+        "pinned_ns = excluded.pinned_ns",
+        "A pin is lost as soon as something else is learnt of its entry.",
+        ("test_ledger",),
+    ),
+    Mutant(
+        "ledger.py",
+        "hits = hits + excluded.hits",
+        "hits = excluded.hits",
+        "Hits of the last run count, those before do not.",
+        ("test_ledger",),
+    ),
+    Mutant(
+        "ledger_file.py",
+        "if not (anew and database.is_damaged(self._path, error)):",
+        "if not anew:",
+        "A ledger that is only busy is set aside, and its pins with it.",
+        ("test_database",),
+    ),
+    Mutant(
+        "database.py",
+        '    path.with_name(path.name + "-journal").unlink(missing_ok=True)\n',
+        "",
+        "The journal of a damaged ledger is rolled back into the new one.",
+        ("test_database",),
+    ),
+    Mutant(
+        "database.py",
+        "os.link(aside, path)",
+        "os.replace(aside, path)",
+        "A process that makes the ledger overwrites what another one has just written to it.",
+        ("test_database",),
+    ),
+    Mutant(
+        "quarantine.py",
+        "_transfer(path, self._path(record, _ENTRY), stays=stays)",
+        "_transfer(path, self._path(record, _ENTRY), stays=False)",
+        "An entry that is to be replaced is gone for a moment, or for ever if the process is killed then.",
+        ("test_quarantine",),
+    ),
+    Mutant(
+        "quarantine.py",
+        "if os.lstat(path).st_mtime_ns < before_ns:",
+        "if os.path.lexists(path):",
+        "Temporary files that another process is writing are swept away.",
+        ("test_quarantine",),
+    ),
+)
+
+
+class Trial:
+    """A copy of the package, and tests run with it.
+
+    Args:
+        source: what is copied.
+        place: into which directory, which is made.
+        mutant: the mistake that is planted in the copy, if any.
+    """
+
+    def __init__(self, source: Path, place: Path, mutant: Mutant | None = None) -> None:
+        self.package = place / "jcache"
+        shutil.copytree(source, self.package)
+        if mutant is not None:
+            path = self.package / mutant.module
+            path.write_text(mutant.planted(path.read_text()))
+            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+                compiled.unlink()
+        found = self._run([sys.executable, "-c", "import jcache; print(jcache.__file__)"], 60)[1].strip()
+        if Path(found) != self.package / "__init__.py":
+            raise RuntimeError(f"jcache is {found}, and not the copy")
+
+    def failure(self, marks: str, limit: float, tests: Sequence[str], but: Sequence[str] = ()) -> str | None:
+        """The first test that fails, some apart; None if all pass."""
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-m", marks]
+        place = f"--basetemp={self.package.parent / 'tests'}"
+        command = [sys.executable, "-m", "pytest", *options, place, *(f"--deselect={test}" for test in but), *tests]
+        code, output = self._run(command, limit)
+        if code == 0:
+            return None
+        if failed := FAILED.search(output):
+            return failed[1]
+        if code > 0:
+            raise RuntimeError(f"no test has failed, but pytest:\n{output}")
+        return f"ended by signal {-code}"
+
+    def _run(self, command: list[str], limit: float) -> tuple[int, str]:
+        place = self.package.parent
+        path = os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH"))))
+        more = {"PYTHONPATH": path, "HYPOTHESIS_STORAGE_DIRECTORY": str(place / "hypothesis")}
+        with subprocess.Popen(
+            command, cwd=REPOSITORY, env=os.environ | more, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as child:
+            try:
+                output, _ = child.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                output, _ = child.communicate()
+        return child.returncode, output
+
+
+def caught_by(mutant: Mutant, without: Trial, place: Path) -> str | None:
+    """The test that fails with the mistake and passes without it, None if there is none."""
+    mistaken = Trial(without.package, place, mutant)
+    named = [f"tests/{name}.py" for name in mutant.tests]
+    anyway: list[str] = []  # fails without the mistake as well
+    for (marks, limit), tests in zip(TIERS, (named, ["tests"]), strict=False):
+        while failed := mistaken.failure(marks, limit, tests, anyway):
+            again = [failed] if failed.startswith("tests/") else tests
+            if without.failure(marks, limit, again) is None:
+                return failed
+            print(f"     {failed} fails anyway", flush=True)
+            if failed in anyway or again is tests:
+                break
+            anyway.append(failed)
+    return None
+
+
+def main() -> int:
+    numbers = [int(text) for text in sys.argv[1:]] or range(1, len(MUTANTS) + 1)
+    survived = 0
+    with tempfile.TemporaryDirectory(prefix="jcache-mutants-") as place:
+        without = Trial(PACKAGE, Path(place, "without"))
+        for number in numbers:
+            mutant = MUTANTS[number - 1]
+            with tempfile.TemporaryDirectory(dir=place) as own:
+                test = caught_by(mutant, without, Path(own, "mistaken"))
+            survived += test is None
+            print(f"{number:3}  {'SURVIVED' if test is None else 'caught  '}  {mutant.module}: {mutant.wrong}")
+            print(f"     {test or ''}".rstrip(), flush=True)
+    print(f"{len(numbers) - survived} of {len(numbers)} caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""jcache asks one module what time it is, so that a test can say so."""
+
+import ast
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import jcache
+from jcache import clock
+
+SOURCE = Path(jcache.__file__).parent
+READS = {
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+    "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns", "sleep",
+}  # fmt: skip
+ELSEWHERE = {
+    "clock.py",
+    "_recorder/sitecustomize.py",  # of the standard library only: it runs where jcache is not installed
+    "fingerprint/clocks.py",  # names the functions that ask the clock, and calls none
+}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of jcache, by its path."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+
+
+def reads(tree: ast.AST) -> set[str]:
+    """The functions of ``time`` that a module names, which tell the time or let it pass."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            found.update(alias.name for alias in node.names)
+    return found & READS
+
+
+def test_no_other_module_reads_the_clock() -> None:
+    """But for the few that have their reasons, which do so still."""
+    assert len(modules()) > 100
+    assert {name for name, tree in modules().items() if reads(tree)} == ELSEWHERE
+
+
+def test_nobody_keeps_a_function_of_the_clock_under_another_name() -> None:
+    """Whoever imports from the clock's module would not see what a test has put in its place."""
+    importing = {
+        name
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "jcache.clock"
+    }
+    assert importing == set()
+
+
+def test_it_is_the_clock_of_the_system() -> None:
+    """Nanoseconds since the epoch, as the system counts them."""
+    before = time.time_ns()
+    now = clock.now_ns()
+    assert before <= now <= time.time_ns()
+
+
+def test_the_other_clock_only_goes_forward() -> None:
+    """In seconds, by the same clock as the system's."""
+    before = time.monotonic_ns() / 1e9
+    now = clock.monotonic()
+    assert before <= now <= time.monotonic_ns() / 1e9
+
+
+def test_no_number_meant_for_jax_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of JAX's replace ``time.monotonic`` by a few numbers."""
+    monkeypatch.setattr(time, "monotonic", lambda: pytest.fail("asked for the time"))
+    assert clock.monotonic() > 0
+
+
+def test_waiting_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets as many seconds pass as it is asked to."""
+    asked: list[float] = []
+    monkeypatch.setattr(time, "sleep", asked.append)
+    clock.sleep(0.25)
+    assert asked == [0.25]
