@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, settings
 
 from jcache.layout import Root
 from jcache.roots import choose_path, create_root
-from tests.helpers.command_line import Jcache, Result, call, run_jax
-from tests.helpers.entries import tree
+
+pytest.register_assert_rewrite("tests.helpers")
+
+from tests.helpers.command_line import Jcache, Result, call, run_jax  # noqa: E402  after the line above, to tell why
+from tests.helpers.entries import tree  # noqa: E402
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "under 5 minutes on two cores"

@@ -390,7 +390,8 @@ after = fingerprint(model.build)
 assert "scipy.sparse" in sys.modules and "jax" in sys.modules
 print(json.dumps([before.hash == after.hash, dict(before.parts) == dict(after.parts)]))
 """
-    assert jax_run(program, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}).value == [True, True]
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}
+    assert jax_run(program, env=path, new_interpreter=True).value == [True, True]
 
 
 OPAQUE = {
