@@ -12,6 +12,7 @@ from jcache import clock, under_way
 from jcache.economics import Economics
 from jcache.fingerprint import Fingerprint
 from jcache.fingerprint.discovery import Discovery
+from jcache.fingerprint.flattening import flattened
 from jcache.layout import Kind, name_of
 from jcache.reads.watching import Reads
 from jcache.serialization import Codec, seal
@@ -64,7 +65,7 @@ class Build:
         finally:
             under_way.end(self)
         self.kept = read.kept
-        self.found.update({**read.parts, **ran.parts})
+        self.found.update({**read.parts, **ran.parts, **flattened()})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
         if self.reason is None and of.counts and ran.parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jcache.fingerprint.discovery import discovered, discovered_now
+from jcache.fingerprint.flattening import flattened_now
 from jcache.fingerprint.texts import changes
 from jcache.reads.contents import now
 from jcache.serialization import EnvelopeHeader
@@ -25,6 +26,6 @@ def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
     then = found_in(header, known)
     if not then:
         return []
-    ran = discovered(then)
-    today = {**now(then.keys() - ran.keys()), **discovered_now(ran)}
+    ran, pytrees = discovered(then), flattened_now(then)
+    today = {**now(then.keys() - ran.keys() - pytrees.keys()), **discovered_now(ran), **pytrees}
     return [] if today == then else changes(then, today)

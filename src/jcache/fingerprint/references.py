@@ -7,7 +7,7 @@ from abc import abstractmethod
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import lookups, origins
+from jcache.fingerprint import lookups, origins, registrations
 from jcache.fingerprint.canonical import tagged, text
 from jcache.fingerprint.parts import Parts, is_extension
 
@@ -77,9 +77,17 @@ class References(Parts):
             self.require(origin, own if own is not None and is_extension(own) else None)
             reference = named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
             self._named_classes[id(cls)] = cls, reference
+            if registrations.is_by_others(cls):
+                reference += self.flattened(cls, f"{module}.{cls.__qualname__}")
+                self._named_classes[id(cls)] = cls, reference
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, id(cls), label, self._visit_class)
+
+    def flattened(self, cls: type, name: str) -> bytes:
+        """How JAX flattens the instances of a class of that name, if it is registered as a pytree."""
+        functions = registrations.registered(cls)
+        return self.value(f"flattening of {name}", functions) if functions else b""
 
     def patched(self, cls: type) -> bytes:
         """What the user has put into a library's class; its name says all else."""

@@ -276,6 +276,7 @@ class Walk(States):
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
         for attribute, value in sorted(members(cls), key=lambda each: each[0]):
             items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
+        items.append(self.flattened(cls, name))
         encoding = several(b"class", items)
         self._add(label, encoding, f"class {shortened(sha256(encoding))}")
 

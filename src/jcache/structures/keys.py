@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from jcache.errors import NotStorable
+from jcache.fingerprint.registrations import registered
 from jcache.fingerprint.texts import in_short
 from jcache.structures.nodes import LEAF, Node, Treedef, nodes_of
-from jcache.structures.registered import functions_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
 _MANY: Final = 60  # nodes of a structure that is told
@@ -30,7 +30,7 @@ class Structure:
     def __cache_key__(self) -> object:
         """What `jcache.fingerprint` takes it for."""
         nodes = nodes_of(self.treedef)
-        return tuple(node and (node.cls, node.aux, node.children, *functions_of(node.cls)) for node in nodes)
+        return tuple(node and (node.cls, node.aux, node.children, *registered(node.cls)) for node in nodes)
 
     def in_words(self) -> str | None:
         """The same, for people, with a ``*`` for each leaf: ``{'w': *, 'layers': [*, *]}``, ``State[2](*, *)``."""

@@ -1,41 +1,33 @@
-"""What a program has registered its classes of pytrees with."""
+"""How the program has JAX flatten its classes of pytrees, as a stored structure tells it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from types import FunctionType, MethodType
+from operator import methodcaller
+from types import MethodType
+from typing import Any, Final
 
 from jcache.errors import NotStorable
 from jcache.fingerprint import digest_of
+from jcache.fingerprint.registrations import registered
+
+_KNOWN: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
 
 
 def registered_by(cls: type) -> list[str]:
-    """A digest of the functions that a class was registered with; nothing if these are methods of its own.
+    """A digest of the functions and fields that a class was registered with; nothing if these are methods of its own.
 
     Raises:
         NotStorable: they have none.
     """
-    functions = list(functions_of(cls))
-    digest = digest_of(functions) if functions else b""
+    functions = registered(cls)
+    if cls.__module__.partition(".")[0] in _KNOWN or all(_is_method(function, cls) for function in functions):
+        return []
+    digest = digest_of(functions)
     if digest is None:
-        raise NotStorable(f"{cls.__qualname__} is taken apart by functions that have no key")
-    return [digest.hex()] if digest else []
+        raise NotStorable(f"{cls.__qualname__} is flattened by functions that have no key")
+    return [digest.hex()]
 
 
-def functions_of(cls: type) -> Iterator[object]:
-    """What the program has registered to take instances apart and to put them together, but for methods of theirs."""
-    from jax._src import tree_util
-
-    waiting = list(getattr(tree_util, "_registry", {}).get(cls, ()))
-    while waiting:
-        function = waiting.pop(0)
-        if isinstance(function, partial):
-            waiting.append(function.func)
-        elif isinstance(function, MethodType) and function.__self__ is not cls:
-            yield function
-        elif isinstance(function, FunctionType):
-            if (function.__module__ or "").startswith("jax."):  # around the program's functions, if it has given any
-                waiting.extend(cell.cell_contents for cell in function.__closure__ or ())
-            elif not function.__code__.co_filename.startswith("<generated_"):  # equinox's, made of the fields
-                yield function
+def _is_method(function: Any, cls: type) -> bool:  # noqa: ANN401  a flattener is any callable
+    """Whether it calls a method of the class, by its name or bound."""
+    return isinstance(function, methodcaller) or (isinstance(function, MethodType) and function.__self__ is cls)

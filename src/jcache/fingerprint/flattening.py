@@ -1,0 +1,45 @@
+"""How JAX flattens classes of libraries that the program has registered, as a part of what an entry depends on.
+
+A function need not name a class whose instances it is given by a library, so its fingerprint cannot tell. While an
+entry is made all such classes are written down; a later process compares those that it has imported.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from jcache.fingerprint.registrations import is_by_others, pytrees, registered
+from jcache.fingerprint.texts import shortened
+from jcache.fingerprint.walk import digest_of
+
+_LABEL: Final = "pytrees registered"
+_NONE: Final = "none"
+_KEYLESS: Final = "?"  # of a class whose functions have no key: what was made with it is not served
+
+
+def flattened() -> dict[str, str]:
+    """The part that tells it, if JAX is imported."""
+    if "jax" not in sys.modules:
+        return {}
+    return {_LABEL: _written({name: _words(cls) for name, cls in pytrees().items() if is_by_others(cls)})}
+
+
+def flattened_now(then: Mapping[str, str]) -> dict[str, str]:
+    """The same part today, in the same words if no class that is imported is flattened otherwise than then."""
+    words = then.get(_LABEL)
+    if words is None:
+        return {}
+    pairs = [] if words == _NONE else words.split()
+    known = dict(zip(pairs[::2], pairs[1::2], strict=False))
+    now = {name: _words(cls) for name, cls in pytrees().items() if name in known or is_by_others(cls)}
+    same = all(known.get(name) == digest != _KEYLESS for name, digest in now.items())
+    return {_LABEL: words if same else _written(known | now)}
+
+
+def _words(cls: type) -> str:
+    digest = digest_of(registered(cls))
+    return _KEYLESS if digest is None else shortened(digest)
+
+
+def _written(classes: Mapping[str, str]) -> str:
+    return " ".join(f"{name} {digest}" for name, digest in sorted(classes.items())) or _NONE

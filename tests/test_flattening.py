@@ -1,0 +1,112 @@
+"""Pytrees in keys: how JAX flattens a class decides what a trace computes, however it is registered and used."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from jcache.layout import Kind
+from jcache.roots import open_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.helpers.jax_programs import run
+
+pytestmark = pytest.mark.jax
+
+OWN_CLASS: Final = """
+class P:
+    def __init__(self, a, b): self.a, self.b = a, b
+"""
+OWN_DATACLASS: Final = """
+@dataclasses.dataclass
+class P:
+    a: object
+    b: object
+"""
+LIBRARY_CLASS: Final = "from types import SimpleNamespace as P\n"
+FLATTENER: Final = """
+class Flattener:
+    def __init__(self, names): self.names = names
+    def __call__(self, p): return [getattr(p, name) for name in self.names], None
+class Unflattener:
+    def __init__(self, names): self.names = names
+    def __call__(self, aux, parts): return P(**dict(zip(self.names, parts)))
+"""
+FUNCTIONS: Final = """
+def flat(names, p): return [getattr(p, name) for name in names], None
+def unflat(names, aux, parts): return P(**dict(zip(names, parts)))
+"""
+REGISTERED: Final = {
+    "a dataclass": OWN_DATACLASS + "jax.tree_util.register_dataclass(P, data_fields=NAMES, meta_fields=[])\n",
+    "partials": OWN_CLASS
+    + FUNCTIONS
+    + "jax.tree_util.register_pytree_node(P, partial(flat, NAMES), partial(unflat, NAMES))\n",
+    "callable objects": OWN_CLASS
+    + FLATTENER
+    + "jax.tree_util.register_pytree_node(P, Flattener(NAMES), Unflattener(NAMES))\n",
+    "bound methods of an object": OWN_CLASS
+    + FLATTENER
+    + "jax.tree_util.register_pytree_node(P, Flattener(NAMES).__call__, Unflattener(NAMES).__call__)\n",
+    "lambdas": OWN_CLASS + "jax.tree_util.register_pytree_node(\n"
+    "    P, lambda p: ([getattr(p, n) for n in NAMES], None), lambda aux, parts: P(**dict(zip(NAMES, parts))))\n",
+    "keys": OWN_CLASS + "K = jax.tree_util.GetAttrKey\n"
+    "def with_keys(names, p): return [(K(n), getattr(p, n)) for n in names], None\n"
+    "jax.tree_util.register_pytree_with_keys(\n"
+    "    P, partial(with_keys, NAMES), lambda aux, parts: P(**dict(zip(NAMES, parts))))\n",
+    "a library's class, partials": LIBRARY_CLASS
+    + FUNCTIONS
+    + "jax.tree_util.register_pytree_node(P, partial(flat, NAMES), partial(unflat, NAMES))\n",
+    "a library's class, callable objects": LIBRARY_CLASS
+    + FLATTENER
+    + "jax.tree_util.register_pytree_node(P, Flattener(NAMES), Unflattener(NAMES))\n",
+    "a library's class, fields": LIBRARY_CLASS
+    + "jax.tree_util.register_dataclass(P, data_fields=NAMES, meta_fields=[])\n",
+}
+USED: Final = {
+    "an argument": ("def f(p): return 10 * jax.tree_util.tree_leaves(p)[0]\n", "f({jit}, P(a=X, b=Y))"),
+    "a result": ("def f(x, y): return P(a=x * 1, b=y * 2)\n", "f({jit}, X, Y)"),
+    "the body": ("def f(x, y): return 10 * jax.tree_util.tree_leaves(P(a=x, b=y))[0]\n", "f({jit}, X, Y)"),
+    "the body, by way of a library": (
+        "import copy\ndef f(x, y): return 10 * jax.tree_util.tree_leaves(copy.copy(MADE.get('it')(a=x, b=y)))[0]\n"
+        "MADE = {'it': P}\n",
+        "f({jit}, X, Y)",
+    ),
+}
+PROGRAM: Final = """
+import dataclasses, json, sys, warnings
+from functools import partial
+import jax, jcache, shapes
+from shapes import P, traced, function
+warnings.simplefilter("ignore")
+jcache.enable(sys.argv[1])
+X, Y = jax.numpy.float32(1), jax.numpy.float32(2)
+def value(jit):
+    result = CALL
+    return [float(each) for each in ([result.a, result.b] if isinstance(result, P) else [result])]
+def f(jit, *args): return jit(function)(*args)
+theirs, before = value(jax.jit), len(traced)
+print(json.dumps([value(jcache.jit), theirs, len(traced) - before]))
+"""
+
+
+@pytest.mark.parametrize("used", USED)
+@pytest.mark.parametrize("registered", REGISTERED)
+def test_a_trace_is_of_the_flattening_that_it_was_made_with(registered: str, used: str, tmp_path: Path) -> None:
+    """Fields in another order are another trace; the same order is the same one."""
+    definition, call = USED[used]
+    program = PROGRAM.replace("CALL", call.replace("{jit}", "jit"))
+
+    def outcome(names: list[str]) -> list[object]:
+        text = f"import dataclasses\nfrom functools import partial\nimport jax\nNAMES = {names!r}\n"
+        text += REGISTERED[registered] + "traced = []\n" + definition
+        text += "def function(*args):\n    traced.append(1)\n    return f(*args)\n"
+        (tmp_path / "shapes.py").write_text(text)
+        said = run(program, tmp_path / "root", cwd=tmp_path, env={"PYTHONDONTWRITEBYTECODE": 1})
+        return list(said.value)
+
+    first = outcome(["a", "b"])
+    swapped = outcome(["b", "a"])
+    again = outcome(["b", "a"])
+    assert first[0] == first[1] and swapped[0] == swapped[1] and again[0] == again[1]
+    assert [first[2], swapped[2], again[2]] == [1, 1, 0]
+    assert not verify(Store(open_root(tmp_path / "root")), Request(kinds=(Kind.TRACES,))).findings
