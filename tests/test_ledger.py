@@ -14,6 +14,7 @@ from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind
 from jcache.ledger import Known, Ledger
 from tests.helpers.entries import NOW, key
+from tests.helpers.interpreters import anew, base_environment
 
 
 @pytest.fixture
@@ -164,3 +165,22 @@ def test_runs_of_long_ago_keep_their_counts_only(ledger: Ledger) -> None:
     assert [run["id"] for run in kept if "programs" in run] == list(range(5, 105))
     assert [run["id"] for run in kept] == list(range(105))
     assert all(run["hits"] == 3 for run in kept)
+
+
+AT_THE_END = """
+import sys
+from pathlib import Path
+import jcache.desk
+sys.late = jcache.desk.ThreadsLedger(Path(sys.argv[1]))
+sys.late.begin_anew()
+jcache.desk._Slot = None  # as Python does then
+"""
+
+
+def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: Path) -> None:
+    """By then Python has taken the modules apart that its own code would need."""
+    (tmp_path / ".jcache").mkdir()
+    done = anew(
+        ["-W", "always", "-c", AT_THE_END, str(tmp_path / ".jcache" / "l.sqlite")], environment=base_environment()
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -185,7 +185,9 @@ def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: boo
     if os.path.lexists(path) and not os.path.isfile(path):  # SQLite would wait for a FIFO for ever
         raise NoLedgerError(f"{path} is no file")
     uri, first = f"{path.as_uri()}?mode={mode}{more}", timeout if wait else 0
-    database = sqlite3.connect(uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(
+        uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
     try:
         _version(database)  # the first statement is the first to lock and to read the file
         database.execute(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
@@ -193,6 +195,16 @@ def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: boo
         database.close()
         raise
     return database
+
+
+class _Connection(sqlite3.Connection):
+    """One that is closed when nothing refers to it any more, without the warning that Python 3.13 has for it.
+
+    Closing it needs nothing of Python's own, so it can be done while the interpreter ends.
+    """
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _version(database: sqlite3.Connection) -> int:

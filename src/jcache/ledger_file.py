@@ -61,10 +61,6 @@ class LedgerFile:
         self._database = None
         self._writable = False
 
-    def __del__(self) -> None:
-        if getattr(self, "_database", None) is not None:  # Python 3.13 warns of one that is not closed
-            self.close()
-
     def copied_ns(self) -> int | None:
         """When the root was copied, with the ledger in it; None if it is where the ledger was made, or was moved whole.
 
