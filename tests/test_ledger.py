@@ -171,9 +171,10 @@ AT_THE_END = """
 import sys
 from pathlib import Path
 import jcache.desk
-sys.late = jcache.desk.ThreadsLedger(Path(sys.argv[1]))
-sys.late.begin_anew()
-jcache.desk._Slot = None  # as Python does then
+ledger = jcache.desk.ThreadsLedger(Path(sys.argv[1]))
+ledger.begin_anew()
+jcache.desk._Slot = None  # as Python does when it ends
+ledger = None
 """
 
 
