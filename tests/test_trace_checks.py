@@ -1,18 +1,43 @@
-"""Tests for `jcache.trace_checks`: whatever is served can be compared, and what has not changed is not accused."""
+"""Tests for `jcache.trace_checks`: which starts are compared with the stored trace, and that they are as any other."""
 
+import random
 from pathlib import Path
 
 import pytest
 
+from jcache import trace_checks
+from jcache.layout import Root
+from jcache.trace_checks import Check, is_due
+from jcache.verdicts import Verdicts
 from tests.helpers.jax_programs import run
 
-pytestmark = pytest.mark.jax
+
+def test_every_20th_start_of_a_trace_is_compared(native: Root) -> None:
+    """Each trace is counted by itself."""
+    due = [is_due(Check.SAMPLE, native, "one") for _ in range(60)]
+    assert [number for number, is_it in enumerate(due, 1) if is_it] == [20, 40, 60]
+    assert not any(is_due(Check.SAMPLE, native, "other") for _ in range(19)) and is_due(Check.SAMPLE, native, "other")
+
+
+def test_always_and_never_count_nothing(native: Root) -> None:
+    """What is asked for needs no count."""
+    assert is_due(Check.ALWAYS, native, "one") and not is_due(Check.NEVER, native, "one")
+    assert Verdicts(native).count_start("one") == 1
+
+
+def test_where_nothing_can_be_counted_chance_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root that is read-only compares one start in 20, too."""
+    (tmp_path / "file").touch()
+    nowhere = Root(tmp_path / "file", plain=False)
+    monkeypatch.setattr(trace_checks, "_chance", random.Random(1))
+    due = sum(is_due(Check.SAMPLE, nowhere, "one") for _ in range(2_000))
+    assert Verdicts(nowhere).count_start("one") is None and 60 <= due <= 140
+
 
 COMPARED = """
 import functools, json, sys
 import jax, jax.numpy as jnp
 import jcache
-from jcache.trace_checks import wait_for_checks
 jcache.enable(sys.argv[1], strict=True)
 
 class Scaled:
@@ -26,19 +51,44 @@ functions = [Scaled(), functools.partial(scaled, 2.0), lambda x: x * 3.0, jnp.si
 results = [jcache.jit(function, check="always")(jnp.arange(3.0)).tolist() for function in functions]
 draw = jcache.jit(lambda key: jax.random.normal(key, (3,)), check="always")
 results.append(draw(jax.random.key(0)).tolist())
-wait_for_checks()
 traces = jcache.stats().traces
-print(json.dumps([results, traces.hits, traces.compared, traces.differing]))
+print(json.dumps([results, traces.hits, traces.stored, traces.compared, traces.differing]))
 """
 
 
+@pytest.mark.jax
 def test_what_has_not_changed_compares_equal(tmp_path: Path) -> None:
     """Objects that can be called, partial functions and arguments that are random keys, too."""
     cold, warm = (run(COMPARED, tmp_path / "root") for _ in range(2))
-    results, hits, compared, differing = warm.value
-    assert results == cold.value[0] and hits == 6 and differing == 0
-    assert compared >= 5  # jax 0.4 cannot say that an array has a weak type
-    assert "Warning" not in warm.err
+    assert cold.value[1:] == [0, 6, 0, 0]
+    assert warm.value == [cold.value[0], 0, 0, 6, 0] and "Warning" not in warm.err
+
+
+STARTS = """
+import json, sys
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+traced = []
+
+@jcache.jit
+def step(x):
+    traced.append("now")
+    return x * 2
+
+value = step(jnp.ones(3)).tolist()
+traces = jcache.stats().traces
+print(json.dumps([value, traced, traces.hits, traces.compared]))
+"""
+
+
+@pytest.mark.jax
+def test_the_20th_start_traces_in_the_foreground(tmp_path: Path) -> None:
+    """And no other start traces at all, in no thread."""
+    said = [run(STARTS, tmp_path / "root").value for _ in range(22)]
+    assert all(value == [2.0] * 3 for value, *_ in said)
+    assert said[0][1:] == [["now"], 0, 0] and said[20][1:] == [["now"], 0, 1]
+    assert all(each[1:] == [[], 1, 0] for each in (*said[1:20], said[21]))
 
 
 DRAWN = """
@@ -55,41 +105,43 @@ print(json.dumps([before == after, jcache.stats().traces.hits]))
 """
 
 
+@pytest.mark.jax
 def test_the_programs_random_numbers_are_left_alone(tmp_path: Path) -> None:
     """Whether a call is compared is drawn from another generator than those that a program has given a seed."""
     assert [run(DRAWN, tmp_path / "root").value for _ in range(2)] == [[True, 0], [True, 1]]
 
 
-ENDING = """
-import atexit, json, sys, threading, time
-began = threading.Event()
-
-def say_who_is_left():
-    print(json.dumps([began.is_set(), "jcache compares" in {each.name for each in threading.enumerate()}]))
-atexit.register(say_who_is_left)  # called last
-
+HANDLERS = """
+import json, sys, threading
 import jax, jax.numpy as jnp
 import jcache
-from jcache import _stablehlo
 jcache.enable(sys.argv[1], strict=True)
+stack, wrong = [], []  # as libraries of effect handlers keep it: one for the whole process
 
-digest = _stablehlo.text_digest
+def sample(name):
+    return stack[-1][name] if stack else 0.0
 
-def never_ends(lowered):
-    if threading.current_thread() is threading.main_thread():
-        return digest(lowered)
-    began.set()
-    while True:
-        time.sleep(0.001)
+def model(x):
+    stack.append({"a": x * 2})
+    try:
+        return sample("a") + 1
+    finally:
+        stack.pop()
 
-_stablehlo.text_digest = never_ends
-jcache.jit(lambda x: jnp.sin(x) * 2, check="always")(jnp.arange(3.0))
-began.wait(60 if jcache.stats().traces.hits else 0)
+step = jcache.jit(model, check="always")
+for size in range(1, 6):
+    step(jnp.ones(size))
+    for _ in range(2_000):
+        if sample("a") != 0.0 or stack:
+            wrong.append(size)
+compared = jcache.stats().traces.compared
+print(json.dumps([wrong, [each.name for each in threading.enumerate()], compared]))
 """
 
 
-def test_a_comparison_ends_with_the_process(tmp_path: Path) -> None:
-    """In whatever it is, and before the interpreter goes: a thread within JAX would take the process with it then."""
-    cold, warm = (run(ENDING, tmp_path / "root") for _ in range(2))
-    assert (cold.value, warm.value) == ([False, False], [True, False])
-    assert "Traceback" not in warm.err
+@pytest.mark.jax
+def test_nothing_of_the_program_runs_in_another_thread(tmp_path: Path) -> None:
+    """A library's global stack never holds what a comparison has put there."""
+    for compared in (0, 5):
+        wrong, threads, counted = run(HANDLERS, tmp_path / "root").value
+        assert (wrong, counted) == ([], compared) and "jcache compares" not in threads

@@ -21,6 +21,7 @@ _MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
 _MOST_READ: Final = 200
 _FOUND: Final = (
     "ran ",
+    "pytrees registered",
     "file ",
     "directory ",
     "environment ",

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache import _tracing, watching
 from jcache.once import warn_outside
 from jcache.outcomes import BYPASSED
-from jcache.pending import Call
 from jcache.resolving import OLD_OPTIONS, Resolver
-from jcache.trace_checks import Check, Served, compare_later, is_due, specification
+from jcache.trace_checks import Check
 from jcache.under_way import is_nested
 from jcache.units import parse_choice
 
@@ -40,7 +39,7 @@ class Jitted:
     Args:
         function: which.
         options: of `jax.jit`.
-        check: how many of the traces that are served are compared with tracing anew.
+        check: how many of the starts that a trace would serve are traced and compared.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
@@ -48,10 +47,9 @@ class Jitted:
         self._jitted = _jitted(function, options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
-        self._resolver = _resolver_of(function, options)
+        self._resolver = _resolver_of(function, options, check)
         self._is_settled = self._resolver.is_settled
         self._is_top_level = _tracing.top_level()
-        self._check = check
         self._is_said = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -66,9 +64,7 @@ class Jitted:
                 raise
             return self(*args, **kwargs)
         if not self._is_settled():
-            call, _ = self._resolver.settle()
-            if call is not None and call.replay is not None and is_due(self._check):
-                self._compare_later(call, args, kwargs)
+            self._resolver.settle()
         return result
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -120,20 +116,6 @@ class Jitted:
             self._is_said = True
             watching.say_trace(BYPASSED, self._resolver.name, reason=_INSIDE)
 
-    def _compare_later(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        from jax.tree_util import tree_map
-
-        function, statics = self._resolver.function, self._resolver.statics
-        kept, replay = call.kept, call.replay
-        text = None if kept is None or replay is None else kept.text(replay.signature)
-        if kept is None or text is None:
-            return
-        try:
-            args, kwargs = statics.replaced(args, kwargs, lambda _, arg: tree_map(specification, arg))
-        except Exception:  # noqa: BLE001 - nothing stands for one of them, whatever it is
-            return
-        compare_later(Served(function, self._jitted.lower, statics, args, kwargs, call.shelf, kept, text), self._check)
-
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """What `jax.jit` makes of it; what JAX warns of old options names the line that calls jcache."""
@@ -149,22 +131,22 @@ def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     return jitted
 
 
-def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Resolver:
+def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> Resolver:
     """The resolver of a function, of one that its module holds always the same.
 
     So ``jcache.jit(function)(x)`` in a loop looks it up once.
     """
     if not _is_held(function):
-        return Resolver(function, options)
-    asked = function, tuple((name, type(value), value) for name, value in sorted(options.items()))
+        return Resolver(function, options, check)
+    asked = function, check, tuple((name, type(value), value) for name, value in sorted(options.items()))
     try:
         resolver = _of_held.get(asked)
     except TypeError:  # an option that cannot be hashed
-        return Resolver(function, options)
+        return Resolver(function, options, check)
     if resolver is None:
         for each in [each for each in list(_of_held) if not _is_held(each[0])]:
             _of_held.pop(each, None)
-        resolver = _of_held[asked] = Resolver(function, options)
+        resolver = _of_held[asked] = Resolver(function, options, check)
     return resolver
 
 
@@ -190,8 +172,9 @@ def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = C
 
     Args:
         function: which; None to be used as a decorator with arguments.
-        check: how many of the traces that are served are compared with tracing anew, in the background: one in 20,
-            ``"sample"``, ``"always"`` all or ``"never"`` any. What differs is warned of and goes to quarantine.
+        check: which starts that a trace would serve are traced instead, and compared with it: ``"sample"`` every 20th
+            of each trace, ``"always"`` all, or ``"never"`` any. Such a start has the side effects of tracing, and runs
+            what it has traced. A trace that differs is warned of and goes to quarantine.
         options: of `jax.jit`.
 
     Raises:

@@ -69,7 +69,7 @@ class Call:
             spared = self.kept.opened.header.build_seconds
             tally.add(self.shelf.store.root, self.rough, self.seconds, spared)
             watching.say_trace(HIT, name, key=self.key, seconds=self.seconds, spared=spared)
-        elif self.traced is not None:
+        elif self.traced is not None and self.traced.compared is None:
             outcome = STORED if reason is None else NOT_STORED
             watching.say_trace(outcome, name, key=self.key, reason=reason or self.traced.why, seconds=self.seconds)
 

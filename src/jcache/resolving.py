@@ -24,6 +24,7 @@ from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
 from jcache.outcomes import BYPASSED
 from jcache.pending import Call
+from jcache.trace_checks import Check, is_due
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_places import shelf_in_use
 from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf
@@ -63,6 +64,7 @@ class Resolver:
     Args:
         function: which.
         options: of `jax.jit`.
+        check: which starts that a trace would serve are traced and compared.
 
     Attributes:
         function: as given.
@@ -73,12 +75,15 @@ class Resolver:
         refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER
+    ) -> None:
         self.function = function
         self.options = options
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
+        self._check = check
         self._roughly = roughly(function)
         self._unserved: dict[str, str] = {}
         self.forget()
@@ -129,8 +134,11 @@ class Resolver:
             if looked is not None:
                 wanted, found = looked.asked, looked.found
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
+                compare = False
                 if kept is not None and wanted.key in self._unserved:
                     why = self._unserved[wanted.key]
+                elif kept is not None and is_due(self._check, looked.shelf.store.root, wanted.key):
+                    compare = True
                 elif kept is not None:
                     made = self._stand_in(looked, kept, started)
                     if isinstance(made, tuple):
@@ -139,7 +147,8 @@ class Resolver:
                     why = made
                 from jcache.traced import Traced
 
-                return self._trace(looked, Traced(looked.shelf.store, wanted, kept, why), args, kwargs)
+                traced = Traced(looked.shelf.store, wanted, kept, why, compare=compare)
+                return self._trace(looked, traced, args, kwargs)
         finally:
             if not stands_in:  # else it waits until the executable is there
                 collector.go_on()

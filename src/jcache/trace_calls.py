@@ -36,7 +36,7 @@ class TraceCalls:
 
     Attributes:
         calls: each of them.
-        compared: how many traces that were served were traced again.
+        compared: how many traces that would have been served were traced to compare.
         differing: how many of these gave another program.
     """
 

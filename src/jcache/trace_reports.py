@@ -29,7 +29,7 @@ class TraceReport(NamedTuple):
         stored: that were looked up, traced, and their traces stored.
         not_stored: that were looked up and traced only.
         bypassed: that were left to `jax.jit`.
-        compared: traces that were served, and traced again in the background.
+        compared: traces that would have been served, and were traced to compare.
         differing: how many of them gave another program.
         reasons: of each outcome, the function and why, and how often.
         seconds: that looking up the hits took.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from jcache import watching
 from jcache._compilation import Compilation, Replay
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
@@ -12,6 +13,7 @@ from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.layout import Root
 from jcache.lineage import belongs_to
+from jcache.once import warn_outside
 from jcache.sealed_store import Opened, SealedStore, open_softly
 from jcache.serialization import EnvelopeHeader, read_header
 from jcache.staleness import staleness
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_READ: Final = 20
 _FEW: Final = 3
+_DIFFERS: Final = "tracing it again gives another program"
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
@@ -152,8 +155,10 @@ class Shelf:
             return reason
         traced.why = traced.why or self.why_missed(traced.asked)
         trace = traced.trace(told)
+        if traced.compared is not None and not self._is_same(traced.compared, traced, told):
+            return _DIFFERS
         if traced.differs(trace):
-            return "tracing it again gives another program"
+            return _DIFFERS
         if traced.has_unfit(told):
             traced.is_refused = True
             return "its program is for other devices than those that its arguments lie on"
@@ -184,6 +189,25 @@ class Shelf:
             self.store.spent(Spent(TRACES, traced.asked.key, traced.build.economics))
             self.store.used(program_key(traced.header, told.signature))  # so that it does not look older than its trace
         return reason
+
+    def _is_same(self, kept: Kept, traced: Traced, told: Compilation) -> bool:
+        """Whether what was traced is a trace that would have been served; if not, this one goes to quarantine.
+
+        Warns:
+            UserWarning: it is another program.
+        """
+        header, name = kept.opened.header, traced.asked.fingerprint.name
+        same = not traced.differs(traced.trace(told)) and kept.text(told.signature) in {None, told.text}
+        watching.say_compared(name, header.key, same=same)
+        if not same:
+            self.store.set_aside_softly(kept.opened.finding(Damage.STALE, "Tracing it again gives another program."))
+            warn_outside(
+                f"The trace {header.key} was stored, and tracing `{name}` again gives another program: something that "
+                "it depends on is not seen by jcache. The new program runs, and the stored one is in quarantine now; "
+                "processes that it has served may have computed other results.",
+                UserWarning,
+            )
+        return same
 
     def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:
         """Counts a trace that stood in for tracing, and stores what had to be compiled for it; returns why not.

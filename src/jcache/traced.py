@@ -23,15 +23,19 @@ class Traced:
         wanted: what is asked for.
         kept: the trace that is there, where it has no program that serves.
         why: it is no hit, where that is known.
+        compare: whether the trace that is there would serve, and is to be compared.
 
     Attributes:
         header: of its trace, once there is one.
         why: it is no hit.
         reason: why its trace must not be stored, None if it may.
         is_refused: whether it must not be by any process that traces it.
+        compared: the trace that it is to be compared with, if it is.
     """
 
-    def __init__(self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None) -> None:
+    def __init__(
+        self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, *, compare: bool = False
+    ) -> None:
         self.asked = wanted
         self.why = why
         self.build = Build(store.root.path, wanted.key, strict=True)
@@ -40,6 +44,7 @@ class Traced:
         self.is_refused = False
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
+        self.compared = kept if compare else None
         self._kept = kept
 
     def run(self, call: Callable[[], T]) -> T:

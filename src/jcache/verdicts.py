@@ -2,8 +2,9 @@
 
 In ``ROOT/.jcache/verdicts`` a file named after a call says why its trace cannot be stored, or has a byte for each
 process that took noticeably longer for looking traces up than tracing takes. It holds for a day; then it is found out
-anew. Another one says which executable the call has needed, until it needs another. Nothing but time rests on any of
-them: what they are about is traced by `jax.jit`, or loaded when it is needed.
+anew. Another one says which executable the call has needed, until it needs another; and one has a byte for each start
+that a trace would have served. Nothing but time rests on any of them: what they are about is traced by `jax.jit`, or
+loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from jcache import clock
 from jcache.layout import Root
 
 _DAY_NS: Final = 86_400_000_000_000
+_COUNTED_NS: Final = 90 * _DAY_NS  # without a start, before its count may go
+_COUNT: Final = "-starts"
 _PROCESSES: Final = 3  # that have to agree
 _MARGIN: Final = 5.0  # what was traced first, and recorded, took longer than usual; and a hit is more than looking up
 _NOTICEABLE: Final = 0.25  # seconds of looking up that a process would have been spared; what takes less is served
@@ -78,6 +81,20 @@ class Verdicts:
         """Notes which executable a call has needed."""
         self._write(self._path("likely", call), note.encode(), os.O_TRUNC)
 
+    def count_start(self, key: str) -> int | None:
+        """Counts a start that a trace would serve; returns which one it is, None where nothing can be written."""
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+            descriptor = os.open(self._path("starts", key) + _COUNT, flags, 0o666)
+            try:
+                os.write(descriptor, b".")
+                return os.lseek(descriptor, 0, os.SEEK_CUR)  # where this process's byte ends, whoever else writes
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return None
+
     def _path(self, what: str, of: str) -> str:
         name = hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]
         return f"{self._directory}{os.sep}{name}"
@@ -99,7 +116,8 @@ class Verdicts:
         paths = [entry.path for entry in os.scandir(self._directory)]
         for each in paths if len(paths) > _MOST else [path]:
             with suppress(OSError):
-                if clock.now_ns() - os.stat(each).st_mtime_ns >= _DAY_NS:
+                oldest = _COUNTED_NS if each.endswith(_COUNT) else _DAY_NS
+                if clock.now_ns() - os.stat(each).st_mtime_ns >= oldest:
                     os.unlink(each)
 
 

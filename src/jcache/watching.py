@@ -215,7 +215,7 @@ def say_trace(
 
 
 def say_compared(name: str, key: str, *, same: bool) -> None:
-    """Tells whoever records this process that a trace that was served has been traced again, and with what result."""
+    """Tells whoever records this process that a trace was not served but traced to compare, and with what result."""
     _say(TRACE_COMPARED, name, key, SAME if same else "another program")
 
 

@@ -43,7 +43,7 @@ _TRACES_HELP: Final = {
     "stored": "Calls that were looked up, traced, and their traces stored.",
     "not_stored": "Calls that were looked up and traced only.",
     "bypassed": "Calls that were left to jax.jit.",
-    "compared": "Traces that were served, and traced again to compare.",
+    "compared": "Traces that would have been served, and were traced to compare.",
     "differing": "Of these, traces that gave another program.",
     "seconds": "Seconds spent looking traces up.",
     "saved_seconds": "Seconds of tracing that hits saved, less looking them up.",
