@@ -619,3 +619,50 @@ def test_a_lowering_rule_of_the_programs_own_is_not_overlooked(tmp_path: Path, r
             assert reason == "it uses the primitive 'mine', whose lowering is the program's own"
             assert is_hit
             assert found == value
+
+
+THREADS = """
+import json, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+WAY = sys.argv[2]
+barrier = threading.Barrier(16)
+
+def helper(x, i):
+    return jnp.sin(x) * 2 + i
+
+@jcache.jit
+def step(x):
+    time.sleep(0)  # lets other threads go on
+    for i in range(50):
+        x = helper(x, i)
+    return x.sum()
+
+def work(number):
+    if WAY == "together":
+        barrier.wait()
+    if WAY == "beside other work":
+        helper(jnp.ones(number + 1), 1)
+    return float(step(jnp.ones(3 + (number if WAY == "of other types" else 0))))
+
+if WAY == "one after another":
+    threads = [threading.Thread(target=work, args=[number]) for number in range(16)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    results = [work(0)]
+else:
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(work, range(16)))
+traces = jcache.stats().traces
+print(json.dumps([results, traces.hits, traces.stored, traces.not_stored + traces.bypassed]))
+"""
+
+
+@pytest.mark.parametrize("way", ["together", "beside other work", "of other types", "one after another"])
+def test_threads_that_make_the_first_call_together(way: str, tmp_path: Path) -> None:
+    """16 threads get what one gets, the trace is stored, and the next process's 16 threads are served."""
+    count = 16 if way == "of other types" else 1
+    cold, warm = (run(THREADS, tmp_path / "root", way).value for _ in range(2))
+    assert cold[1:] == [0, count, 0] and warm[1:] == [count, 0, 0] and cold[0] == warm[0]

@@ -301,21 +301,6 @@ show(told)
     assert len(told) == 3 and all("name the one that is meant" in text for text in told)
 
 
-def test_where_warnings_are_errors_nothing_stays_in_effect(tmp_path: Path) -> None:
-    """The warning that `enable` raises is like its error with `strict`."""
-    program = """
-import jax
-before = dict(jax.config.values)
-try:
-    jcache.enable(sys.argv[1], read_only=["/nowhere"])
-except UserWarning as error:
-    assert dict(jax.config.values) == before
-    show(str(error))
-"""
-    (text,) = run(PRELUDE + program, tmp_path, env={"PYTHONWARNINGS": "error"}).value
-    assert "/nowhere" in text
-
-
 @pytest.mark.parametrize("spelled", ["{0}/root", "{0}/root/", "{0}/other/../root", "{0}/root/executables", "root"])
 def test_another_spelling_of_the_same_directory_is_no_override(spelled: str, tmp_path: Path) -> None:
     """Whether the environment names the root or its executables, relative or with a slash at its end."""
@@ -742,6 +727,33 @@ if __name__ == "__main__":
         told = [[report[name] for name in ("hits", "stored")] for report in map(json.loads, ledger.runs())]
     assert sorted(told) == [[0, 1], [1, 0]]
     clean(tmp_path / "root")
+
+
+UNUSABLE = """
+import sys
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1])
+
+@jcache.jit
+def double(x):
+    return x * 2
+
+@jcache.graph
+def table(n):
+    return list(range(n))
+
+print(double(jnp.ones(3)).tolist(), table(3))
+"""
+
+
+def test_warnings_that_are_errors_end_no_program(tmp_path: Path) -> None:
+    """With ``python -W error`` and a root that cannot be used, the program runs as without jcache, and is told why."""
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-W", "error", "-c", UNUSABLE, str(tmp_path / "file" / "root")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "[2.0, 2.0, 2.0] [0, 1, 2]\n"), done.stderr
+    assert "UserWarning: " in done.stderr and "Traceback" not in done.stderr
 
 
 def test_workers_of_pytest_xdist(tmp_path: Path) -> None:

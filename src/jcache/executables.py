@@ -12,7 +12,6 @@ cache, and nothing of ours. JAX itself is not imported here.
 from __future__ import annotations
 
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -26,6 +25,7 @@ from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.layout import Root
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
+from jcache.once import warn
 from jcache.store import Outcome
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=4)
+    warn(text, stacklevel=4)
 
 
 class ExecutableCache:

@@ -125,8 +125,6 @@ class Shelf:
         """
         try:
             found = self._look(call, started)
-        except Warning:
-            raise
         except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
             self._warn_of(call.function, type(error), f"could not be looked up: {error!r}.")
             found = None
@@ -212,8 +210,6 @@ class Shelf:
         call.store.spent(Spent(GRAPHS, call.key, build.economics))
         try:
             reason = self._keep(call, build, value)
-        except Warning:
-            raise
         except Exception as error:  # noqa: BLE001  whatever it is, the program has its value
             self._warn_of(call.function, type(error), f"is not stored: {error!r}.")
             reason = Refusal.FAILED

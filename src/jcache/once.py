@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Hashable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,4 +25,13 @@ def warn_outside(message: Warning | str, category: type[Warning]) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warn(message, category, stacklevel=level)
+
+
+def warn(message: Warning | str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
+    """`warnings.warn`, but where warnings are errors it prints: the cache may fail, the program goes on."""
+    try:
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    except Warning:
+        with suppress(Exception):  # as `warnings` itself where stderr is gone
+            sys.stderr.write(f"{category.__name__}: {message}\n")

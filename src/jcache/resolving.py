@@ -173,8 +173,6 @@ class Resolver:
                     return _Looked(wanted, shelf, found, rough, ahead)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
-        except Warning:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             reason = f"its key cannot be made: {error!r}"
         self.refuse(reason, key, rough)
@@ -261,8 +259,6 @@ class Resolver:
         reason = None
         try:
             reason = call.keep()
-        except Warning:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
             reason = f"it cannot be kept: {error!r}"
             warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")

@@ -6,13 +6,13 @@ import atexit
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jcache.collector import collector
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import NotInEffect
+from jcache.once import warn
 from jcache.presets import Preset
 from jcache.roots import InUse, path_text, path_texts, put_in_use
 from jcache.session import Session
@@ -169,12 +169,8 @@ def stats() -> RunReport:
 
 
 def _warn(text: str) -> None:
-    """Warns whoever has called `enable`; where warnings are errors, nothing stays in effect."""
-    try:
-        warnings.warn(text, UserWarning, stacklevel=3)
-    except UserWarning:
-        disable()
-        raise
+    """Warns whoever has called `enable`."""
+    warn(text, stacklevel=3)
 
 
 def _at_exit() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.locking import timeout_in
+from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
 from jcache.presets import SETTINGS, overridden
 from jcache.roots import choose_path, create_root, open_own, open_root, wants_plain
@@ -309,4 +309,4 @@ def _absolute(text: str) -> Path:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=6)
+    warn(text, stacklevel=6)
