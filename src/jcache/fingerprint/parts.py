@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import origins
+from jcache.fingerprint import distributions, origins
 from jcache.fingerprint.canonical import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.texts import describe, shortened
@@ -148,9 +148,10 @@ class Parts(Encoder):
             return b"" if module is None else self._extension(module)
         if origin not in self._required:
             self._required.add(origin)
-            found = origins.versions(origin)
+            found = distributions.versions(origin)
             for name, number in found.items():
-                self._add(f"distribution {name}", text(number), number)
+                encoding = text(number) + distributions.contents(name)
+                self._add(f"distribution {name}", encoding, f"{number} {shortened(sha256(encoding))}")
             if "jax" in found:
                 self._jax()
         return b""

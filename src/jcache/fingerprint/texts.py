@@ -166,6 +166,8 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     if any(apart):
         return rank, f"{shown} {', '.join(apart[0]) or 'nothing'} → {', '.join(apart[1]) or 'nothing'}"
     told = [_DIGEST.sub("", each) for each in (old, new)]
+    if kind == "distribution" and told[0] == told[1]:
+        return rank, f"{shown} {told[0]}: its files changed"
     if all(told) and told[0] != told[1]:
         return rank, f"{shown} {told[0]} → {told[1]}"
     return rank, f"{shown} {_briefly(old)} → {_briefly(new)}"
