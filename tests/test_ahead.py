@@ -1,6 +1,7 @@
 """The executable that a call needed before is loaded while the call is looked up; nobody sees what was in vain."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,12 @@ def step(root: Path, rate: float = 2.0, device: int = 0) -> dict[str, Any]:
 
 def notes(root: Path) -> list[Path]:
     """The files that say which executable a call has needed."""
-    return [path for path in open_root(root).verdicts.iterdir() if path.read_bytes().startswith(b"jit_")]
+    return [path for path in open_root(root).verdicts.iterdir() if b"\njit_" in path.read_bytes()]
+
+
+def written(path: Path, note: str) -> None:
+    """Puts another note there, with its digest."""
+    path.write_text(f"{sha256(note.encode()).hexdigest()}\n{note}")
 
 
 def check_clean(root: Path) -> None:
@@ -109,9 +115,8 @@ def test_of_another_machine(tmp_path: Path) -> None:
     """What was noted on a machine of another kind is not loaded at all, and noted anew."""
     step(tmp_path)
     (note,) = notes(tmp_path)
-    key, _, around = note.read_text().partition("\n")
-    told = json.loads(around)
-    note.write_text(f"{key}\n{json.dumps(told | {'machine': 'another'})}")
+    _, key, around = note.read_text().split("\n", 2)
+    written(note, f"{key}\n{json.dumps(json.loads(around) | {'machine': 'another'})}")
     said = step(tmp_path)
     assert (said["outcome"], said["begun"]) == ("hit", 0)
     again = step(tmp_path)
@@ -123,7 +128,7 @@ def test_notes_that_say_nothing(tmp_path: Path, note: str) -> None:
     """Whatever stands there, the program starts warm as if nothing did."""
     step(tmp_path)
     (path,) = notes(tmp_path)
-    path.write_text(note)
+    written(path, note)
     said = step(tmp_path)
     assert (said["outcome"], said["begun"]) == ("hit", 0)
 
@@ -164,3 +169,16 @@ def test_a_note_holds_until_another_one_takes_its_place(native: Root) -> None:
         verdicts.expect("step", note)
         assert verdicts.likely("step") == note
     assert verdicts.likely("other") == ""
+
+
+def test_a_note_with_a_flipped_bit_is_none(native: Root) -> None:
+    """XLA would end the process with what it tells."""
+    verdicts = Verdicts(native)
+    verdicts.expect("step", "jit_step-1\n{}")
+    (path,) = native.verdicts.iterdir()
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert verdicts.likely("step") == ""
+    path.write_bytes(data)
+    assert verdicts.likely("step") == "jit_step-1\n{}"

@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from jcache.checks import CHECKS_VERSION
 from jcache.counts import Event, Refusal, What
 from jcache.errors import InvalidValue
 from jcache.executables import ExecutableCache
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
-from jcache.ledger import Known, Ledger
+from jcache.ledger import UNVERIFIED, Known, Ledger
 from jcache.names import kept_of, storable
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root, open_root
+from jcache.store import Store
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
 from tests.helpers.jax_entries import JaxEntries
@@ -250,6 +252,36 @@ def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches,
     cache = caches(native)
     assert cache.get(key(1)) is None
     assert "jit_named_step" in caches.said[0]
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+@pytest.mark.parametrize("how", ["imported", "copied with the root"])
+def test_a_digest_from_elsewhere_says_nothing(
+    how: str, native: Root, caches: Caches, cpu_entries: JaxEntries, tmp_path: Path
+) -> None:
+    """Bytes of another program under a key, with their digest, are not served; what fits is checked once and served."""
+    (right,) = cpu_entries.directory.glob("jit_named_step-*-cache")
+    forged = "jit_another-" + "0" * 64
+    with closing(Store(native)) as store:
+        for name in (right.name.removesuffix("-cache"), forged):
+            store.put(Kind.EXECUTABLES, name, right.read_bytes())
+    for path in native.directory(Kind.EXECUTABLES).glob("*-cache"):
+        age(path)
+    if how == "imported":
+        with closing(Store(native)) as store:
+            known = store.ledger.known(Kind.EXECUTABLES)
+            store.ledger.record([each._replace(checks=UNVERIFIED) for each in known.values()])
+    root = native if how == "imported" else copied(native, tmp_path / "copy")
+    for _ in range(2):
+        cache = caches(root)
+        assert cache.get(right.name.removesuffix("-cache")) == right.read_bytes()
+        assert cache.get(forged) is None
+        cache.close()
+        assert len(caches.said) == 1 and "jit_named_step" in caches.said[0]
+    with closing(Store(root)) as store:
+        (left,) = store.ledger.known(Kind.EXECUTABLES, [right.name.removesuffix("-cache")]).values()
+        assert left.checks == CHECKS_VERSION and left.origin == "put"
 
 
 def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> None:

@@ -2,6 +2,8 @@
 
 - The digest on record is compared first. If there is none, the bytes must pass all checks that `jcache verify` makes of
   an entry by itself; then their digest is recorded, so that a later change is found.
+- A digest that has come from elsewhere, with an import or with a copied root, says nothing of what the bytes are: they
+  must pass those checks once, which compare the key with the name inside.
 - Other bytes than on record are damage, unless the file is another one than the digest was taken of (`jcache.checks`).
 - What was written within the last minute may still be in the making: JAX writes in place. Then it is no entry yet.
 
@@ -22,7 +24,7 @@ from jcache.digests import digest
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
-from jcache.ledger import Known, holds_from
+from jcache.ledger import UNVERIFIED, Known, holds_from
 from jcache.serialization import HEAD_BYTES, executable_seconds
 
 if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
@@ -33,11 +35,12 @@ _PREFETCH: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,0
 
 
 class OnRecord(NamedTuple):
-    """What is known of an entry's bytes."""
+    """What is known of an entry's bytes; whether this root has made sure of it, or has it from elsewhere."""
 
     digest: str
     digest_ns: int
     seconds: float | None
+    trusted: bool = True
 
 
 class Sound(NamedTuple):
@@ -78,9 +81,11 @@ class Gate:
             record = self._records.get(key) or self._look_up(key)
             if record is None:
                 return self._at_first_sight(key, path)
-            if digest(data) == record.digest:
-                return Sound(data, _seconds(data, record))
-            return self._suspect(key, path, data, record)
+            if digest(data) != record.digest:
+                return self._suspect(key, path, data, record)
+            if not record.trusted:
+                return self._at_first_sight(key, path)
+            return Sound(data, _seconds(data, record))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
@@ -95,7 +100,9 @@ class Gate:
     def remember(self, known: Known) -> None:
         """Keeps what a put has told."""
         if known.digest is not None:
-            self._records[known.key] = OnRecord(known.digest, known.digest_ns or 0, known.seconds)
+            here = self._copied_ns is None or (known.digest_ns or 0) > self._copied_ns
+            trusted = here and known.checks != UNVERIFIED
+            self._records[known.key] = OnRecord(known.digest, known.digest_ns or 0, known.seconds, trusted)
 
     def forget(self, key: str) -> None:
         self._records.pop(key, None)
@@ -151,7 +158,7 @@ class Gate:
     def _suspect(self, key: str, path: str, data: bytes, record: OnRecord) -> Sound | Finding | None:
         """Bytes that are not the ones on record: perhaps another process has recorded others meanwhile."""
         fresh = self._look_up(key) or record
-        if digest(data) == fresh.digest:
+        if digest(data) == fresh.digest and fresh.trusted:
             return Sound(data, _seconds(data, fresh))
         latest = max(fresh, record, key=lambda known: known.digest_ns)
         self._records[key] = latest
@@ -192,9 +199,18 @@ class Gate:
             return None
 
     def _admit(self, key: str, data: bytes, found: str, taken_ns: int) -> Sound:
+        from jcache.checks import CHECKS_VERSION
+
         seconds = _seconds(data, None)
         known = Known(
-            EXECUTABLES, key, found, len(data), seconds, "seen", digest_ns=holds_from(taken_ns, self._copied_ns)
+            EXECUTABLES,
+            key,
+            found,
+            len(data),
+            seconds,
+            None if key in self._records else "seen",
+            digest_ns=holds_from(taken_ns, self._copied_ns),
+            checks=CHECKS_VERSION if is_key(key) else None,
         )
         self.remember(known)
         if self._learn is not None:

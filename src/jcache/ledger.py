@@ -22,6 +22,9 @@ _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 
 
+UNVERIFIED: Final = -1
+
+
 class Known(NamedTuple):
     """What the ledger knows of one entry; None where it does not know.
 
@@ -35,7 +38,8 @@ class Known(NamedTuple):
         jaxlib: the jaxlib version that built it.
         digest_ns: when the digest was taken, nanoseconds since 1970.
         verified_ns: when `jcache verify` last looked at it.
-        checks: the version of the checks that bytes of this digest have passed in full.
+        checks: the version of the checks that bytes of this digest have passed in full; `UNVERIFIED` of what has come
+            from elsewhere with its digest, and is to pass them before it is used.
         hits: how often recorded runs have hit it.
         pinned_ns: when it was pinned, nanoseconds since 1970.
     """

@@ -79,6 +79,11 @@ def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str], *, what
     return env
 
 
+def without_cache(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment of `environment` with JAX's cache turned off."""
+    return {**env, _ENABLE: "false"}
+
+
 def recorded(base: Mapping[str, str]) -> bool:
     """Whether a process of this environment is being recorded by `jcache run`."""
     return bool(base.get(_LOG))

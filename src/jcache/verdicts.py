@@ -72,14 +72,15 @@ class Verdicts:
     def likely(self, call: str) -> str:
         """Which executable a call has needed before, see `jcache._ahead`; empty if that is not known."""
         try:
-            with open(self._path("likely", call), encoding="ascii") as file:
-                return file.read(_LARGEST)
-        except (OSError, ValueError):
+            with open(self._path("likely", call), "rb") as file:
+                told, _, note = file.read(_LARGEST).partition(b"\n")
+        except OSError:
             return ""
+        return note.decode() if _digest(note) == told else ""
 
     def expect(self, call: str, note: str) -> None:
         """Notes which executable a call has needed."""
-        self._write(self._path("likely", call), note.encode(), os.O_TRUNC)
+        self._write(self._path("likely", call), _digest(note.encode()) + b"\n" + note.encode(), os.O_TRUNC)
 
     def count_start(self, key: str) -> int | None:
         """Counts a start that a trace would serve; returns which one it is, None where nothing can be written."""
@@ -119,6 +120,11 @@ class Verdicts:
                 oldest = _COUNTED_NS if each.endswith(_COUNT) else _DAY_NS
                 if clock.now_ns() - os.stat(each).st_mtime_ns >= oldest:
                     os.unlink(each)
+
+
+def _digest(note: bytes) -> bytes:
+    """What stands before a note, which XLA would not survive with one bit changed."""
+    return hashlib.sha256(note).hexdigest().encode()
 
 
 class Tally:

@@ -63,6 +63,9 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
+_READS = "reads"  # the socket of `jcache.checked_reads`
+_LONGEST_ANSWER_S = 60
+
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
 _log_pid = -1  # the process that the three below belong to; another one after a fork
 _log_path = ""
@@ -285,6 +288,57 @@ def _tap_compiler(module: object) -> None:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
 
 
+def _check_reads(module: object) -> None:
+    """Have JAX's cache hand on only what the ``jcache run`` above has checked, and its own bytes nowhere."""
+    _tap(module)
+    cache = module.LRUCache  # type: ignore[attr-defined]
+    plain = cache.get
+
+    def get(self: object, key: str) -> object:
+        value = plain(self, key)
+        return value if value is None else _checked(str(self.path), key, value)  # type: ignore[attr-defined]
+
+    get.__doc__, get.__qualname__, get.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
+    get.__wrapped__ = plain  # type: ignore[attr-defined]
+    cache.get = get
+
+
+def _checked(directory: str, key: str, value: object) -> object:
+    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
+    try:
+        if not os.path.isdir(_log_dir):
+            return value  # another host's
+        answer = _ask(os.fsencode(directory) + b"\0" + os.fsencode(key) + b"\n")
+        if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
+            return answer[17:]
+        return value if answer == b"?" else None
+    except Exception:
+        return None
+
+
+def _ask(request: bytes) -> bytes:
+    import socket
+
+    address, descriptor = os.path.join(_log_dir, _READS), -1
+    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
+        descriptor = os.open(_log_dir, os.O_RDONLY)
+        address = f"/proc/self/fd/{descriptor}/{_READS}"
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_LONGEST_ANSWER_S)
+            connection.connect(address)
+            connection.sendall(request)
+            pieces: list[bytes] = []
+            while True:
+                piece = connection.recv(1 << 20)
+                if not piece:
+                    return b"".join(pieces)
+                pieces.append(piece)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
 def _give_back_xla_caches(_module: object) -> None:
     """The program's own children may use another jax: they decide for themselves."""
     if _XLA_CACHES not in os.environ:
@@ -304,7 +358,7 @@ _waiting_for: "dict[str, Callable[[object], None]]" = {
     "jax._src.monitoring": _listen,
     "jax._src.compiler": _tap_compiler,
     "jax._src.compilation_cache": _tap,
-    "jax._src.lru_cache": _tap,
+    "jax._src.lru_cache": _check_reads,
 }
 
 

@@ -5,12 +5,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jcache import clock, files
+from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
@@ -19,7 +21,7 @@ from jcache.layout import Kind, Root
 from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
-from jcache.runs import environment, learn, new_id, settings
+from jcache.runs import environment, learn, new_id, settings, without_cache
 from jcache.store import Store
 from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
@@ -69,7 +71,7 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
     try:
         _prepare(store)
         started_ns = clock.now_ns()
-        outcome = launch(command, environment(directory, log_dir, base, whatever=whatever))
+        outcome = _launched(store.root, command, environment(directory, log_dir, base, whatever=whatever), log_dir)
         try:
             result = _collect(store, log_dir, command, started_ns, outcome)
             learn(store, result)
@@ -79,6 +81,29 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
     return outcome
+
+
+def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path) -> Outcome:
+    """Runs a program, and checks for it what it reads of a root's executables."""
+    reads = CheckedReads(root)
+    try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(serving(reads, log_dir))
+            except OSError as error:
+                output.warning(f"{log_dir} can have no socket ({error.strerror}): the program runs without a cache.")
+                env = without_cache(env)
+            if is_alone(command) and not reads.check_all():
+                output.warning(f"Checking all of {root.path} takes too long: this Python runs without a cache.")
+                env = without_cache(env)
+            return launch(command, env)
+    finally:
+        reads.close()
+        for found in reads.damaged:
+            output.warning(
+                f"{found.key} was damaged ({found.evidence.rstrip('.')}): it is in quarantine now, and the program did "
+                "not get it. To look for more: jcache verify --repair"
+            )
 
 
 def _root(explicit: str | None) -> Root | None:

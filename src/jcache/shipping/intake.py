@@ -23,7 +23,7 @@ from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.layout import Kind
-from jcache.ledger import Known
+from jcache.ledger import UNVERIFIED, Known
 from jcache.receiving import Arrival, holder, opened
 from jcache.shipping.behind import Behind
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
@@ -204,7 +204,8 @@ class Intake:
 
     def _arrival(self, taken: _Taken, staged: Staged) -> Arrival:
         item = taken.item
-        known = self._what_is_known(item, staged.taken_ns, taken.checks)
+        checks = UNVERIFIED if taken.checks is None else taken.checks
+        known = self._what_is_known(item, staged.taken_ns, checks)
         sidecar = item.sidecar or (self._bounded and item.kind is Kind.EXECUTABLES)
         return Arrival(known, staged.file, self._at_most(item.recency_ns), sidecar, taken.replace)
 
