@@ -67,6 +67,7 @@ _READS = "reads"  # the socket of `jcache.checked_reads`
 _LONGEST_ANSWER_S = 60
 
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
+_is_watched = os.path.isdir(_log_dir)  # and not on another host than the `jcache run`, which may end before this does
 _log_pid = -1  # the process that the three below belong to; another one after a fork
 _log_path = ""
 _log_file = -1
@@ -306,8 +307,8 @@ def _check_reads(module: object) -> None:
 def _checked(directory: str, key: str, value: object) -> object:
     """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
     try:
-        if not os.path.isdir(_log_dir):
-            return value  # another host's
+        if not _is_watched:
+            return value
         answer = _ask(os.fsencode(directory) + b"\0" + os.fsencode(key) + b"\n")
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
             return answer[17:]
