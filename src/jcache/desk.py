@@ -179,8 +179,7 @@ class ProgramStore(Store):
     def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
         if self.recency:
             return super()._publish(kind, temporary, path, size)
-        os.replace(temporary, path)
-        return Outcome.STORED
+        return Outcome.STORED if self._give_name(kind, temporary, path) else Outcome.PRESENT
 
 
 class Desk:

@@ -19,6 +19,7 @@ from jcache.errors import CannotWrite
 from jcache.layout import TEMPORARY_PREFIX
 
 RECENCY_BYTES: Final = 8
+_WITHOUT_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 LATEST_NS: Final = 2**63 - 1  # what SQLite and our columns hold, in the year 2262
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800  # linux/fcntl.h, linux/stat.h
 
@@ -176,6 +177,31 @@ class Unpublished:
             with suppress(OSError):
                 os.unlink(self._temporary, dir_fd=self._directory)
             self._temporary = None
+
+
+class NoLinks(OSError):
+    """The file system has no hard links."""
+
+
+def give_name(temporary: Path, path: Path) -> bool:
+    """Gives a file that is written the name that it is to have, unless something has that name: then returns False.
+
+    Unlike a rename, it never takes the place of a file that another process has published a moment before.
+
+    Raises:
+        NoLinks: it cannot be done here.
+        OSError: as of ``os.link``.
+    """
+    try:
+        os.link(temporary, path, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno in _WITHOUT_LINKS:
+            raise NoLinks(*error.args) from error
+        raise
+    temporary.unlink(missing_ok=True)
+    return True
 
 
 def read(path: str | Path, limit: int | None = None) -> bytes:

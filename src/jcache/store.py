@@ -234,7 +234,8 @@ class Store(Upkeep):
         sidecar = path.with_name(key + SIDECAR_SUFFIX)
         if self.max_bytes is None:
             files.write_recency(sidecar, clock.now_ns())
-            os.replace(temporary, path)
+            if not self._give_name(kind, temporary, path):
+                return Outcome.PRESENT
             if not os.path.lexists(sidecar):  # a bounded process has evicted another entry of this key in between
                 files.write_recency(sidecar, clock.now_ns())
             return Outcome.STORED
@@ -249,7 +250,9 @@ class Store(Upkeep):
                     return Outcome.TOO_LARGE
                 now = clock.now_ns()
                 files.write_recency(sidecar, now)
-                os.replace(temporary, path)
+                if not self._give_name_locked(temporary, path):  # a process without a bound takes no lock
+                    occupancy.forget()
+                    return Outcome.PRESENT
             except BaseException:
                 occupancy.forget()
                 raise
@@ -257,6 +260,24 @@ class Store(Upkeep):
             if undisturbed:
                 occupancy.left_by_us()
         return Outcome.STORED
+
+    def _give_name(self, kind: Kind, temporary: Path, path: Path) -> bool:
+        """Publishes a file unless there is one of its name: the digest on record is then always of the file there."""
+        try:
+            return files.give_name(temporary, path)
+        except files.NoLinks:
+            with self._locked(kind):
+                return self._give_name_locked(temporary, path)
+
+    def _give_name_locked(self, temporary: Path, path: Path) -> bool:
+        """The same under the lock."""
+        try:
+            return files.give_name(temporary, path)
+        except files.NoLinks:
+            if os.path.lexists(path):
+                return False
+            os.replace(temporary, path)
+            return True
 
     def _occupancy_of(self, kind: Kind) -> Occupancy:
         from jcache.occupancy import Occupancy
