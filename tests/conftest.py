@@ -50,17 +50,9 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"the first tier: {FIRST_TIER}; `pytest -m full` runs the long one, {LONG_TIER}"
 
 
-def uses_fixtures_of_its_module(item: pytest.Item) -> bool:
-    """Whether a test shares what a fixture has made for its module."""
-    definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009  pytest has no public name
-    return any(each[-1].scope == "module" for each in definitions)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`."""
     for item in items:
-        if uses_fixtures_of_its_module(item):  # made once then, not by each of pytest-xdist's workers
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if item.path.is_relative_to(TESTS / "contract"):
             item.add_marker(pytest.mark.contract)
         is_long = item.get_closest_marker("jax") or item.path.is_relative_to(TESTS / "proofs")

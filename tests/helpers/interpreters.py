@@ -32,6 +32,7 @@ LIMIT_S: Final = 600.0  # to end a hang
 AT_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "OMP_", "OPENBLAS_", "MKL_")
 TYPER_AT_START: Final = ("TYPER_", "TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "_TYPER")
 JAX_AT_START: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_")
+LATER: Final = frozenset({"PYTHONPATH", "XLA_FLAGS"})  # the server's child does what is to be done of these
 NOT_FROM_OUTSIDE: Final = ("JAX_", "XLA_", "JCACHE_", "PYTHON")
 
 
@@ -56,7 +57,7 @@ class Server:
     def takes(self, environment: Mapping[str, str]) -> bool:
         """Whether a child of it is what a new interpreter would be under this environment."""
         names = {name for name in {*self._environment, *environment} if name.startswith(self._at_start)}
-        return all(self._environment.get(name) == environment.get(name) for name in names - {"PYTHONPATH"})
+        return all(self._environment.get(name) == environment.get(name) for name in names - LATER)
 
     def run(
         self, command: Sequence[str], *, environment: Mapping[str, str], cwd: Path | None, stdin: str
