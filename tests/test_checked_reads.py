@@ -13,7 +13,7 @@ from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import Jcache
-from tests.helpers.entries import add, executable, key
+from tests.helpers.entries import add, executable, key, mounted_read_only
 
 
 def ask(directory: Path, where: Path, name: str) -> bytes:
@@ -46,9 +46,20 @@ def test_what_is_damaged_is_not(native: Root, tmp_path: Path) -> None:
     assert reads.get(key(1)) == executable()
     path = native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
     path.write_bytes(executable()[:-1] + b"\0")
-    assert reads.get(key(1)) is None and [found.key for found in reads.damaged] == [key(1)]
+    assert reads.get(key(1)) is None and list(reads.damaged) == [key(1)]
     assert not path.exists() and len(list(native.quarantine.iterdir())) > 0
     reads.close()
+
+
+def test_what_is_damaged_stays_where_it_cannot_be_moved(native: Root) -> None:
+    """It is not served all the same, and that it stays is known."""
+    path = add(native.directory(Kind.EXECUTABLES), key(1), data=b"")
+    os.utime(path, (0, 0))
+    with mounted_read_only(native.path):
+        reads = CheckedReads(native)
+        assert reads.get(key(1)) is None and not reads.damaged[key(1)][1]
+        reads.close()
+    assert path.exists()
 
 
 def test_all_can_be_checked_before(native: Root) -> None:
@@ -59,7 +70,7 @@ def test_all_can_be_checked_before(native: Root) -> None:
     os.utime(native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache", (0, 0))
     reads = CheckedReads(native)
     assert not reads.check_all(0.0) and not reads.damaged
-    assert reads.check_all() and [found.key for found in reads.damaged] == [key(1)]
+    assert reads.check_all() and list(reads.damaged) == [key(1)]
     reads.close()
 
 

@@ -47,11 +47,11 @@ class CheckedReads:
         root: which.
 
     Attributes:
-        damaged: what was found damaged; it is in quarantine, where that could be.
+        damaged: what was found damaged, and whether it could be put into quarantine, by key.
     """
 
     def __init__(self, root: Root) -> None:
-        self.damaged: list[Finding] = []
+        self.damaged: dict[str, tuple[Finding, bool]] = {}
         self._directory = root.directory(EXECUTABLES)
         self._desk = Desk(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
         self._gate = Gate(root, self._desk.store.threads_ledger, self._desk.learn)
@@ -65,8 +65,9 @@ class CheckedReads:
             if isinstance(found, Sound):
                 return found.data
             if found is not None:
-                self.damaged.append(found)
+                self.damaged[key] = found, False
                 self._desk.quarantine(found)
+                self.damaged[key] = found, True
         return None
 
     def is_of(self, directory: str) -> bool:

@@ -22,6 +22,7 @@ from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
 from jcache.runs import environment, learn, new_id, settings, without_cache
+from jcache.shell import quoted
 from jcache.store import Store
 from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
@@ -99,10 +100,11 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
             return launch(command, env)
     finally:
         reads.close()
-        for found in reads.damaged:
+        for found, is_away in reads.damaged.values():
+            now = "is in quarantine now" if is_away else "stays where it is, for it cannot be moved"
             output.warning(
-                f"{found.key} was damaged ({found.evidence.rstrip('.')}): it is in quarantine now, and the program did "
-                "not get it. To look for more: jcache verify --repair"
+                f"{found.key} was damaged ({found.evidence.rstrip('.')}): the program did not get it, and it {now}. To "
+                f"look for more: jcache verify --repair --root {quoted(str(root.path))}"
             )
 
 
