@@ -23,7 +23,7 @@ from tests.helpers.entries import tree  # noqa: E402
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "under 5 minutes on two cores"
-LONG_TIER = "about 15 minutes on two cores"
+LONG_TIER = "about 13 minutes on two cores"
 
 SURROUNDINGS = (
     "JAX_", "XLA_", "JCACHE_", "PHASIC_", "TRITON_", "XDG_", "PYTHON", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR",
