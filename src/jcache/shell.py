@@ -33,5 +33,12 @@ def quoted(text: str) -> str:
         import shlex
 
         return shlex.quote(text)
-    inner = "".join(rf"\{c}" if c in r"\'" else c if is_shown(c) else escaped(c) for c in text)
+    inner = "".join(rf"\{c}" if c in r"\'" else c if is_shown(c) else _as_bytes(c) for c in text)
     return f"$'{inner}'"
+
+
+def _as_bytes(character: str) -> str:
+    r"""A character for a shell of any locale: bash reads ``\u202e`` as one where the locale has it only."""
+    if character.isascii():
+        return escaped(character)
+    return "".join(rf"\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
