@@ -290,7 +290,7 @@ def _tap_compiler(module: object) -> None:
 
 
 def _check_reads(module: object) -> None:
-    """Have JAX's cache hand on only what the ``jcache run`` above has checked, and its own bytes nowhere."""
+    """Make JAX's cache return the bytes that the ``jcache run`` above has checked, in place of those that it read."""
     _tap(module)
     cache = module.LRUCache  # type: ignore[attr-defined]
     plain = cache.get

@@ -7,13 +7,15 @@ entry is made all such classes are written down; a later process compares those 
 import sys
 from collections.abc import Mapping
 from typing import Final
+from weakref import WeakKeyDictionary
 
-from jcache.fingerprint.registrations import is_by_others, pytrees, registered
+from jcache.fingerprint.registrations import are_of_dataclass, is_by_others, pytrees, registered
 from jcache.fingerprint.texts import shortened
 from jcache.fingerprint.walk import digest_of
 
 _LABEL: Final = "pytrees registered"
 _NONE: Final = "none"
+_dataclasses: Final[WeakKeyDictionary[type, str]] = WeakKeyDictionary()  # whose fields never change
 _KEYLESS: Final = "?"  # of a class whose functions have no key: what was made with it is not served
 
 
@@ -37,8 +39,14 @@ def flattened_now(then: Mapping[str, str]) -> dict[str, str]:
 
 
 def _words(cls: type) -> str:
-    digest = digest_of(registered(cls))
-    return _KEYLESS if digest is None else shortened(digest)
+    known = _dataclasses.get(cls)
+    if known is None:
+        functions = registered(cls)
+        digest = digest_of(functions)
+        known = _KEYLESS if digest is None else shortened(digest)
+        if are_of_dataclass(functions):
+            _dataclasses[cls] = known
+    return known
 
 
 def _written(classes: Mapping[str, str]) -> str:

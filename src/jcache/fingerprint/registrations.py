@@ -43,6 +43,14 @@ def is_by_others(cls: type) -> bool:
     return known
 
 
+def are_of_dataclass(functions: Iterable[Any]) -> bool:
+    """Whether `register_dataclass` has made all of some functions, from nothing but the names of fields."""
+    return all(
+        isinstance(each, FunctionType) and _top(each) == _JAX and "data_fields" in each.__code__.co_freevars
+        for each in functions
+    )
+
+
 def _registry() -> Mapping[type, Any]:
     registry: Mapping[type, Any] = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
     return registry
