@@ -155,9 +155,10 @@ class Shelf:
             return reason
         traced.why = traced.why or self.why_missed(traced.asked)
         trace = traced.trace(told)
-        if traced.compared is not None and not self._is_same(traced.compared, traced, told):
-            return _DIFFERS
-        if traced.differs(trace):
+        differs = traced.differs(trace)
+        if traced.compared is not None:
+            differs = not self._is_same(traced.compared, traced, told, differs=differs)
+        if differs:
             return _DIFFERS
         if traced.has_unfit(told):
             traced.is_refused = True
@@ -190,14 +191,14 @@ class Shelf:
             self.store.used(program_key(traced.header, told.signature))  # so that it does not look older than its trace
         return reason
 
-    def _is_same(self, kept: Kept, traced: Traced, told: Compilation) -> bool:
+    def _is_same(self, kept: Kept, traced: Traced, told: Compilation, *, differs: bool) -> bool:
         """Whether what was traced is a trace that would have been served; if not, this one goes to quarantine.
 
         Warns:
             UserWarning: it is another program.
         """
         header, name = kept.opened.header, traced.asked.fingerprint.name
-        same = not traced.differs(traced.trace(told)) and kept.text(told.signature) in {None, told.text}
+        same = not differs and kept.text(told.signature) in {None, told.text}
         watching.say_compared(name, header.key, same=same)
         if not same:
             self.store.set_aside_softly(kept.opened.finding(Damage.STALE, "Tracing it again gives another program."))

@@ -76,7 +76,7 @@ class References(Parts):
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
             self.require(origin, own if own is not None and is_extension(own) else None)
             reference = named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
-            self._named_classes[id(cls)] = cls, reference
+            self._named_classes[id(cls)] = cls, reference  # what follows may lead here again
             if registrations.is_by_others(cls):
                 reference += self.flattened(cls, f"{module}.{cls.__qualname__}")
                 self._named_classes[id(cls)] = cls, reference
