@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jcache.directories import Directories
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotStorable
 from jcache.file_codec import FileCodec, hand_over
@@ -142,7 +143,8 @@ def test_the_file_goes_with_its_entry(root: Root) -> None:
     directory = root.directory(Kind.GRAPHS)
     add(directory, KEY)
     with open(hand_over(root, KEY, PAYLOAD), "rb") as file:
-        assert unlink(root, entry) == 100
+        with Directories(root) as directories:
+            assert unlink(root, entry, directories) == 100
         assert not (root.handed / KEY).exists() and file.read() == PAYLOAD
     damaged = Finding(damage=Damage.SEAL, path=add(directory, KEY), evidence="", kind=Kind.GRAPHS, key=KEY)
     path = hand_over(root, KEY, PAYLOAD)

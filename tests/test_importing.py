@@ -142,7 +142,7 @@ def test_locked(tmp_path: Path) -> None:
     target = create_root(tmp_path / "b")
     directory = target.directory(Kind.EXECUTABLES)
     manifest, datas = archive_of((Kind.EXECUTABLES, key(1)))
-    with locked(directory), Store(target, lock_timeout=0) as store:
+    with locked(target, Kind.EXECUTABLES), Store(target, lock_timeout=0) as store:
         forecast = judge(manifest, Here(), directory, {})
         members = [Member(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
         with pytest.raises(JcacheError, match="held by"):

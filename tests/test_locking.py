@@ -9,14 +9,15 @@ from pathlib import Path
 import filelock
 import pytest
 
-from jcache import clock
+from jcache import clock, locking
 from jcache.errors import CannotWrite, Locked
-from jcache.layout import Root
+from jcache.layout import Kind, Root
 from jcache.locking import in_batches, locked, timeout_in
 from tests.helpers.clocks import StoppedClock
 from tests.helpers.entries import HOLD_LOCK, process
 from tests.helpers.waiting import LIMIT_S
 
+KIND = Kind.EXECUTABLES
 TAKE_TURNS = """
 import sys, filelock
 print("ready", flush=True)
@@ -37,14 +38,14 @@ def free(directory: Path) -> bool:
 
 def test_the_lock_is_jax_s(plain: Root) -> None:
     """While we hold it JAX's own lock cannot be had, and afterwards it can."""
-    with locked(plain.path):
+    with locked(plain, KIND):
         assert not free(plain.path)
     assert free(plain.path)
 
 
 def test_an_error_lets_go_of_the_lock(plain: Root) -> None:
     """However the block ends, the lock is free."""
-    with pytest.raises(ZeroDivisionError), locked(plain.path):
+    with pytest.raises(ZeroDivisionError), locked(plain, KIND):
         _ = 1 // 0
     assert free(plain.path)
 
@@ -53,7 +54,7 @@ def test_an_error_lets_go_of_the_lock(plain: Root) -> None:
 def test_a_held_lock_is_given_up(plain: Root, timeout: float) -> None:
     """After the time-out it is `Locked`, exit code 11, and the message says who held it."""
     with process(HOLD_LOCK, plain.path) as holder:
-        with pytest.raises(Locked, match=r"try again later") as caught, locked(plain.path, timeout=timeout):
+        with pytest.raises(Locked, match=r"try again later") as caught, locked(plain, KIND, timeout=timeout):
             pytest.fail("two held the lock at once")
         assert caught.value.exit_code == 11
         if sys.platform == "linux" and os.access("/proc/locks", os.R_OK):
@@ -71,7 +72,7 @@ def test_who_waits_says_so_once(plain: Root) -> None:
             holder.stdin.write("\n")
             holder.stdin.flush()
 
-        with locked(plain.path, timeout=60, waiting=waiting):
+        with locked(plain, KIND, timeout=60, waiting=waiting):
             assert not free(plain.path)
         assert len(said) == 1
         assert said[0].startswith(f"Waiting for {plain.path / '.lockfile'}, held by ")
@@ -81,7 +82,7 @@ def test_who_waits_says_so_once(plain: Root) -> None:
 
 def test_a_lock_that_is_had_at_once_says_nothing(plain: Root) -> None:
     """Nobody is told of a wait that there is not."""
-    with locked(plain.path, waiting=pytest.fail):
+    with locked(plain, KIND, waiting=pytest.fail):
         pass
 
 
@@ -90,7 +91,7 @@ def test_a_killed_holder_holds_nothing(plain: Root) -> None:
     with process(HOLD_LOCK, plain.path) as holder:
         holder.kill()
         holder.wait()
-        with locked(plain.path, timeout=LIMIT_S):
+        with locked(plain, KIND, timeout=LIMIT_S):
             pass
 
 
@@ -99,18 +100,21 @@ def test_what_is_no_lock_is_refused(plain: Root, beyond: Path, what: str) -> Non
     """A link is not followed, whose file the lock would empty, and a directory is no lock."""
     path = plain.path / ".lockfile"
     path.mkdir() if what == "directory" else path.symlink_to(beyond / ("precious" if what == "link" else "nothing"))
-    with pytest.raises(CannotWrite), locked(plain.path, timeout=0.1):
+    with pytest.raises(CannotWrite), locked(plain, KIND, timeout=0.1):
         pytest.fail("there is no lock to hold")
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
     """What is not there cannot be locked, and is not made."""
-    with pytest.raises(CannotWrite, match="Cannot lock"), locked(tmp_path / "gone", timeout=0.1):
+    with (
+        pytest.raises(CannotWrite, match="Cannot lock"),
+        locked(Root(tmp_path / "gone", plain=True), KIND, timeout=0.1),
+    ):
         pytest.fail("there is nothing to lock")
     assert not (tmp_path / "gone").exists()
 
 
-def test_batches_do_every_step_once_under_the_lock(plain: Root) -> None:
+def test_batches_do_every_step_once_under_the_lock(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """All steps are done, in their order, each with the lock held."""
     done: list[int] = []
 
@@ -120,29 +124,35 @@ def test_batches_do_every_step_once_under_the_lock(plain: Root) -> None:
             done.append(i)
             yield
 
-    in_batches(plain.path, steps(), hold=0)
+    monkeypatch.setattr(locking, "HOLD_S", 0)
+    monkeypatch.setattr(clock, "sleep", lambda _: None)
+    in_batches(plain, KIND, steps())
     assert done == list(range(50))
     assert free(plain.path)
 
 
 def test_the_lock_is_let_go_every_so_often(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the time that steps have taken, and then for a moment, in which others can have it."""
+    """It is held for 0.1 s or one step, and then free for twice the 50 ms after which filelock looks again."""
     hands = StoppedClock(monkeypatch)
-    held: list[list[int]] = [[]]
+    held: list[list[float]] = [[]]
+    steps_of = [0.002] * 60 + [0.25, 0.25] + [0.04] * 4
 
     def steps() -> Iterator[None]:
-        for i in range(12):
-            held[-1].append(i)
-            hands.go_on(0.25)
+        for seconds in steps_of:
+            assert not free(plain.path)
+            held[-1].append(seconds)
+            hands.go_on(seconds)
             yield
 
     def sleep(seconds: float) -> None:
-        assert seconds > 0 and free(plain.path)
+        assert seconds >= 0.1 and free(plain.path)
         held.append([])
 
     monkeypatch.setattr(clock, "sleep", sleep)
-    in_batches(plain.path, steps(), hold=1)
-    assert held == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+    in_batches(plain, KIND, steps())
+    assert [second for hold in held for second in hold] == steps_of
+    assert len(held) == 6
+    assert all(sum(hold[:-1]) < 0.1 for hold in held)
 
 
 def test_others_get_a_turn_between_batches(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +172,8 @@ def test_others_get_a_turn_between_batches(plain: Root, monkeypatch: pytest.Monk
         line = threading.Thread(target=wait)
         line.start()
 
-        in_batches(plain.path, iter([None] * 3), hold=0)
+        monkeypatch.setattr(locking, "HOLD_S", 0)
+        in_batches(plain, KIND, iter([None] * 3))
         assert had_it.is_set()
         line.join()
 
@@ -175,13 +186,13 @@ def test_a_step_that_fails_ends_the_batches(plain: Root) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        in_batches(plain.path, steps())
+        in_batches(plain, KIND, steps())
     assert free(plain.path)
 
 
 def test_no_steps_take_the_lock_once(plain: Root) -> None:
     """Nothing to do is done at once."""
-    in_batches(plain.path, iter(()))
+    in_batches(plain, KIND, iter(()))
     assert free(plain.path)
 
 

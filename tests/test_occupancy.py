@@ -15,7 +15,7 @@ from tests.helpers.entries import NOW, add, executable, files_of, key
 
 @pytest.fixture
 def occupancy(plain: Root) -> Occupancy:
-    return Occupancy(Kind.EXECUTABLES, plain.path, None)
+    return Occupancy(plain, Kind.EXECUTABLES, None)
 
 
 def write(directory: Path, a_key: str, size: int, used_ns: int) -> None:
@@ -94,7 +94,7 @@ def test_victims_are_those_of_a_full_look(plain: Root, occupancy: Occupancy, cha
         occupancy.added(key(i), 100, clock)
         model[key(i)] = clock
         assert occupancy.bytes == sum(files_of(plain.path).values())
-    with locked(plain.path):
+    with locked(plain, Kind.EXECUTABLES):
         occupancy.forget()
         occupancy.refresh()
     assert occupancy.bytes == len(model) * 100

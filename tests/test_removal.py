@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from jcache import files
+from jcache.directories import Directories, opened
 from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Verdict
 from jcache.layout import Kind, Root
-from jcache.removal import Removal, foresee, remove_tree, removing, set_aside_xla, unlink, xla_size
+from jcache.removal import Removal, foresee, removing, set_aside_xla, unlink, xla_size
 from tests.helpers.entries import NOW, add, digits, key
 
 
@@ -30,12 +31,13 @@ def test_the_entry_goes_before_its_sidecar(plain: Root, monkeypatch: pytest.Monk
     order: list[str] = []
     real = files.remove
 
-    def remove(path: Path) -> int | None:
-        order.append(path.name[-6:])
-        return real(path)
+    def remove(name: str, *, directory: int) -> int | None:
+        order.append(name[-6:])
+        return real(name, directory=directory)
 
     monkeypatch.setattr(files, "remove", remove)
-    assert unlink(plain, listed(1)) == 108
+    with Directories(plain) as directories:
+        assert unlink(plain, listed(1), directories) == 108
     assert order == ["-cache", "-atime"]
 
 
@@ -43,7 +45,8 @@ def test_a_legacy_entry_has_no_sidecar(plain: Root) -> None:
     """Its one file goes, and nothing of the same key with a suffix."""
     (plain.path / digits(1)).write_bytes(b"123")
     (plain.path / f"{digits(1)}-atime").write_bytes(b"foreign")
-    assert unlink(plain, listed(1, legacy=True)) == 3
+    with Directories(plain) as directories:
+        assert unlink(plain, listed(1, legacy=True), directories) == 3
     assert [p.name for p in plain.path.iterdir()] == [f"{digits(1)}-atime"]
 
 
@@ -143,16 +146,20 @@ def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Pa
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a").mkdir(parents=True)
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a" / "x.pb").write_bytes(b"12345")
     (plain.path / "xla_gpu_kernel_cache_file").symlink_to(beyond / "precious")
-    assert xla_size(plain) == 5 == sum(map(remove_tree, set_aside_xla(plain.path)))
+    assert xla_size(plain) == 5
+    with opened(plain, plain.path) as directory:
+        aside = list(set_aside_xla(directory))
+        assert sum(files.remove_tree(name, directory=directory) for name in aside) == 5
 
 
 def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:
     """XLA's sub-caches leave their names at once; what is set aside is a temporary file to everybody else."""
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
     (plain.path / "xla_gpu_kernel_cache_file").symlink_to(beyond / "precious")
-    (aside,) = set_aside_xla(plain.path)
-    assert aside.name.startswith(".jcache-tmp-")
-    assert aside.is_dir()
+    with opened(plain, plain.path) as directory:
+        (aside,) = set_aside_xla(directory)
+    assert aside.startswith(".jcache-tmp-")
+    assert (plain.path / aside).is_dir()
     assert (plain.path / "xla_gpu_kernel_cache_file").is_symlink()
 
 
@@ -163,7 +170,8 @@ def test_trees_are_removed_without_following_links(tmp_path: Path, beyond: Path)
     (tmp_path / "t" / "link").symlink_to(beyond)
     (tmp_path / "link").symlink_to(beyond)
     (tmp_path / "f").write_bytes(b"123")
-    assert remove_tree(tmp_path / "t") == 5 + len(str(beyond))
-    assert remove_tree(tmp_path / "link") == len(str(beyond))
-    assert remove_tree(tmp_path / "f") == 3
+    with opened(Root(tmp_path, plain=True), tmp_path) as directory:
+        assert files.remove_tree("t", directory=directory) == 5 + len(str(beyond))
+        assert files.remove_tree("link", directory=directory) == len(str(beyond))
+        assert files.remove_tree("f", directory=directory) == 3
     assert [p.name for p in tmp_path.iterdir() if p.name not in ("beyond", "plain")] == []

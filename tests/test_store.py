@@ -88,11 +88,11 @@ def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest
     """A bounded put that finds its key taken once it has the lock leaves the entry as it is, and nothing of its own."""
     real = files.fill
 
-    def fill(temporary: Path, data: bytes) -> None:
+    def fill(temporary: str, data: bytes, *, directory: int) -> None:
         monkeypatch.setattr(files, "fill", real)
         with bounded(plain, 1000) as other:
             assert other.put(EXECUTABLES, key(1), b"first") is Outcome.STORED
-        real(temporary, data)
+        real(temporary, data, directory=directory)
 
     monkeypatch.setattr(files, "fill", fill)
     with bounded(plain, 1000) as store:

@@ -123,7 +123,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
-    pins = store.softly(store.ledger.pins) or set()
+    pins = store.softly(store.pins.known) or set()
     pinned = Counter(kind for kind, _ in pins)
     cap = None if store.root.adapter else cap_of(environment)
     kinds = {kind: _count(listing, pinned[kind], cap) for kind, listing in listings.items()}

@@ -7,7 +7,7 @@ from enum import StrEnum
 from threading import Lock
 from typing import Final, NamedTuple
 
-from jcache.errors import JcacheError, Locked
+from jcache.errors import JcacheError, LedgerUnavailable, Locked
 from jcache.frozen import Frozen
 
 
@@ -16,6 +16,7 @@ class Refusal(StrEnum):
 
     TOO_LARGE = "larger than the cache may grow"
     PINNED = "what is pinned leaves no room for it"
+    PINS_UNKNOWN = "what is pinned is not known"
     NOT_ALLOWED = "only process 0 writes"
     READ_ONLY = "the cache cannot be written"
     FULL = "the disk, or the quota, is full"
@@ -36,6 +37,8 @@ def refusal_of(error: OSError | JcacheError) -> Refusal:
     """Why an entry was not stored, by what storing it raised."""
     if isinstance(error, Locked):
         return Refusal.LOCKED
+    if isinstance(error, LedgerUnavailable):
+        return Refusal.PINS_UNKNOWN
     cause = error if isinstance(error, OSError) else error.__cause__
     number = cause.errno if isinstance(cause, OSError) else None
     return _REFUSALS.get(number or 0, Refusal.FAILED)

@@ -13,16 +13,19 @@ A rollback journal and not a write-ahead log: the latter needs shared memory, wh
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from jcache import clock, files
+from jcache import clock, files, sqlite_vfs
+from jcache.directories import compare, is_there, open_below, path_of
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX
 
 Error = sqlite3.Error
+DAMAGED: Final = ".damaged-"  # and when, after the name of a ledger that was set aside
 _IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a later schema from damage
 _DAMAGE: Final = ("no such table", "already exists", "unsupported file format")  # errors without a code of their own
 
@@ -68,9 +71,9 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
         version: of the schema; a file of a later one is refused.
         schema: the statements that make the tables, separated by ``;``.
     """
-    _make_directory(path.parent)
-    if not os.path.lexists(path):
-        _make_aside(path, version, schema)
+    with _directory(path, make=True) as directory:  # a root that is gone is not made again, half, for its ledger
+        if not is_there(path.name, directory):
+            _make_aside(path, directory, version, schema)
     database = _open(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
@@ -85,7 +88,7 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
     return database
 
 
-def _make_aside(path: Path, version: int, schema: str) -> None:
+def _make_aside(path: Path, directory: int, version: int, schema: str) -> None:
     """Makes a ledger under another name and links it: what a killed process left would look like one that was lost.
 
     Where there are no hard links, or no room, it is made in its place later, with all that can go wrong there.
@@ -95,25 +98,29 @@ def _make_aside(path: Path, version: int, schema: str) -> None:
         with closing(_open(aside, "rwc", 0)) as database:
             database.execute("PRAGMA journal_mode = OFF")  # nobody else sees it yet
             _create(database, version, schema)
-        os.link(aside, path)
+        os.link(aside.name, path.name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except (OSError, sqlite3.Error):
         pass
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(aside.name, dir_fd=directory)
 
 
 def _remove_empty(path: Path) -> None:
-    """What a full disk leaves of a new ledger would look like one that was lost, and with it its pins."""
-    with suppress(OSError):
-        if os.stat(path).st_size == 0:
-            path.unlink()
+    """What a full disk leaves of a new ledger would look like one that was lost."""
+    with suppress(OSError), _directory(path) as directory:
+        if os.lstat(path.name, dir_fd=directory).st_size == 0:
+            os.unlink(path.name, dir_fd=directory)
 
 
 def set_aside(path: Path) -> None:
     """Renames what is damaged out of the way of the next writer."""
-    with suppress(FileNotFoundError):
-        path.replace(path.with_name(f"{path.name}.damaged-{clock.now_ns()}"))
-    path.with_name(path.name + "-journal").unlink(missing_ok=True)
+    with _directory(path) as directory:
+        with suppress(FileNotFoundError):
+            aside = f"{path.name}{DAMAGED}{clock.now_ns()}"
+            os.rename(path.name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path.name}-journal", dir_fd=directory)
 
 
 def is_damaged(path: Path, error: sqlite3.Error) -> bool:
@@ -142,11 +149,14 @@ def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]
         raise LedgerUnavailable(f"Cannot {verb} the ledger {path}: {reason}.", lost=lost) from error
 
 
-def _make_directory(path: Path) -> None:
-    """Makes the directory of the ledger; in one of JAX's that is no change of its entries, so its time stays."""
-    if path.is_symlink():
-        raise LedgerUnavailable(f"{path} is a symbolic link, which is not followed: remove it.")
-    files.make_quietly(path)  # a root that is gone is not made again, half, for its ledger
+@contextmanager
+def _directory(path: Path, *, make: bool = False) -> Iterator[int]:
+    """The descriptor of the ledger's directory, for the block; a symbolic link in its place is refused."""
+    descriptor = open_below(path.parent.parent, path.parent.name, make=make)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
@@ -155,25 +165,29 @@ def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         if _code(error) == sqlite3.SQLITE_READONLY and mode == "ro":  # a killed writer's change is to be rolled back
             return _connect(path, "rw", timeout)
-        if is_busy(error) and _has_locks(path.parent):
+        if is_busy(error) and _has_locks(path):
             return _connect(path, mode, timeout)
         if not is_busy(error) and _code(error) not in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR):
             raise
-    return _connect(path, mode, timeout, "&vfs=unix-dotfile")
+    return _connect(path, mode, timeout, vfs="unix-dotfile")
 
 
-def _has_locks(directory: Path) -> bool:
-    """Whether POSIX locks work here: SQLite takes NFS's ENOLCK for a busy file.
+def _has_locks(path: Path) -> bool:
+    """Whether POSIX locks work in the ledger's directory: SQLite takes NFS's ENOLCK for a busy file.
 
     Tried on a file of its own, since closing the ledger's would drop the locks that this process has on it.
     """
-    import tempfile
-
     try:
         import fcntl
 
-        with tempfile.TemporaryFile(dir=directory) as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _directory(path) as directory:
+            name = files.create_temporary(directory=directory)
+            try:
+                file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+                with open(file, "wb", buffering=0):
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            finally:
+                os.unlink(name, dir_fd=directory)
     except ImportError:
         return True
     except OSError as error:
@@ -181,14 +195,24 @@ def _has_locks(directory: Path) -> bool:
     return True
 
 
-def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: bool = True) -> sqlite3.Connection:
-    if os.path.lexists(path) and not os.path.isfile(path):  # SQLite would wait for a FIFO for ever
-        raise NoLedgerError(f"{path} is no file")
-    uri, first = f"{path.as_uri()}?mode={mode}{more}", timeout if wait else 0
-    database = sqlite3.connect(
-        uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False, factory=_Connection
-    )
+def _connect(
+    path: Path, mode: str, timeout: float, more: str = "", *, vfs: str = "unix", wait: bool = True
+) -> sqlite3.Connection:
+    """Opens the file in its directory, which stays open as long as the connection."""
+    directory = open_below(path.parent.parent, path.parent.name)
     try:
+        uri = f"{_prepared(path, directory, mode, vfs)}{more}"
+        first = timeout if wait else 0
+        database = sqlite3.connect(
+            uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False, factory=_Connection
+        )
+    except BaseException:
+        os.close(directory)
+        raise
+    database.directory = directory
+    try:
+        if path_of(directory) is None:
+            compare(path.parent, directory)
         _version(database)  # the first statement is the first to lock and to read the file
         database.execute(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
     except BaseException:
@@ -197,11 +221,36 @@ def _connect(path: Path, mode: str, timeout: float, more: str = "", *, wait: boo
     return database
 
 
+def _prepared(path: Path, directory: int, mode: str, vfs: str) -> str:
+    """The URI by which SQLite opens the file of an open directory; SQLite is never to make it, in whatever place."""
+    try:
+        if not stat.S_ISREG(os.lstat(path.name, dir_fd=directory).st_mode):  # SQLite would wait for a FIFO for ever
+            raise NoLedgerError(f"{path} is no file")
+    except FileNotFoundError:
+        if mode == "rwc":
+            files.touch(path.name, directory=directory)
+    held, ours = path_of(directory), sqlite_vfs.verbatim(vfs)
+    place = path if held is None or ours is None else held / path.name
+    return f"{place.as_uri()}?mode={mode.removesuffix('c')}&vfs={ours if place != path else vfs}"
+
+
 class _Connection(sqlite3.Connection):
     """One that is closed when nothing refers to it any more, without the warning that Python 3.13 has for it.
 
     Closing it needs nothing of Python's own, so it can be done while the interpreter ends.
+
+    Attributes:
+        directory: the descriptor of the directory that its file is in, closed with it.
     """
+
+    directory = -1
+    _close_descriptor = staticmethod(os.close)
+
+    def close(self) -> None:
+        super().close()
+        directory, self.directory = self.directory, -1
+        if directory >= 0:
+            self._close_descriptor(directory)
 
     def __del__(self) -> None:
         self.close()

@@ -12,19 +12,21 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import clock, files
+from jcache.directories import opened
 from jcache.economics import Spending, Spent
 from jcache.errors import Locked
-from jcache.layout import SIDECAR_SUFFIX, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known, Ledger
+from jcache.pins import Pins
 from jcache.soon import Soon
 from jcache.store import Outcome, Store
 
 if TYPE_CHECKING:
     import sqlite3
+    from pathlib import Path
 
     from jcache.findings import Finding
 
@@ -107,6 +109,7 @@ class ProgramStore(Store):
         super().__init__(root, max_bytes=max_bytes, lock_timeout=lock_timeout)
         self.threads_ledger = ThreadsLedger(root.ledger)
         self.ledger: Ledger = self.threads_ledger
+        self.pins = Pins(root, self.ledger)
         self._quick = ThreadsLedger(root.ledger, busy_timeout=_BUSY_TIMEOUT_UNDER_LOCK)
         self.learnt: deque[Known] = deque(maxlen=1)
         self.recency = always_recency or max_bytes is not None
@@ -176,10 +179,11 @@ class ProgramStore(Store):
         self.learnt.append(known)
         super()._learn(known)
 
-    def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
+    def _publish(self, kind: Kind, directory: int, temporary: str, key: str, size: int) -> Outcome:
         if self.recency:
-            return super()._publish(kind, temporary, path, size)
-        return Outcome.STORED if self._give_name(kind, temporary, path) else Outcome.PRESENT
+            return super()._publish(kind, directory, temporary, key, size)
+        stored = self._give_name(kind, directory, temporary, key + ENTRY_SUFFIX)
+        return Outcome.STORED if stored else Outcome.PRESENT
 
 
 class Desk:
@@ -289,9 +293,9 @@ class Desk:
             self._write(*self._used.popitem())
 
     def _write(self, key: str, now: int) -> None:
-        directory = self.store.root.directory(self._kind)
-        with suppress(OSError):  # a root that cannot be written serves hits as well
-            files.write_recency(directory / (key + SIDECAR_SUFFIX), now)
+        root = self.store.root
+        with suppress(OSError), opened(root, root.directory(self._kind)) as directory:  # it may be read-only
+            files.write_recency(key + SIDECAR_SUFFIX, now, directory=directory)
 
 
 _DESKS: Final[weakref.WeakSet[Desk]] = weakref.WeakSet()

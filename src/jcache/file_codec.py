@@ -19,6 +19,7 @@ from typing import Any, Final
 from weakref import finalize
 
 from jcache import files
+from jcache.directories import opened
 from jcache.errors import InvalidValue, NotStorable
 from jcache.layout import TEMPORARY_PREFIX, Root, check_key
 from jcache.pytrees import Dumped
@@ -96,9 +97,9 @@ def hand_over(root: Root, key: str, payload: memoryview) -> Path:
     """
     place = root.handed / check_key(key)
     try:
-        if not _holds(place, payload):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            files.publish(place, payload)
+        with opened(root, root.handed, make=True) as directory:
+            if not _holds(key, payload, directory=directory):
+                files.publish(key, payload, directory=directory)
     except OSError:
         place = _of_process() / key
         if not _holds(place, payload):
@@ -106,10 +107,10 @@ def hand_over(root: Root, key: str, payload: memoryview) -> Path:
     return place
 
 
-def _holds(path: Path, data: memoryview) -> bool:
-    """Whether a path is a regular file of exactly these bytes."""
+def _holds(path: str | Path, data: memoryview, *, directory: int | None = None) -> bool:
+    """Whether a path, in an open directory if one is given, is a regular file of exactly these bytes."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
         return False
     with open(descriptor, "rb", buffering=0) as file:

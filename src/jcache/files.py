@@ -2,6 +2,9 @@
 
 A file is published by writing a temporary one in the same directory and `os.replace`: a reader sees all of the old
 or all of the new bytes. Nothing here follows a symbolic link or opens anything but a regular file.
+
+Where ``directory`` is given, it is the descriptor of an open directory, and the path is the name of a file in it: what
+is done then stays in that directory (see `jcache.directories`).
 """
 
 from __future__ import annotations
@@ -43,62 +46,51 @@ def refusal(action: str) -> Iterator[None]:
         raise CannotWrite(f"Cannot {action}: {reason}.") from error
 
 
-def publish(path: Path, data: bytes | memoryview) -> None:
+def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None = None) -> None:
     """Makes the file at a path hold the data, atomically.
 
     Raises:
         OSError: as the file system says; the old file, if any, is then still whole and no temporary file is left.
     """
-    temporary = stage(path.parent, data)
+    temporary = create_temporary(os.path.dirname(path), directory=directory)
     try:
-        os.replace(temporary, path)
+        fill(temporary, data, directory=directory)
+        os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
-def make_quietly(path: Path) -> None:
-    """Makes a directory of ours unless it is there, and leaves its parent's time: no entry has changed.
+def touch(name: str, *, directory: int) -> None:
+    """Makes an empty file unless there is one; a link in its place is refused.
 
     Raises:
-        OSError: it cannot be made, its parent is gone, or something else is there.
+        OSError: as the file system says.
     """
-    try:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    except FileNotFoundError:
-        before = os.stat(path.parent)
-        with suppress(FileExistsError):
-            os.mkdir(path)
-        with suppress(PermissionError):
-            os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    os.close(os.open(name, flags, 0o666, dir_fd=directory))
 
 
-def stage(directory: Path, data: bytes | memoryview) -> Path:
-    """Writes the data to a new temporary file in a directory; `os.replace` it to publish it."""
-    path = create_temporary(directory)
-    fill(path, data)
+def create_temporary(above: str = "", *, directory: int | None = None) -> str:
+    """Makes a new, empty temporary file in a directory, named or open; returns its path or name."""
+    path = os.path.join(above, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o666, dir_fd=directory))
     return path
 
 
-def create_temporary(directory: Path) -> Path:
-    """Makes a new, empty temporary file in a directory."""
-    path = directory / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-    return path
-
-
-def fill(temporary: Path, data: bytes | memoryview) -> None:
+def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> None:
     """Writes all of the data to a temporary file, which is unlinked if that fails."""
     try:
-        with open(temporary, "wb", buffering=0) as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        with open(descriptor, "wb", buffering=0) as file:
             view = memoryview(data)
             while view:
                 view = view[file.write(view) :]
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
@@ -183,7 +175,7 @@ class NoLinks(OSError):
     """The file system has no hard links."""
 
 
-def give_name(temporary: Path, path: Path) -> bool:
+def give_name(temporary: str, name: str, *, directory: int) -> bool:
     """Gives a file that is written the name that it is to have, unless something has that name: then returns False.
 
     Unlike a rename, it never takes the place of a file that another process has published a moment before.
@@ -193,24 +185,25 @@ def give_name(temporary: Path, path: Path) -> bool:
         OSError: as of ``os.link``.
     """
     try:
-        os.link(temporary, path, follow_symlinks=False)
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except FileExistsError:
         return False
     except OSError as error:
         if error.errno in _WITHOUT_LINKS:
             raise NoLinks(*error.args) from error
         raise
-    temporary.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
     return True
 
 
-def read(path: str | Path, limit: int | None = None) -> bytes:
+def read(path: str | Path, limit: int | None = None, *, directory: int | None = None) -> bytes:
     """The bytes of a regular file, at most ``limit`` of them.
 
     Raises:
         OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -220,20 +213,20 @@ def read(path: str | Path, limit: int | None = None) -> bytes:
         return os.pread(descriptor, limit, 0)
 
 
-def write_recency(path: Path, time_ns: int) -> None:
+def write_recency(path: str | Path, time_ns: int, *, directory: int | None = None) -> None:
     """Writes a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
 
     JAX reads it as an 8-byte little-endian number of nanoseconds since 1970; a time before or long after becomes the
     nearest that we keep.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for a reader
-    descriptor = os.open(path, flags, 0o666)
+    descriptor = os.open(path, flags, 0o666, dir_fd=directory)
     try:
         os.pwrite(descriptor, min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little"), 0)
         os.ftruncate(descriptor, RECENCY_BYTES)
     except OSError:
         if os.fstat(descriptor).st_size == 0:  # of a full disk: none is better than half a one
-            os.unlink(path)
+            os.unlink(path, dir_fd=directory)
         raise
     finally:
         os.close(descriptor)
@@ -255,20 +248,36 @@ def read_recency(path: str | Path, *, directory: int | None = None) -> int | Non
     return time_ns if len(data) == RECENCY_BYTES and time_ns <= LATEST_NS else None
 
 
-def remove(path: Path) -> int | None:
+def remove(path: str | Path, *, directory: int | None = None) -> int | None:
     """Unlinks a regular file and returns its bytes; None if it is already gone.
 
     Raises:
         OSError: it cannot be removed, or is not a regular file (``EINVAL``).
     """
     try:
-        status = os.lstat(path)
+        status = os.lstat(path, dir_fd=directory)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        os.unlink(path)
+        os.unlink(path, dir_fd=directory)
     except FileNotFoundError:
         return None
     return status.st_size
+
+
+def remove_tree(name: str, *, directory: int) -> int:
+    """Removes a file or a directory with all below it, links not followed, and returns the bytes.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    import shutil
+
+    _, size = tree_size(name, directory=directory)
+    if stat.S_ISDIR(os.lstat(name, dir_fd=directory).st_mode):
+        shutil.rmtree(name, dir_fd=directory)
+    else:
+        os.unlink(name, dir_fd=directory)
+    return size
 
 
 def born_ns(path: Path) -> int | None:
@@ -295,18 +304,19 @@ def born_ns(path: Path) -> int | None:
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
-def tree_size(path: Path) -> tuple[int, int]:
+def tree_size(path: str | Path, *, directory: int | None = None) -> tuple[int, int]:
     """Files and bytes below a directory, or of one file; links are not followed, what vanishes is not counted."""
+    try:
+        status = os.lstat(path, dir_fd=directory)
+    except OSError:
+        return 0, 0
+    if not stat.S_ISDIR(status.st_mode):
+        return 1, status.st_size
     files = size = 0
-    pending = [path]
-    while pending:
-        current = pending.pop()
-        try:
-            status = os.lstat(current)
-            if stat.S_ISDIR(status.st_mode):
-                pending.extend(current / name for name in os.listdir(current))
-            else:
-                files, size = files + 1, size + status.st_size
-        except OSError:
-            continue
+    for _, directories, names, below in os.fwalk(path, dir_fd=directory):
+        for name in (*names, *directories):
+            with suppress(OSError):
+                status = os.lstat(name, dir_fd=below)
+                if not stat.S_ISDIR(status.st_mode):
+                    files, size = files + 1, size + status.st_size
     return files, size

@@ -68,6 +68,7 @@ TAG_TEXT: Final = (
     "# For information about cache directory tags see https://bford.info/cachedir/\n"
 )
 STATE_NAME: Final = ".jcache"
+PINS_NAME: Final = "pins"  # in it
 AUTOTUNE_NAME: Final = "xla_gpu_per_fusion_autotune_cache_dir"
 KERNELS_NAME: Final = "xla_gpu_kernel_cache_file"
 XLA_NAMES: Final = (AUTOTUNE_NAME, KERNELS_NAME)
@@ -232,6 +233,11 @@ class Root(NamedTuple):
     def verdicts(self) -> Path:
         """Which calls are better traced than looked up, and what others need, see `jcache.verdicts`."""
         return self.state / "verdicts"
+
+    @property
+    def pins(self) -> Path:
+        """Empty files that say what is pinned, see `jcache.pins`."""
+        return self.state / PINS_NAME
 
     @property
     def unbounded_mark(self) -> Path:

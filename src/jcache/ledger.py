@@ -148,14 +148,14 @@ class Ledger(LedgerFile):
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of entries that are gone."""
         statement, rows = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
-        if rows and os.path.exists(self._path):
+        if rows and self._is_there():
             self._write(lambda database: database.executemany(statement, rows))
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
         bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
         statement, rows = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
-        if rows and os.path.exists(self._path):
+        if rows and self._is_there():
             self._write(lambda database: database.executemany(statement, rows), anew=False)
 
     # -- what is inside of entries, by their digests
@@ -263,7 +263,7 @@ class Ledger(LedgerFile):
                 database.execute("DELETE FROM economics")
             return database.execute("DELETE FROM runs").rowcount
 
-        return self._write(clear) if os.path.exists(self._path) else 0
+        return self._write(clear) if self._is_there() else 0
 
     # -- snapshots of large directories
 

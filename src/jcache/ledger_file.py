@@ -6,12 +6,14 @@ will be, a ledger.
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import files
+from jcache.directories import open_below
 from jcache.files import LATEST_NS
+from jcache.layout import PINS_NAME
 
 if TYPE_CHECKING:
     import sqlite3
@@ -76,6 +78,22 @@ class LedgerFile:
         directory = self._path.parent.parent
         return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
 
+    def _is_there(self) -> bool:
+        """Whether there is a file; one behind a link is none."""
+        with suppress(OSError):
+            return not os.path.islink(self._path.parent) and os.path.exists(self._path)
+        return False
+
+    def _begin_pins(self) -> None:
+        """Makes the directory of pins with a ledger: with one that has held no pins, none can be lost."""
+        with suppress(OSError):
+            state = open_below(self._path.parent.parent, self._path.parent.name, make=True)
+            try:
+                if not any(name.startswith(self._path.name) for name in os.listdir(state)):
+                    os.mkdir(PINS_NAME, dir_fd=state)
+            finally:
+                os.close(state)
+
     def begin_anew(self) -> None:
         """Sets a damaged ledger aside for an empty one; one that is whole stays."""
         self._write(_check)
@@ -90,7 +108,7 @@ class LedgerFile:
 
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
-        if self._database is None and not os.path.exists(self._path):
+        if self._database is None and not self._is_there():
             return None
         from jcache import database
 
@@ -128,7 +146,8 @@ class LedgerFile:
         if self._database is None or not self._writable:
             self.close()
             if self._outside:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.parent.parent.mkdir(parents=True, exist_ok=True)
+            self._begin_pins()
             inode, born_ns = self._place()
             home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
             schema = _SCHEMA + home

@@ -1,22 +1,25 @@
 """JAX's lock on a directory of entries.
 
 A bounded JAX takes ``.lockfile`` (a `filelock.FileLock`, that is ``flock`` on POSIX) around every get and put, waits
-10 s for it and then gives up, which costs a recompile. So jcache holds it for well under a second at a time, and only
-around the renames and removals themselves.
+10 s for it and then gives up, which costs a recompile. filelock looks every 50 ms whether the lock is free, so a holder
+that lets it go for less than that may never be noticed. jcache holds it for 0.1 s at most (`HOLD_S`) and then leaves it
+free for as long (`FREE_S`): whoever waits gets it after at most 0.2 s, unless one system call of ours takes longer.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache import clock
+from jcache.directories import as_path
 from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.files import refusal
-from jcache.layout import LOCK_NAME
+from jcache.layout import LOCK_NAME, Kind, Root
 from jcache.units import NANOSECONDS, parse_age
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT: Final = 10.0
 VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
+HOLD_S: Final = 0.1  # seconds, for which the lock is held at most
+FREE_S: Final = 0.1  # and then free at least: twice what filelock waits between two looks
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
 
 
@@ -44,12 +49,13 @@ def timeout_in(environment: Mapping[str, str]) -> float:
 
 @contextmanager
 def locked(
-    directory: Path, *, timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
+    root: Root, kind: Kind, *, timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Holds the directory's lock for the block.
+    """Holds the lock on a root's entries of a kind for the block.
 
     Args:
-        directory: a directory of entries.
+        root: whose entries.
+        kind: which of them.
         timeout: seconds to wait for it.
         waiting: is told once, as a sentence, for whom we wait, if that takes over a second.
 
@@ -59,60 +65,71 @@ def locked(
     """
     from filelock import FileLock
 
-    path = directory / LOCK_NAME
-    if path.is_symlink():  # filelock < 3.20 would truncate the file that it points to
-        raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
-    if not os.path.isdir(directory):  # filelock >= 4 would make it
-        raise CannotWrite(f"Cannot lock {directory}: it is not there.")
-    lock = FileLock(path, thread_local=False)
-    first = min(timeout, _NOTICE_AFTER) if waiting else timeout
-    held = _acquire(lock, first)
-    if not held and waiting and timeout > first:
-        waiting(f"Waiting for {path}, held by {_holder(path)} …")
-        held = _acquire(lock, timeout - first)
-    if not held:
-        raise Locked(
-            f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
-        )
+    path = root.locks(kind) / LOCK_NAME
+    with ExitStack() as stack:
+        with refusal(f"lock {path}"):
+            directory = stack.enter_context(as_path(root, path.parent))
+            _check_file(path, os.path.join(directory, LOCK_NAME))
+        lock = FileLock(directory / LOCK_NAME, thread_local=False)
+        first = min(timeout, _NOTICE_AFTER) if waiting else timeout
+        held = _acquire(lock, path, first)
+        if not held and waiting and timeout > first:
+            waiting(f"Waiting for {path}, held by {_holder(path)} …")
+            held = _acquire(lock, path, timeout - first)
+        if not held:
+            raise Locked(
+                f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _check_file(path: Path, held: str) -> None:
+    """Raises CannotWrite if what is to be locked is a file of somebody's: filelock empties what it locks."""
     try:
-        yield
-    finally:
-        lock.release()
+        status = os.lstat(held)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
+        raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
 
 
-def _acquire(lock: FileLock, timeout: float) -> bool:
+def _acquire(lock: FileLock, path: Path, timeout: float) -> bool:
     from filelock import Timeout
 
-    with refusal(f"lock {lock.lock_file}"):
+    with refusal(f"lock {path}"):
         try:
             lock.acquire(timeout=timeout, poll_interval=0.01)
         except Timeout:  # an OSError, too
             return False
         except NotImplementedError:
-            raise CannotWrite(f"Cannot lock {lock.lock_file}: its file system has no locks.") from None
+            raise CannotWrite(f"Cannot lock {path}: its file system has no locks.") from None
     return True
 
 
 def in_batches(
-    directory: Path,
+    root: Root,
+    kind: Kind,
     steps: Iterator[None],
     *,
-    hold: float = 0.2,
     timeout: float = DEFAULT_TIMEOUT,
     waiting: Callable[[str], None] | None = None,
 ) -> None:
-    """Runs an iterator's steps under the directory's lock, letting it go every ``hold`` seconds for others."""
-    done = False
-    while not done:
-        with locked(directory, timeout=timeout, waiting=waiting):
-            until = clock.monotonic() + hold
-            for _ in steps:
-                if clock.monotonic() > until:
-                    break
-            else:
-                done = True
-        if not done:
-            clock.sleep(0.001)  # flock is not fair: without a pause we would take it again before anyone wakes
+    """Runs an iterator's steps under the lock, as many in each hold as its time allows, with pauses in between."""
+    while True:
+        with locked(root, kind, timeout=timeout, waiting=waiting):
+            if run_until(steps, clock.monotonic() + HOLD_S):
+                return
+        clock.sleep(FREE_S)
+
+
+def run_until(steps: Iterator[None], end: float) -> bool:
+    """Runs steps until a time of `clock.monotonic`, at least one; returns whether that was all."""
+    return not any(clock.monotonic() >= end for _ in steps)
 
 
 def _holder(path: Path) -> str:

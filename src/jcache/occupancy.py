@@ -13,40 +13,43 @@ import heapq
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from jcache import clock
+from jcache.directories import opened
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Entry
 from jcache.eviction import Excess, make_room
 from jcache.files import read_recency, write_recency
-from jcache.layout import SIDECAR_SUFFIX, Kind
-from jcache.listing import Snapshots, read_listing
+from jcache.layout import SIDECAR_SUFFIX, Kind, Root
+from jcache.listing import Snapshots
+from jcache.scanning import list_root
 
 REREAD_AFTER_S: Final = 60.0
 
 
 class Occupancy:
-    """The occupancy of one kind's directory. What reads or changes its numbers wants the directory's lock to be held.
+    """The occupancy of one kind's directory. What changes its numbers wants the directory's lock to be held.
 
     Args:
-        kind: what its entries hold.
-        directory: where they lie.
+        root: whose entries.
+        kind: what they hold.
         snapshots: the ledger, for large directories.
         others: tells of the entries whose names are no keys, where they count as well.
     """
 
     def __init__(
         self,
+        root: Root,
         kind: Kind,
-        directory: Path,
         snapshots: Snapshots | None,
         *,
         others: Callable[[], Iterable[Entry]] = tuple,
     ) -> None:
         self.bytes = 0
         self._kind = kind
-        self._directory = directory
+        self._root = root
+        self._directory = root.directory(kind)
+        self._missing: list[tuple[str, int]] = []
         self._snapshots = snapshots
         self._others = others
         self._heap: list[tuple[int, str]] = []
@@ -59,15 +62,15 @@ class Occupancy:
     def undisturbed(self) -> bool:
         """Whether nobody else has changed the directory since we did or read it."""
         known = self._ours or clock.monotonic() - self._read < REREAD_AFTER_S
-        return known and os.stat(self._directory).st_mtime_ns == self._changed_ns
+        return known and self._time_of_directory() == self._changed_ns
 
     def refresh(self) -> None:
-        """Reads the directory again if somebody else changed it, and gives each entry the sidecar JAX expects."""
+        """Reads the directory again if somebody else changed it. This needs no lock, which is then held for less."""
         if self.undisturbed:
             return
-        if clock.now_ns() - os.stat(self._directory).st_mtime_ns < SETTLED_NS:
+        if clock.now_ns() - self._time_of_directory() < SETTLED_NS:
             self.left_by_us()  # so that a change while we read is seen, whatever the tick
-        listing = read_listing(self._kind, self._directory, self._snapshots)
+        listing = list_root(self._root, self._kind, self._snapshots)
         self._changed_ns = listing.changed_ns
         self._read = clock.monotonic()
         keys, sizes, created, recency, sidecars = listing.columns
@@ -75,30 +78,34 @@ class Occupancy:
         self._heap = list(zip(recency, keys, strict=True))
         heapq.heapify(self._heap)
         self.bytes = sum(sizes)
-        missing = [(keys[i], recency[i]) for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]
+        self._missing = [(keys[i], recency[i]) for i, sidecar in enumerate(sidecars) if sidecar == NO_SIDECAR]
         for entry in self._others():
             self.added(entry.key, entry.bytes, entry.recency_ns)
             if not entry.sidecar:
-                missing.append((entry.key, entry.recency_ns))
-        self._adopt(missing)
+                self._missing.append((entry.key, entry.recency_ns))
 
-    def _adopt(self, missing: list[tuple[str, int]]) -> None:
-        undisturbed = self.undisturbed
-        for key, recency_ns in missing:
-            with suppress(OSError):  # something else has the name; JAX may stumble over it, we need not
-                write_recency(self._path(key, SIDECAR_SUFFIX), recency_ns)
-        if missing and undisturbed:
-            self.left_by_us()
+    def adopting(self) -> Iterator[None]:
+        """Gives each entry the sidecar that JAX expects, a step each."""
+        with opened(self._root, self._directory) as directory:
+            while self._missing:
+                key, recency_ns = self._missing.pop()
+                with suppress(OSError):  # something else has the name; JAX may stumble over it, we need not
+                    write_recency(key + SIDECAR_SUFFIX, recency_ns, directory=directory)
+                yield
 
     def left_by_us(self) -> None:
         """Takes the directory's present state for our own doing."""
         mark = clock.now_ns()
-        status = os.stat(self._directory)
-        with suppress(PermissionError):
-            os.utime(self._directory, ns=(status.st_atime_ns, mark))
-            status = os.stat(self._directory)
+        with opened(self._root, self._directory) as directory:
+            status = os.fstat(directory)
+            with suppress(PermissionError):
+                os.utime(directory, ns=(status.st_atime_ns, mark))
+                status = os.fstat(directory)
         self._changed_ns = status.st_mtime_ns
         self._ours = self._changed_ns == mark
+
+    def _time_of_directory(self) -> int:
+        return os.stat(self._directory, follow_symlinks=self._directory == self._root.path).st_mtime_ns
 
     def of(self, keys: Collection[str]) -> int:
         """Bytes of some of the entries."""
@@ -116,9 +123,13 @@ class Occupancy:
                     yield entry
 
         chosen = list(make_room(candidates(), Excess(0, self.bytes + more - bound)))
-        for entry in spared:
-            heapq.heappush(self._heap, (entry.recency_ns, entry.key))
+        self.spare(spared)
         return chosen
+
+    def spare(self, entries: Iterable[Entry]) -> None:
+        """Takes back victims that stay for now."""
+        for entry in entries:
+            heapq.heappush(self._heap, (entry.recency_ns, entry.key))
 
     def added(self, key: str, size: int, recency_ns: int) -> None:
         self._sizes[key] = size, recency_ns
@@ -138,12 +149,9 @@ class Occupancy:
             known = self._sizes.get(key)
             if known is None:
                 continue
-            now = read_recency(self._path(key, SIDECAR_SUFFIX))
+            now = read_recency(self._directory / (key + SIDECAR_SUFFIX))
             if now is not None and now > recency:
                 heapq.heappush(self._heap, (now, key))
                 continue
             size, created = known
             yield Entry(self._kind, key, size, created, recency, sidecar=now is not None)
-
-    def _path(self, key: str, suffix: str) -> Path:
-        return self._directory / (key + suffix)

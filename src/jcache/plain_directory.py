@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from jcache import files
 from jcache.desk import ProgramStore
+from jcache.directories import opened
 from jcache.entry import Entry
 from jcache.executables import ExecutableCache
 from jcache.gate import EXECUTABLES
@@ -51,18 +52,18 @@ class _AnyKeyStore(ProgramStore):
 
     def _others(self) -> Iterator[Entry]:
         """The entries whose names are no keys."""
-        directory = self.root.directory(EXECUTABLES)
-        for name in sorted(os.listdir(directory)):
-            key = name.removesuffix(ENTRY_SUFFIX)
-            if key == name or is_key(key):
-                continue
-            with suppress(FileNotFoundError):
-                status = os.lstat(directory / name)
-                if stat.S_ISREG(status.st_mode):
-                    used = files.read_recency(directory / (key + SIDECAR_SUFFIX))
-                    written = status.st_mtime_ns
-                    recency = written if used is None else used
-                    yield Entry(EXECUTABLES, key, status.st_size, written, recency, sidecar=used is not None)
+        with opened(self.root, self.root.directory(EXECUTABLES)) as directory:
+            for name in sorted(os.listdir(directory)):
+                key = name.removesuffix(ENTRY_SUFFIX)
+                if key == name or is_key(key):
+                    continue
+                with suppress(FileNotFoundError):
+                    status = os.lstat(name, dir_fd=directory)
+                    if stat.S_ISREG(status.st_mode):
+                        used = files.read_recency(key + SIDECAR_SUFFIX, directory=directory)
+                        written = status.st_mtime_ns
+                        recency = written if used is None else used
+                        yield Entry(EXECUTABLES, key, status.st_size, written, recency, sidecar=used is not None)
 
     def _checked(self, key: str) -> str:
         return key
@@ -71,7 +72,7 @@ class _AnyKeyStore(ProgramStore):
         from jcache.occupancy import Occupancy
 
         if kind not in self._occupancy:
-            self._occupancy[kind] = Occupancy(kind, self.root.directory(kind), self._quick, others=self._others)
+            self._occupancy[kind] = Occupancy(self.root, kind, self._quick, others=self._others)
         return self._occupancy[kind]
 
 

@@ -15,17 +15,26 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from jcache import clock, files
+from jcache.directories import Directories, is_there, opened
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
-from jcache.removal import remove_tree, take_back
+from jcache.layout import (
+    ENTRY_SUFFIX,
+    SIDECAR_SUFFIX,
+    TEMPORARY_PREFIX,
+    Kind,
+    Member,
+    Root,
+    member,
+    parse_kind,
+)
+from jcache.removal import take_back
 
 _SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"
@@ -72,7 +81,12 @@ class Quarantine:
 
     def records(self) -> list[Record]:
         """What is here, oldest first; a record that cannot be read or has no file is passed over."""
-        found = [record for path in self._paths(_RECORD) if (record := self._read(path)) is not None]
+        try:
+            with opened(self._root, self._directory) as here:
+                names = [name for name in os.listdir(here) if name.endswith(_RECORD)]
+                found = [record for name in names if (record := self._read(name, here)) is not None]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         return sorted(found, key=lambda record: (record.quarantined_ns, record.id))
 
     def find(self, text: str) -> Record:
@@ -122,36 +136,38 @@ class Quarantine:
         kind, key, path = finding.kind, finding.key, finding.path
         if kind is None or key is None:
             raise ValueError("only what has a key goes to quarantine")
-        sidecar = path.with_name(key + SIDECAR_SUFFIX)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        record = Record(
-            id=f"{key.rpartition('-')[2][:8]}-{os.urandom(4).hex()}",
-            kind=kind,
-            key=key,
-            file_name=str(path.relative_to(self._root.directory(kind))),
-            damage=finding.damage,
-            evidence=finding.evidence,
-            bytes=os.lstat(path).st_size,
-            digest=finding.digest,
-            expected=finding.expected,
-            recency_ns=files.read_recency(sidecar),
-            quarantined_ns=now_ns,
-        )
-        text = json.dumps({"schema_version": _SCHEMA_VERSION} | asdict(record), indent=2)
-        files.publish(self._path(record, _RECORD), text.encode())
-        try:
-            _transfer(path, self._path(record, _ENTRY), stays=stays)
-        except OSError:
-            self._path(record, _RECORD).unlink(missing_ok=True)
-            raise
-        take_back(self._root, kind, key)
-        if path != sidecar and not stays and self._root.adapter is None:
-            with suppress(OSError):
-                files.remove(sidecar)
+        sidecar = key + SIDECAR_SUFFIX
+        with Directories(self._root) as directories:
+            name, directory = directories.of(path)
+            record = Record(
+                id=f"{key.rpartition('-')[2][:8]}-{os.urandom(4).hex()}",
+                kind=kind,
+                key=key,
+                file_name=str(path.relative_to(self._root.directory(kind))),
+                damage=finding.damage,
+                evidence=finding.evidence,
+                bytes=os.lstat(name, dir_fd=directory).st_size,
+                digest=finding.digest,
+                expected=finding.expected,
+                recency_ns=files.read_recency(sidecar, directory=directory),
+                quarantined_ns=now_ns,
+            )
+            here = directories.descriptor(self._directory, make=True)
+            text = json.dumps({"schema_version": _SCHEMA_VERSION} | asdict(record), indent=2)
+            files.publish(record.id + _RECORD, text.encode(), directory=here)
+            try:
+                _transfer((name, directory), (record.id + _ENTRY, here), stays=stays)
+            except OSError:
+                _unlink(record.id + _RECORD, here)
+                raise
+            take_back(self._root, kind, key, directories)
+            if name != sidecar and not stays and self._root.adapter is None:
+                with suppress(OSError):
+                    files.remove(sidecar, directory=directory)
         return record
 
-    def restore(self, record: Record, *, replace: bool = False) -> Path:
-        """Moves an entry back to where it was, with the directory's lock held.
+    def restore(self, record: Record, *, replace: bool = False) -> int:
+        """Moves an entry back to where it was, with the directory's lock held; returns as of when its file is there.
 
         Args:
             record: which.
@@ -161,22 +177,23 @@ class Quarantine:
             JcacheError: there is an entry of that key again, and not to be replaced.
             OSError: it cannot be moved.
         """
-        directory = self._root.directory(record.kind)
-        path = directory / record.file_name
-        if replace:
-            self.keep(path, record.kind, record.key)
-        elif os.path.lexists(path):
-            raise JcacheError(
-                f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old one, "
-                f"and `jcache quarantine restore --replace {record.id}` lets them change places."
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sidecar = directory / (record.key + SIDECAR_SUFFIX)
-        if record.recency_ns is not None and path != sidecar:
-            files.write_recency(sidecar, record.recency_ns)
-        _transfer(self._path(record, _ENTRY), path, stays=False)
-        self._path(record, _RECORD).unlink(missing_ok=True)
-        return path
+        path = self._root.directory(record.kind) / record.file_name
+        with Directories(self._root) as directories:
+            directory = directories.descriptor(path.parent, make=True)
+            if replace:
+                self.keep(path, record.kind, record.key)
+            elif is_there(path.name, directory):
+                raise JcacheError(
+                    f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old "
+                    f"one, and `jcache quarantine restore --replace {record.id}` lets them change places."
+                )
+            sidecar = record.key + SIDECAR_SUFFIX
+            if record.recency_ns is not None and path.name != sidecar and self._root.adapter is None:
+                files.write_recency(sidecar, record.recency_ns, directory=directory)
+            here = directories.descriptor(self._directory)
+            _transfer((record.id + _ENTRY, here), (path.name, directory), stays=False)
+            _unlink(record.id + _RECORD, here)
+            return os.lstat(path.name, dir_fd=directory).st_ctime_ns
 
     def drop(self, record: Record) -> int:
         """Removes an entry for good and returns its bytes.
@@ -184,76 +201,83 @@ class Quarantine:
         Raises:
             OSError: it cannot be removed.
         """
-        size = remove_tree(self._path(record, _ENTRY))
-        self._path(record, _RECORD).unlink(missing_ok=True)
+        with opened(self._root, self._directory) as here:
+            size = files.remove_tree(record.id + _ENTRY, directory=here)
+            _unlink(record.id + _RECORD, here)
         return size
 
     def sweep(self, before_ns: int) -> int:
         """Removes what crashes left: records and handed files without an entry, temporary files, older than a time."""
-        without = [path for path in self._paths(_RECORD) if not os.path.lexists(path.with_suffix(_ENTRY))]
-        places = self._directory, self._root.state, self._root.handed
-        temporary = [path for place in places for path in place.glob(f"{TEMPORARY_PREFIX}*")]
         removed = 0
-        for path in (*without, *temporary, *self._handed_of_none()):
-            with suppress(OSError):
-                if os.lstat(path).st_mtime_ns < before_ns:
-                    removed += files.remove(path) is not None
+        with Directories(self._root) as directories:
+            for place in (self._directory, self._root.state, self._root.handed):
+                with suppress(OSError):
+                    directory = directories.descriptor(place)
+                    for name in self._left(place, directory, directories):
+                        if os.lstat(name, dir_fd=directory).st_mtime_ns < before_ns:
+                            removed += files.remove(name, directory=directory) is not None
         return removed
 
-    def _handed_of_none(self) -> list[Path]:
-        """Files in which payloads were handed to other code whose entries are gone."""
-        entries = self._root.directory(Kind.GRAPHS)
-        handed = self._root.handed.glob(f"[!{TEMPORARY_PREFIX[0]}]*")
-        return [path for path in handed if not os.path.lexists(entries / (path.name + ENTRY_SUFFIX))]
+    def _left(self, place: Path, directory: int, directories: Directories) -> list[str]:
+        """What a directory of the state holds that stands for nothing."""
+        names = set(os.listdir(directory))
+        temporary = [name for name in names if name.startswith(TEMPORARY_PREFIX)]
+        if place == self._directory:
+            return temporary + [n for n in names if n.endswith(_RECORD) and n[: -len(_RECORD)] + _ENTRY not in names]
+        if place == self._root.handed:
+            entries = directories.descriptor(self._root.directory(Kind.GRAPHS))
+            handed = (name for name in names if not name.startswith("."))
+            return temporary + [name for name in handed if not is_there(name + ENTRY_SUFFIX, entries)]
+        return temporary
 
-    def _paths(self, ending: str) -> Iterator[Path]:
+    def _read(self, name: str, directory: int) -> Record | None:
         try:
-            names = os.listdir(self._directory)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        yield from (self._directory / name for name in sorted(names) if name.endswith(ending))
-
-    def _path(self, record: Record, ending: str) -> Path:
-        return self._directory / (record.id + ending)
-
-    def _read(self, path: Path) -> Record | None:
-        try:
-            fields = json.loads(files.read(path, _MAX_RECORD))
-            if fields.pop("schema_version") != _SCHEMA_VERSION or fields["id"] != path.stem:
+            fields = json.loads(files.read(name, _MAX_RECORD, directory=directory))
+            if fields.pop("schema_version") != _SCHEMA_VERSION or fields["id"] + _RECORD != name:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return record if self._is_whole(record) and is_there(record.id + _ENTRY, directory) else None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
-        return record if self._is_whole(record) and os.path.lexists(self._path(record, _ENTRY)) else None
 
     def _is_whole(self, record: Record) -> bool:
-        """Whether its file's name leads to where its entry lies, and nowhere else."""
-        if self._root.adapter is None:
-            return os.path.basename(record.file_name) == record.file_name
-        return self._root.adapter.file_name(record.kind, record.key) == record.file_name
+        """Whether its key and its file's name lead to where such an entry lies, and nowhere else: both are input."""
+        if self._root.adapter is not None:
+            return self._root.adapter.file_name(record.kind, record.key) == record.file_name
+        key, name = record.key, record.file_name
+        if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
+            return False
+        return name in (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX) or (name == key and member(name)[0] is Member.LEGACY)
 
 
-def _transfer(path: Path, place: Path, *, stays: bool) -> None:
-    """Gives a file another name, beside its own where it stays."""
+def _unlink(name: str, directory: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+
+
+def _transfer(path: tuple[str, int], place: tuple[str, int], *, stays: bool) -> None:
+    """Gives a file another name, beside its own where it stays; each is a name in an open directory."""
+    (name, source), (new, target) = path, place
     if stays:
         try:
-            return os.link(path, place, follow_symlinks=False)
+            return os.link(name, new, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
         except OSError as error:
             if error.errno == errno.EXDEV:
                 return _copy(path, place)
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
     try:
-        return os.rename(path, place)
+        return os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
     _copy(path, place)  # what is not in the root itself may lie on another file system
-    return os.unlink(path)
+    return os.unlink(name, dir_fd=source)
 
 
-def _copy(path: Path, place: Path) -> None:
-    status = os.lstat(path)
-    files.publish(place, files.read(path))
-    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+def _copy(path: tuple[str, int], place: tuple[str, int]) -> None:
+    (name, source), (new, target) = path, place
+    status = os.lstat(name, dir_fd=source)
+    files.publish(new, files.read(name, directory=source), directory=target)
+    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=target, follow_symlinks=False)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from jcache import files
+from jcache.directories import is_there, opened
 from jcache.files import RECENCY_BYTES, Unpublished
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known
@@ -47,58 +47,34 @@ def holder(root: Root, kind: Kind, key: str) -> Path:
     return root.directory(kind) if root.adapter is None else root.place(kind, key).parent
 
 
-@contextmanager
-def opened(root: Root, directory: Path) -> Iterator[int]:
-    """The descriptor of a root's directory, which is made if need be; a symbolic link below the root is no such.
-
-    Raises:
-        OSError: it cannot be made or opened.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    follow = 0 if directory == root.path else os.O_NOFOLLOW
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
     """Publishes entries of one kind and directory, a step each, with the lock held where there is one."""
     always, place, quarantine = is_bounded(root, kind), holder(root, kind, arrivals[0].known.key), Quarantine(root)
-    with opened(root, place) as directory:
+    with opened(root, place, make=True) as directory:
         for arrival in arrivals:
             key = arrival.known.key
             entry, sidecar = os.path.basename(root.file_name(kind, key)), key + SIDECAR_SUFFIX
             try:
                 if arrival.replace:
                     quarantine.keep(place / entry, kind, key)
-                if always and (arrival.replace or not _is_there(entry, directory)):
-                    _write_sidecar(directory, place / sidecar, arrival.recency_ns)
+                if always and (arrival.replace or not is_there(entry, directory)):
+                    _write_sidecar(directory, sidecar, arrival.recency_ns)
                 arrival.file.publish(entry, replace=arrival.replace)
                 arrival.published = True
                 if arrival.sidecar and not always and root.adapter is None:
-                    _write_sidecar(directory, place / sidecar, arrival.recency_ns)
+                    _write_sidecar(directory, sidecar, arrival.recency_ns)
             except FileExistsError:
                 arrival.file.discard()
             yield
 
 
-def _is_there(name: str, directory: int) -> bool:
-    try:
-        os.lstat(name, dir_fd=directory)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _write_sidecar(directory: int, path: Path, time_ns: int) -> None:
+def _write_sidecar(directory: int, name: str, time_ns: int) -> None:
     """Writes a sidecar at once and whole, over one that is there in place."""
     file = Unpublished(directory)
     try:
         file.write(time_ns.to_bytes(RECENCY_BYTES, "little"))
-        file.publish(path.name)
+        file.publish(name)
     except FileExistsError:
-        files.write_recency(path, time_ns)
+        files.write_recency(name, time_ns, directory=directory)
     finally:
         file.discard()

@@ -5,15 +5,14 @@ put of jax <= 0.11.1.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from jcache import files
+from jcache.directories import Directories, opened
 from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Verdict
 from jcache.frozen import Frozen
@@ -104,25 +103,26 @@ def removing(
         because: by the keys of programs, the traces with which they go, or stay.
     """
     stayed: set[str] = set()
-    for verdict in victims:
-        entry = verdict.entry
-        before = len(removal.kept) + len(removal.failures)
-        if because.get(entry.key) in stayed:
-            removal.kept.append(Verdict(entry, Reason.NEEDED))
-        elif not entry.pinned and (entry.kind, entry.key) in pins:
-            removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
-        elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry):
-            removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
-        else:
-            _remove(root, entry, removal)
-        if len(removal.kept) + len(removal.failures) > before:
-            stayed.add(entry.key)
-        yield
+    with Directories(root) as directories:
+        for verdict in victims:
+            entry = verdict.entry
+            before = len(removal.kept) + len(removal.failures)
+            if because.get(entry.key) in stayed:
+                removal.kept.append(Verdict(entry, Reason.NEEDED))
+            elif not entry.pinned and (entry.kind, entry.key) in pins:
+                removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
+            elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry, directories):
+                removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
+            else:
+                _remove(root, entry, directories, removal)
+            if len(removal.kept) + len(removal.failures) > before:
+                stayed.add(entry.key)
+            yield
 
 
-def _remove(root: Root, entry: Entry, removal: Removal) -> None:
+def _remove(root: Root, entry: Entry, directories: Directories, removal: Removal) -> None:
     try:
-        size = unlink(root, entry)
+        size = unlink(root, entry, directories)
     except OSError as error:
         removal.failures.append(Failure(entry, error.strerror or str(error)))
         return
@@ -130,68 +130,63 @@ def _remove(root: Root, entry: Entry, removal: Removal) -> None:
     removal.bytes += size or 0
 
 
-def unlink(root: Root, entry: Entry) -> int | None:
+def unlink(root: Root, entry: Entry, directories: Directories) -> int | None:
     """Removes an entry's files and returns their bytes, None if the entry is already gone.
 
     Raises:
         OSError: as the file system says, or because the name is no regular file.
     """
-    size = files.remove(root.place(entry.kind, entry.key, legacy=entry.legacy))
+    name, directory = directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
+    size = files.remove(name, directory=directory)
     if not entry.legacy and root.adapter is None:
         with suppress(OSError):  # a sidecar that cannot be removed harms nobody
-            beside = files.remove(_sidecar(root, entry)) or 0
+            beside = files.remove(entry.key + SIDECAR_SUFFIX, directory=directory) or 0
             size = beside + size if size is not None else None
-    take_back(root, entry.kind, entry.key)
+    take_back(root, entry.kind, entry.key, directories)
     return size
 
 
-def take_back(root: Root, kind: Kind, key: str) -> None:
+def take_back(root: Root, kind: Kind, key: str, directories: Directories) -> None:
     """Removes the file, if there is one, in which an entry's payload was handed to other code."""
     if kind is Kind.GRAPHS:
         with suppress(OSError):
-            files.remove(root.handed / key)
+            files.remove(key, directory=directories.descriptor(root.handed))
 
 
-def set_aside_xla(directory: Path) -> Iterator[Path]:
-    """Renames XLA's sub-caches away, under the lock, and yields where each of them is to be removed outside of it."""
+def set_aside_xla(directory: int) -> Iterator[str]:
+    """Renames XLA's sub-caches in an open directory, under the lock; yields what is to be removed outside of it."""
+    for name in _xla_in(directory):
+        aside = f"{ASIDE_PREFIX}{os.urandom(8).hex()}"
+        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+        yield aside
+
+
+def _xla_in(directory: int) -> Iterator[str]:
+    """The names of XLA's sub-caches that are in an open directory; links are none."""
     for name in XLA_NAMES:
-        path = directory / name
-        try:
-            status = os.lstat(path)
-        except FileNotFoundError:
-            continue
-        if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
-            aside = directory / f"{ASIDE_PREFIX}{os.urandom(8).hex()}"
-            os.rename(path, aside)
-            yield aside
+        with suppress(FileNotFoundError):
+            mode = os.lstat(name, dir_fd=directory).st_mode
+            if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+                yield name
 
 
 def xla_size(root: Root) -> int:
     """Bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
     if root.adapter is not None:
         return 0
-    directory = root.directory(Kind.EXECUTABLES)
-    return sum(files.tree_size(directory / name)[1] for name in XLA_NAMES if not (directory / name).is_symlink())
+    try:
+        with opened(root, root.directory(Kind.EXECUTABLES)) as directory:
+            return sum(files.tree_size(name, directory=directory)[1] for name in _xla_in(directory))
+    except OSError:
+        return 0
 
 
-def remove_tree(path: Path) -> int:
-    """Removes a file or a directory with all below it, links not followed, and returns the bytes."""
-    _, size = files.tree_size(path)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-    return size
-
-
-def _used_since(root: Root, entry: Entry) -> bool:
-    if root.adapter is not None:
-        with suppress(OSError):
-            return os.lstat(root.place(entry.kind, entry.key)).st_mtime_ns > entry.recency_ns
+def _used_since(root: Root, entry: Entry, directories: Directories) -> bool:
+    try:
+        name, directory = directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
+        if root.adapter is not None:
+            return os.lstat(name, dir_fd=directory).st_mtime_ns > entry.recency_ns
+    except OSError:
         return False
-    now = files.read_recency(_sidecar(root, entry))
+    now = files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory)
     return now is not None and now > entry.recency_ns
-
-
-def _sidecar(root: Root, entry: Entry) -> Path:
-    return root.directory(entry.kind) / (entry.key + SIDECAR_SUFFIX)

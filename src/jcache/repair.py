@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jcache import clock, files, single_flight
+from jcache.directories import Directories, is_there
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.quarantine import Quarantine, Record
-from jcache.removal import remove_tree
 from jcache.store import Store
 from jcache.surroundings import FUTURE_NS
 from jcache.units import format_age
@@ -76,11 +76,11 @@ def repair(
         Locked: a lock could not be had in time.
         LedgerUnavailable: a damaged ledger cannot be replaced.
     """
-    repairer = _Repairer(store, Quarantine(store.root), grace_ns)
+    repairer = _Repairer(store, Quarantine(store.root), Directories(store.root), grace_ns)
     for finding in findings:
         if finding.remedy is Remedy.BEGIN_ANEW:
             store.ledger.begin_anew()
-            repairer.done.append(Repaired(finding, Outcome.BEGUN_ANEW, "with it went what was pinned: pin it again"))
+            repairer.done.append(Repaired(finding, Outcome.BEGUN_ANEW))
         elif finding.remedy is Remedy.BY_HAND:
             repairer.done.append(Repaired(finding, Outcome.LEFT, finding.advice))
     for kind in Kind:
@@ -103,21 +103,23 @@ def repair(
 class _Repairer:
     store: Store
     quarantine: Quarantine
+    directories: Directories
     grace_ns: int
     done: list[Repaired] = field(default_factory=list)
 
     def steps(self, findings: Iterable[Finding]) -> Iterator[None]:
         """Acts on findings of one kind, a step each, with the lock held."""
-        for finding in findings:
-            try:
-                self.done.append(self._act(finding))
-            except LeftAlone as reason:
-                self.done.append(Repaired(finding, Outcome.LEFT, str(reason)))
-            except FileNotFoundError:
-                self.done.append(Repaired(finding, Outcome.REMOVED, "gone by itself"))
-            except OSError as error:
-                self.done.append(Repaired(finding, Outcome.FAILED, error.strerror or str(error)))
-            yield
+        with self.directories:
+            for finding in findings:
+                try:
+                    self.done.append(self._act(finding))
+                except LeftAlone as reason:
+                    self.done.append(Repaired(finding, Outcome.LEFT, str(reason)))
+                except FileNotFoundError:
+                    self.done.append(Repaired(finding, Outcome.REMOVED, "gone by itself"))
+                except OSError as error:
+                    self.done.append(Repaired(finding, Outcome.FAILED, error.strerror or str(error)))
+                yield
 
     def _act(self, finding: Finding) -> Repaired:
         if finding.remedy is Remedy.MAKE_SIDECAR:
@@ -126,15 +128,16 @@ class _Repairer:
         self._check(finding)
         if finding.remedy is Remedy.QUARANTINE:
             return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, clock.now_ns()))
-        beside = finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")
-        if finding.damage is Damage.ORPHANED_SIDECAR and os.path.lexists(beside):
+        name, directory = self.directories.of(finding.path)
+        if finding.damage is Damage.ORPHANED_SIDECAR and is_there(f"{finding.key}{ENTRY_SUFFIX}", directory):
             raise LeftAlone("whose entry has come meanwhile")
-        remove_tree(finding.path)
+        files.remove_tree(name, directory=directory)
         return Repaired(finding, Outcome.REMOVED)
 
     def _check(self, finding: Finding) -> None:
         """Raises LeftAlone unless the file is the one that was looked at, and old enough."""
-        status = os.lstat(finding.path)
+        name, directory = self.directories.of(finding.path)
+        status = os.lstat(name, dir_fd=directory)
         if finding.stamp is not None and Stamp.of(status) != finding.stamp:
             raise LeftAlone("changed since it was looked at")
         if is_young(status.st_mtime_ns, clock.now_ns(), self.grace_ns):
@@ -142,8 +145,9 @@ class _Repairer:
 
     def _make_sidecar(self, finding: Finding) -> None:
         now = clock.now_ns()
-        written = os.lstat(finding.path.with_name(f"{finding.key}{ENTRY_SUFFIX}")).st_mtime_ns
-        recency = files.read_recency(finding.path)
+        name, directory = self.directories.of(finding.path)
+        written = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory).st_mtime_ns
+        recency = files.read_recency(name, directory=directory)
         if recency is not None and recency <= now + FUTURE_NS:
             return  # JAX has made it meanwhile
-        files.write_recency(finding.path, written if written <= now else now)
+        files.write_recency(name, written if written <= now else now, directory=directory)

@@ -175,7 +175,7 @@ class Session:
             directory = root.directory(Kind.EXECUTABLES)
             with files.refusal(f"write to {directory}"):
                 directory.mkdir(exist_ok=True)
-                files.create_temporary(directory).unlink()
+                os.unlink(files.create_temporary(str(directory)))
 
     def _may_write(self) -> bool:
         return self.request.write is Write.ALL or _jax.process_index() == 0

@@ -15,10 +15,10 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final
 
-from jcache import clock, files
+from jcache import clock
+from jcache.directories import open_below, opened
 from jcache.layout import Root
 
 _SUFFIX: Final = ".lock"
@@ -40,9 +40,9 @@ def single_flight(root: Root, key: str, *, done: Callable[[], bool], at_most: fl
     Yields:
         Whether that took waiting. Either way the entry may be there by now: look again.
     """
-    lock = _Lock(root.building / f"{key}{_SUFFIX}")
+    lock = _Lock(root, f"{key}{_SUFFIX}")
     try:
-        yield lock.wait(root, done, at_most)
+        yield lock.wait(done, at_most)
     finally:
         lock.release()
 
@@ -50,10 +50,14 @@ def single_flight(root: Root, key: str, *, done: Callable[[], bool], at_most: fl
 def sweep(root: Root, before_ns: int) -> int:
     """Removes the lock files that killed builders have left, older than a time; returns how many."""
     removed = 0
-    for path in sorted(root.building.glob(f"*{_SUFFIX}")):
-        lock = _Lock(path)
+    names: list[str] = []
+    with suppress(OSError), opened(root, root.building) as directory:
+        there = (name for name in sorted(os.listdir(directory)) if name.endswith(_SUFFIX))
+        names = [name for name in there if os.lstat(name, dir_fd=directory).st_mtime_ns < before_ns]
+    for name in names:
+        lock = _Lock(root, name)
         with suppress(OSError, ImportError):
-            removed += os.lstat(path).st_mtime_ns < before_ns and lock.is_free(root)
+            removed += lock.is_free()
         lock.release()
     return removed
 
@@ -61,18 +65,20 @@ def sweep(root: Root, before_ns: int) -> int:
 class _Lock:
     """The lock file of a key."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, root: Root, name: str) -> None:
+        self._root = root
+        self._name = name
+        self._directory: int | None = None
         self._file: int | None = None
         self._held = False
         _LOCKS.add(self)
 
-    def wait(self, root: Root, done: Callable[[], bool], at_most: float | None) -> bool:
+    def wait(self, done: Callable[[], bool], at_most: float | None) -> bool:
         """Takes the lock, or lets it be where that is of no use; returns whether that took waiting."""
         until = None if at_most is None else clock.monotonic() + at_most
         pause, waited = _FIRST_PAUSE, False
         try:
-            while not self.is_free(root):
+            while not self.is_free():
                 waited = True
                 if done() or (until is not None and clock.monotonic() > until):
                     break
@@ -82,12 +88,15 @@ class _Lock:
             self.release()
         return waited
 
-    def is_free(self, root: Root) -> bool:
+    def is_free(self) -> bool:
         """Takes the lock, if it can be had at once; returns whether that is so."""
         import fcntl  # not on Windows
 
+        if self._directory is None:
+            state = self._root.building.relative_to(self._root.state.parent).parts
+            self._directory = open_below(self._root.state.parent, *state, make=True)
         if self._file is None:
-            self._file = _open(self._path, root)
+            self._file = _open(self._name, self._directory)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -95,9 +104,9 @@ class _Lock:
                 raise
             return False
         with suppress(FileNotFoundError):
-            self._held = os.path.samestat(os.fstat(self._file), os.lstat(self._path))
+            self._held = os.path.samestat(os.fstat(self._file), os.lstat(self._name, dir_fd=self._directory))
         if not self._held:  # its holder has unlinked it before letting go
-            self._close()
+            self._close_file()
         return self._held
 
     def release(self) -> None:
@@ -105,7 +114,7 @@ class _Lock:
         if self._held:
             self._held = False
             with suppress(OSError):
-                os.unlink(self._path)
+                os.unlink(self._name, dir_fd=self._directory)
         self._close()
 
     def leave_to_parent(self) -> None:
@@ -114,20 +123,25 @@ class _Lock:
         self._close()
 
     def _close(self) -> None:
-        if self._file is not None:
+        self._close_file()
+        directory, self._directory = self._directory, None
+        if directory is not None:
             with suppress(OSError):
-                os.close(self._file)
-            self._file = None
+                os.close(directory)
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                os.close(file)
 
 
-def _open(path: Path, root: Root) -> int:
+def _open(name: str, directory: int) -> int:
     flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    for directory in (root.state, root.building):
-        files.make_quietly(directory)
     try:
-        return os.open(path, os.O_RDWR | flags, 0o666)
+        return os.open(name, os.O_RDWR | flags, 0o666, dir_fd=directory)
     except PermissionError:  # of another user, who is building
-        return os.open(path, os.O_RDONLY | flags, 0o666)
+        return os.open(name, os.O_RDONLY | flags, 0o666, dir_fd=directory)
 
 
 _LOCKS: Final[weakref.WeakSet[_Lock]] = weakref.WeakSet()

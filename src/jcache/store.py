@@ -13,18 +13,21 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache import clock, files
+from jcache.directories import Directories, is_there, opened
 from jcache.entry import Entry
-from jcache.errors import UnknownKey
+from jcache.errors import LedgerUnavailable, UnknownKey
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
 from jcache.ledger import Known, Ledger
-from jcache.locking import DEFAULT_TIMEOUT
+from jcache.locking import DEFAULT_TIMEOUT, FREE_S, HOLD_S, run_until
+from jcache.pins import Pins
 from jcache.upkeep import Upkeep
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
@@ -64,7 +67,7 @@ class Store(Upkeep):
         super().__init__(root, lock_timeout=lock_timeout, waiting=waiting)
         self.max_bytes = max_bytes
         self._occupancy: dict[Kind, Occupancy] = {}
-        self._pinned: set[tuple[Kind, str]] = set()
+        self._pinned: set[tuple[Kind, str]] | None = None
         self._quick = Ledger(root.ledger, busy_timeout=_UNDER_LOCK)  # for what is asked under the lock
 
     def close(self) -> None:
@@ -91,9 +94,10 @@ class Store(Upkeep):
         """The entries of one kind with seconds and pins, as the ledger knows them."""
         keys = None if len(entries) > 100 else [entry.key for entry in entries]
         known = self.softly(lambda: self.ledger.known(kind, keys)) or {}
-        if not known:
+        pinned = {key for of, key in self.softly(self.pins.known) or () if of is kind}
+        if not known and not pinned:
             return list(entries)
-        return [_with_known(entry, known.get(entry.key)) for entry in entries]
+        return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
 
     def find(self, prefix: str) -> Entry:
         """The entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
@@ -134,13 +138,14 @@ class Store(Upkeep):
             InvalidValue: not a key.
             OSError: the file is there but cannot be read.
         """
-        path = self.root.directory(kind) / (check_key(key) + ENTRY_SUFFIX)
+        name = check_key(key) + ENTRY_SUFFIX
         try:
-            data = files.read(path)
+            with opened(self.root, self.root.directory(kind)) as directory:
+                data = files.read(name, directory=directory)
+                with suppress(OSError):  # a read-only root serves hits as well
+                    files.write_recency(key + SIDECAR_SUFFIX, clock.now_ns(), directory=directory)
         except FileNotFoundError:
             return None
-        with suppress(OSError):  # a read-only root serves hits as well
-            files.write_recency(path.with_name(key + SIDECAR_SUFFIX), clock.now_ns())
         return data
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> Outcome:
@@ -158,23 +163,23 @@ class Store(Upkeep):
             CannotWrite: the root is read-only or full; nothing has changed then.
             Locked: the lock could not be had in time.
         """
-        directory = self.root.directory(kind)
-        path = directory / (self._checked(key) + ENTRY_SUFFIX)
+        place, name = self.root.directory(kind), self._checked(key) + ENTRY_SUFFIX
         if self.max_bytes is not None and len(data) > self.max_bytes:
             return Outcome.TOO_LARGE
-        with files.refusal(f"store {key} in {directory}"):
-            if os.path.lexists(path):
-                return Outcome.PRESENT
-            if not os.path.isdir(directory):
-                directory.mkdir(parents=True, exist_ok=True)
-            temporary = self._stage(kind, directory, data)
-            taken_ns = os.stat(temporary).st_ctime_ns  # by the clock that tells when files are born
-            outcome: Outcome | None = None
-            try:
-                outcome = self._publish(kind, temporary, path, len(data))
-            finally:
-                if outcome is not Outcome.STORED:
-                    temporary.unlink(missing_ok=True)
+        with files.refusal(f"store {key} in {place}"):
+            self.root.path.mkdir(parents=True, exist_ok=True)
+            with opened(self.root, place, make=True) as directory:
+                if is_there(name, directory):
+                    return Outcome.PRESENT
+                temporary = self._stage(kind, directory, data)
+                taken_ns = os.lstat(temporary, dir_fd=directory).st_ctime_ns  # by the file system's clock
+                outcome: Outcome | None = None
+                try:
+                    outcome = self._publish(kind, directory, temporary, key, len(data))
+                finally:
+                    if outcome is not Outcome.STORED:
+                        with suppress(FileNotFoundError):
+                            os.unlink(temporary, dir_fd=directory)
         if outcome is Outcome.STORED:
             from jcache.digests import digest
 
@@ -214,106 +219,147 @@ class Store(Upkeep):
         """
         return check_key(key)
 
-    def _stage(self, kind: Kind, directory: Path, data: bytes) -> Path:
+    def _stage(self, kind: Kind, directory: int, data: bytes) -> str:
         """Writes the data to a temporary file; that this changes the directory must not make us read it again."""
         if self.max_bytes is None:
-            return files.stage(directory, data)
-        pins = self.softly(self.ledger.pins)
-        self._pinned = self._pinned if pins is None else pins
-        with self._locked(kind):
-            occupancy = self._occupancy_of(kind)
-            undisturbed = occupancy.undisturbed
-            temporary = files.create_temporary(directory)
-            if undisturbed:
-                occupancy.left_by_us()
-        files.fill(temporary, data)
+            temporary = files.create_temporary(directory=directory)
+        else:
+            with self._locked(kind):
+                occupancy = self._occupancy_of(kind)
+                undisturbed = occupancy.undisturbed
+                temporary = files.create_temporary(directory=directory)
+                if undisturbed:
+                    occupancy.left_by_us()
+        files.fill(temporary, data, directory=directory)
         return temporary
 
-    def _publish(self, kind: Kind, temporary: Path, path: Path, size: int) -> Outcome:
-        key = path.name.removesuffix(ENTRY_SUFFIX)
-        sidecar = path.with_name(key + SIDECAR_SUFFIX)
-        if self.max_bytes is None:
-            files.write_recency(sidecar, clock.now_ns())
-            if not self._give_name(kind, temporary, path):
-                return Outcome.PRESENT
-            if not os.path.lexists(sidecar):  # a bounded process has evicted another entry of this key in between
-                files.write_recency(sidecar, clock.now_ns())
-            return Outcome.STORED
-        with self._locked(kind):
-            if os.path.lexists(path):
-                return Outcome.PRESENT
-            occupancy = self._occupancy_of(kind)
-            occupancy.refresh()
-            undisturbed = occupancy.undisturbed
-            try:
-                if not self._make_room(kind, occupancy, size, self.max_bytes):
-                    return Outcome.TOO_LARGE
-                now = clock.now_ns()
-                files.write_recency(sidecar, now)
-                if not self._give_name_locked(temporary, path):  # a process without a bound takes no lock
-                    occupancy.forget()
-                    return Outcome.PRESENT
-            except BaseException:
-                occupancy.forget()
-                raise
-            occupancy.added(key, size, now)
-            if undisturbed:
-                occupancy.left_by_us()
+    def _publish(self, kind: Kind, directory: int, temporary: str, key: str, size: int) -> Outcome:
+        name, sidecar = key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX
+        if self.max_bytes is not None:
+            return self._publish_bounded(kind, directory, temporary, key, size)
+        files.write_recency(sidecar, clock.now_ns(), directory=directory)
+        if not self._give_name(kind, directory, temporary, name):
+            return Outcome.PRESENT
+        if not is_there(sidecar, directory):  # a bounded process has evicted another entry of this key in between
+            files.write_recency(sidecar, clock.now_ns(), directory=directory)
         return Outcome.STORED
 
-    def _give_name(self, kind: Kind, temporary: Path, path: Path) -> bool:
+    def _publish_bounded(self, kind: Kind, directory: int, temporary: str, key: str, size: int) -> Outcome:
+        """Makes room and publishes, in as many holds of the lock as that takes."""
+        occupancy = self._occupancy_of(kind)
+        while True:
+            occupancy.refresh()  # which may take long, and needs no lock
+            with self._locked(kind):
+                end = clock.monotonic() + HOLD_S
+                try:
+                    outcome = self._publish_locked(kind, occupancy, directory, temporary, key, size, end)
+                except BaseException:
+                    occupancy.forget()
+                    raise
+            if outcome is not None:
+                return outcome
+            clock.sleep(FREE_S)
+
+    def _publish_locked(
+        self, kind: Kind, occupancy: Occupancy, directory: int, temporary: str, key: str, size: int, end: float
+    ) -> Outcome | None:
+        """The same in one hold, which is to end at a time; None if there is more to be done."""
+        if is_there(key + ENTRY_SUFFIX, directory):
+            return Outcome.PRESENT
+        occupancy.refresh()
+        undisturbed = occupancy.undisturbed
+        excess = occupancy.bytes + size - (self.max_bytes or 0)
+        if excess > 0 and not self._may_make_room(kind, occupancy, size):
+            return Outcome.TOO_LARGE
+        outcome = None
+        if run_until(chain(occupancy.adopting(), self._evicting(kind, occupancy, size)), end):
+            now = clock.now_ns()
+            files.write_recency(key + SIDECAR_SUFFIX, now, directory=directory)
+            if not self._give_name_locked(directory, temporary, key + ENTRY_SUFFIX):  # without a bound there is no lock
+                occupancy.forget()
+                return Outcome.PRESENT
+            occupancy.added(key, size, now)
+            outcome = Outcome.STORED
+        if undisturbed:
+            occupancy.left_by_us()
+        return outcome
+
+    def _give_name(self, kind: Kind, directory: int, temporary: str, name: str) -> bool:
         """Publishes a file unless there is one of its name: the digest on record is then always of the file there."""
         try:
-            return files.give_name(temporary, path)
+            return files.give_name(temporary, name, directory=directory)
         except files.NoLinks:
             with self._locked(kind):
-                return self._give_name_locked(temporary, path)
+                return self._give_name_locked(directory, temporary, name)
 
-    def _give_name_locked(self, temporary: Path, path: Path) -> bool:
+    def _give_name_locked(self, directory: int, temporary: str, name: str) -> bool:
         """The same under the lock."""
         try:
-            return files.give_name(temporary, path)
+            return files.give_name(temporary, name, directory=directory)
         except files.NoLinks:
-            if os.path.lexists(path):
+            if is_there(name, directory):
                 return False
-            os.replace(temporary, path)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             return True
 
     def _occupancy_of(self, kind: Kind) -> Occupancy:
         from jcache.occupancy import Occupancy
 
         if kind not in self._occupancy:
-            self._occupancy[kind] = Occupancy(kind, self.root.directory(kind), self._quick)
+            self._occupancy[kind] = Occupancy(self.root, kind, self._quick)
         return self._occupancy[kind]
 
-    def _make_room(self, kind: Kind, occupancy: Occupancy, size: int, bound: int) -> bool:
-        """Evicts what must go for an entry of some size; False, and nothing goes, if the pinned ones leave no room."""
+    def _may_make_room(self, kind: Kind, occupancy: Occupancy, size: int) -> bool:
+        """Whether entries may go for one of some size: not if the pinned ones leave no room, and then nothing goes.
+
+        Raises:
+            LedgerUnavailable: what is pinned is not known.
+        """
+        self._pinned = self._pins_under_lock()
+        return occupancy.of({key for of, key in self._pinned if of is kind}) + size <= (self.max_bytes or 0)
+
+    def _pins_under_lock(self) -> set[tuple[Kind, str]]:
+        try:
+            return Pins(self.root, self._quick).known()
+        except LedgerUnavailable as error:
+            if error.lost or self._pinned is None:
+                raise
+            return self._pinned  # the ledger is busy
+
+    def _evicting(self, kind: Kind, occupancy: Occupancy, size: int) -> Iterator[None]:
+        """Evicts what must go for an entry of some size, a step each."""
+        bound = self.max_bytes or 0
         if occupancy.bytes + size <= bound:
-            return True
+            return
         from jcache.removal import unlink
 
-        pinned = {key for of, key in self._pinned if of is kind}
-        if occupancy.of(pinned) + size > bound:
-            return False
-        for entry in occupancy.victims(bound, size, pinned):
-            unlink(self.root, entry)
-            occupancy.removed(entry.key)
-            self._unlearn(kind, entry.key)
-        return True
+        pinned = {key for of, key in self._pinned or () if of is kind}
+        victims = deque(occupancy.victims(bound, size, pinned))
+        try:
+            with Directories(self.root) as directories:
+                while victims:
+                    entry = victims.popleft()
+                    unlink(self.root, entry, directories)
+                    occupancy.removed(entry.key)
+                    self._unlearn(kind, entry.key)
+                    yield
+        finally:
+            occupancy.spare(victims)
 
     def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
         """Marks entries as used at a time, softly; returns how many could be."""
         touched = 0
         if self.root.adapter is not None:
             return touched
-        directory = self.root.directory(kind)
-        for key in keys:
-            sidecar = directory / (key + SIDECAR_SUFFIX)
-            with suppress(OSError):
-                if stat.S_ISREG(os.lstat(directory / (key + ENTRY_SUFFIX)).st_mode):
-                    if (files.read_recency(sidecar) or 0) < time_ns:
-                        files.write_recency(sidecar, time_ns)
-                    touched += 1
+        with Directories(self.root) as directories:
+            for key in keys:
+                with suppress(OSError):
+                    directory = directories.descriptor(self.root.directory(kind))
+                    if stat.S_ISREG(os.lstat(key + ENTRY_SUFFIX, dir_fd=directory).st_mode):
+                        sidecar = key + SIDECAR_SUFFIX
+                        if (files.read_recency(sidecar, directory=directory) or 0) < time_ns:
+                            files.write_recency(sidecar, time_ns, directory=directory)
+                        touched += 1
         return touched
 
 
@@ -332,10 +378,9 @@ def header_at(path: str | Path) -> EnvelopeHeader:
     return read_header(head)
 
 
-def _with_known(entry: Entry, known: Known | None) -> Entry:
-    if known is None:
-        return entry
-    return entry._replace(seconds=known.seconds, pinned=known.pinned_ns is not None)
+def _with_known(entry: Entry, known: Known | None, pinned: set[str]) -> Entry:
+    seconds = entry.seconds if known is None else known.seconds
+    return entry._replace(seconds=seconds, pinned=entry.key in pinned)
 
 
 def _answers(key: str, prefix: str) -> bool:

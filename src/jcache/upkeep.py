@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from jcache import clock, files
+from jcache.directories import Directories, is_link, is_there, opened
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
-from jcache.layout import LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
+from jcache.pins import Pins
 from jcache.scanning import list_root
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
@@ -44,6 +46,7 @@ class Upkeep:
     Attributes:
         max_bytes: bound of each kind's entries, None for no bound.
         ledger: what is known of the root's entries.
+        pins: what must stay.
         notices: what went wrong with the ledger and was gone on without, as sentences.
     """
 
@@ -53,6 +56,7 @@ class Upkeep:
         self.root = root
         self.max_bytes: int | None = None
         self.ledger = Ledger(root.ledger, outside=root.adapter is not None)
+        self.pins = Pins(root, self.ledger)
         self.notices: list[str] = []
         self._lock_timeout = lock_timeout
         self._waiting = waiting
@@ -83,7 +87,7 @@ class Upkeep:
             CannotWrite: the directory cannot be read.
         """
         directory = self.root.directory(kind)
-        if directory != self.root.path and directory.is_symlink():
+        if directory != self.root.path and is_link(self.root, directory):
             self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
         for name in self.root.adapter.directories if self.root.adapter else ():
             if (self.root.path / name).is_symlink():
@@ -111,7 +115,7 @@ class Upkeep:
         from jcache.removal import Removal, removing
 
         removal = Removal()
-        pins = self._pins() if plan.victims else set()
+        pins = self.pins.known() if plan.victims else set()
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
@@ -122,19 +126,6 @@ class Upkeep:
             self._unlearn(entry.kind, entry.key)
         self.flush()
         return removal
-
-    def _pins(self) -> set[tuple[Kind, str]]:
-        """The pinned entries; if the ledger that held them is lost, nothing is removed this once."""
-        try:
-            return self.ledger.pins()
-        except LedgerUnavailable as error:
-            if not error.lost:
-                raise
-        self.ledger.begin_anew()
-        raise LedgerUnavailable(
-            f"The ledger {self.root.ledger} was damaged and has been set aside, and with it what was pinned: nothing "
-            "was removed; pin again what must stay, then run the command once more."
-        )
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Removes entries whatever their use."""
@@ -158,12 +149,13 @@ class Upkeep:
         made: list[Entry] = []
 
         def making() -> Iterator[None]:
-            for entry in missing:
-                path = self.path(entry).with_name(entry.key + SIDECAR_SUFFIX)
-                if not os.path.lexists(path) and self.path(entry).exists():
-                    files.write_recency(path, entry.created_ns)
-                    made.append(entry)
-                yield
+            with opened(self.root, self.root.directory(kind)) as directory:
+                for entry in missing:
+                    name = entry.key + SIDECAR_SUFFIX
+                    if is_there(entry.key + ENTRY_SUFFIX, directory) and not is_there(name, directory):
+                        files.write_recency(name, entry.created_ns, directory=directory)
+                        made.append(entry)
+                    yield
 
         if missing:
             with files.refusal(f"make sidecars in {self.root.directory(kind)}"):
@@ -178,13 +170,15 @@ class Upkeep:
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
         settled_ns = clock.now_ns() - GRACE_NS
-        for entry in entries:
-            about = known.get(entry.key)
-            if entry.created_ns < settled_ns and (about is None or about.digest is None):
-                with suppress(OSError):
-                    taken_ns = os.stat(self.path(entry)).st_ctime_ns
-                    data = files.read(self.path(entry))
-                    self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
+        with Directories(self.root) as directories:
+            for entry in entries:
+                about = known.get(entry.key)
+                if entry.created_ns < settled_ns and (about is None or about.digest is None):
+                    with suppress(OSError):
+                        name, directory = directories.of(self.path(entry))
+                        taken_ns = os.lstat(name, dir_fd=directory).st_ctime_ns
+                        data = files.read(name, directory=directory)
+                        self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
 
     def restore(self, quarantine: Quarantine, record: Record, *, replace: bool = False) -> None:
         """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.
@@ -195,7 +189,7 @@ class Upkeep:
         """
         self.softly(lambda: self.ledger.discredit([(record.kind, record.key)]))  # before: we may be killed in between
         with self._locked(record.kind):
-            taken_ns = os.stat(quarantine.restore(record, replace=replace)).st_ctime_ns
+            taken_ns = quarantine.restore(record, replace=replace)
         self.adopt(record.kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
         if record.digest is not None:
             self._learn(
@@ -204,15 +198,17 @@ class Upkeep:
 
     def remove_xla(self) -> int:
         """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
-        from jcache.removal import remove_tree, set_aside_xla
+        from jcache.removal import set_aside_xla
 
-        directory = self.root.directory(Kind.EXECUTABLES)
-        if self.root.adapter is not None or not any(os.path.lexists(directory / name) for name in XLA_NAMES):
+        executables = self.root.directory(Kind.EXECUTABLES)
+        if self.root.adapter is not None or not os.path.isdir(executables):
             return 0
-        with files.refusal(f"remove XLA's sub-caches of {directory}"):
+        with files.refusal(f"remove XLA's sub-caches of {executables}"), opened(self.root, executables) as directory:
+            if not any(is_there(name, directory) for name in XLA_NAMES):
+                return 0
             with self._locked(Kind.EXECUTABLES):
                 aside = list(set_aside_xla(directory))
-            return sum(remove_tree(path) for path in aside)
+            return sum(files.remove_tree(name, directory=directory) for name in aside)
 
     # -- locks and the ledger
 
@@ -232,29 +228,30 @@ class Upkeep:
     def _locked(self, kind: Kind, *, at_most: float | None = None) -> AbstractContextManager[None]:
         self._mark(kind)
         timeout = self._lock_timeout if at_most is None else min(self._lock_timeout, at_most)
-        return locked(self.root.locks(kind), timeout=timeout, waiting=self._waiting)
+        return locked(self.root, kind, timeout=timeout, waiting=self._waiting)
 
     def _mark(self, kind: Kind) -> None:
         """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""
         if self.root.adapter is not None:
-            with files.refusal(f"make {self.root.state}"):
-                self.root.state.mkdir(parents=True, exist_ok=True)
+            with files.refusal(f"make {self.root.state}"), opened(self.root, self.root.state, make=True):
+                pass
         elif self.max_bytes is not None:
             self.bounded()
         elif kind is Kind.EXECUTABLES and not os.path.lexists(self.root.directory(kind) / LOCK_NAME):
-            with suppress(OSError):
-                self.root.state.mkdir(parents=True, exist_ok=True)
-                self.root.unbounded_mark.touch()
+            mark = self.root.unbounded_mark
+            with suppress(OSError), opened(self.root, mark.parent, make=True) as state:
+                files.touch(mark.name, directory=state)
 
     def bounded(self) -> None:
         """Says that entries are put under a bound from now on."""
-        with suppress(OSError):
-            self.root.unbounded_mark.unlink(missing_ok=True)
+        mark = self.root.unbounded_mark
+        with suppress(OSError), opened(self.root, mark.parent) as state:
+            os.unlink(mark.name, dir_fd=state)
 
     def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
         """Runs steps under the lock of a kind's directory, letting it go for others every so often."""
         self._mark(kind)
-        in_batches(self.root.locks(kind), steps, timeout=self._lock_timeout, waiting=self._waiting)
+        in_batches(self.root, kind, steps, timeout=self._lock_timeout, waiting=self._waiting)
 
     def _learn(self, known: Known) -> None:
         self._news.append(known)
@@ -276,6 +273,8 @@ class Upkeep:
         """Writes what has been learnt to the ledger, if it can be written."""
         evicted, self._evicted = self._evicted, set()
         news, self._news = self._news, []
+        if evicted or news:
+            self.pins.copy()
         if evicted:
             self.softly(lambda: self.ledger.forget(evicted))
         if news:

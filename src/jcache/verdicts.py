@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from jcache import clock
+from jcache.directories import opened
 from jcache.layout import Root
 
 _DAY_NS: Final = 86_400_000_000_000
@@ -38,7 +39,7 @@ class Verdicts:
     """
 
     def __init__(self, root: Root) -> None:
-        self._root = os.fspath(root.path)
+        self._root = root
         self._directory = os.fspath(root.verdicts)
 
     def is_slower(self, call: str) -> bool:
@@ -52,7 +53,7 @@ class Verdicts:
     def slower(self, calls: Iterable[str]) -> None:
         """Notes that a process would have been faster without looking these up."""
         for call in calls:
-            self._write(self._path("slower", call), b".", os.O_APPEND)
+            self._write(_name("slower", call), b".", os.O_APPEND)
 
     def refusal(self, key: str) -> str | None:
         """Why the trace of a key cannot be stored, None if nobody has said so."""
@@ -67,7 +68,7 @@ class Verdicts:
 
     def refuse(self, key: str, reason: str) -> None:
         """Notes why it cannot be stored."""
-        self._write(self._path("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
+        self._write(_name("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
 
     def likely(self, call: str) -> str:
         """Which executable a call has needed before, see `jcache._ahead`; empty if that is not known."""
@@ -80,46 +81,51 @@ class Verdicts:
 
     def expect(self, call: str, note: str) -> None:
         """Notes which executable a call has needed."""
-        self._write(self._path("likely", call), _digest(note.encode()) + b"\n" + note.encode(), os.O_TRUNC)
+        self._write(_name("likely", call), _digest(note.encode()) + b"\n" + note.encode(), os.O_TRUNC)
 
     def count_start(self, key: str) -> int | None:
         """Counts a start that a trace would serve; returns which one it is, None where nothing can be written."""
         try:
-            os.makedirs(self._directory, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
-            descriptor = os.open(self._path("starts", key) + _COUNT, flags, 0o666)
-            try:
-                os.write(descriptor, b".")
-                return os.lseek(descriptor, 0, os.SEEK_CUR)  # where this process's byte ends, whoever else writes
-            finally:
-                os.close(descriptor)
+            with opened(self._root, self._root.verdicts, make=True) as directory:
+                descriptor = _open(_name("starts", key) + _COUNT, os.O_APPEND, directory)
+                try:
+                    os.write(descriptor, b".")
+                    return os.lseek(descriptor, 0, os.SEEK_CUR)  # where this process's byte ends, whoever else writes
+                finally:
+                    os.close(descriptor)
         except OSError:
             return None
 
     def _path(self, what: str, of: str) -> str:
-        name = hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]
-        return f"{self._directory}{os.sep}{name}"
+        return f"{self._directory}{os.sep}{_name(what, of)}"
 
-    def _write(self, path: str, data: bytes, flags: int) -> None:
-        if not os.path.isdir(self._root):
-            return
-        with suppress(OSError):
-            os.makedirs(self._directory, exist_ok=True)
-            self._tidy(path)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o666)
+    def _write(self, name: str, data: bytes, flags: int) -> None:
+        with suppress(OSError), opened(self._root, self._root.verdicts, make=True) as directory:
+            _tidy(name, directory)
+            descriptor = _open(name, flags, directory)
             try:
                 os.write(descriptor, data)
             finally:
                 os.close(descriptor)
 
-    def _tidy(self, path: str) -> None:
-        """Removes what is too old: that file, and where there are many all such."""
-        paths = [entry.path for entry in os.scandir(self._directory)]
-        for each in paths if len(paths) > _MOST else [path]:
-            with suppress(OSError):
-                oldest = _COUNTED_NS if each.endswith(_COUNT) else _DAY_NS
-                if clock.now_ns() - os.stat(each).st_mtime_ns >= oldest:
-                    os.unlink(each)
+
+def _name(what: str, of: str) -> str:
+    return hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def _open(name: str, flags: int, directory: int) -> int:
+    flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(name, flags, 0o666, dir_fd=directory)
+
+
+def _tidy(name: str, directory: int) -> None:
+    """Removes what is too old: that file, and where there are many all such."""
+    names = os.listdir(directory)
+    for each in names if len(names) > _MOST else [name]:
+        with suppress(OSError):
+            oldest = _COUNTED_NS if each.endswith(_COUNT) else _DAY_NS
+            if clock.now_ns() - os.lstat(each, dir_fd=directory).st_mtime_ns >= oldest:
+                os.unlink(each, dir_fd=directory)
 
 
 def _digest(note: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -39,9 +40,9 @@ def waits_for_locks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     asked: list[float] = []
     acquire = locking._acquire
 
-    def listed(lock: Any, timeout: float) -> bool:
+    def listed(lock: Any, path: Path, timeout: float) -> bool:
         asked.append(timeout)
-        return acquire(lock, timeout)
+        return acquire(lock, path, timeout)
 
     monkeypatch.setattr(locking, "_acquire", listed)
     return asked

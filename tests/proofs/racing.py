@@ -157,7 +157,7 @@ class Racer:
     def check_bound(self) -> None:
         """With the lock held nobody has more than the bound on the disk."""
         if self.bound is not None:
-            with locked(self.directory, timeout=LIMIT_S):
+            with locked(self.root, Kind.EXECUTABLES, timeout=LIMIT_S):
                 size = sum(files_of(self.directory).values())
             assert size <= self.bound + PLANTED_BYTES, size
 
@@ -165,7 +165,7 @@ class Racer:
         """`jcache verify --repair`, after planting some damage for it to find."""
 
         def work() -> None:
-            with locked(self.directory, timeout=LIMIT_S):
+            with locked(self.root, Kind.EXECUTABLES, timeout=LIMIT_S):
                 for _ in range(self.chance.randrange(4)):
                     self.plant()
             with Store(self.root, lock_timeout=LIMIT_S) as store:

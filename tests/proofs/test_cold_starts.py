@@ -88,20 +88,19 @@ def refuse(*_: object, **__: object) -> None:
 def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     """Where another process was first, what it published stays, with links and without them."""
     directory = native.directory(Kind.EXECUTABLES)
-    stage = files.stage
+    fill = files.fill
 
-    def late(where: Path, data: bytes) -> Path:
-        temporary = stage(where, data)
+    def late(temporary: str, data: bytes, **where: int) -> None:
+        fill(temporary, data, **where)
         (directory / f"{key(1)}-cache").write_bytes(executable(7))  # by the other process, meanwhile
-        return temporary
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)
     with Store(native) as store:
-        monkeypatch.setattr(files, "stage", late)
+        monkeypatch.setattr(files, "fill", late)
         assert store.put(Kind.EXECUTABLES, key(1), executable(3)) is Outcome.PRESENT
         assert (directory / f"{key(1)}-cache").read_bytes() == executable(7)
-        monkeypatch.setattr(files, "stage", stage)
+        monkeypatch.setattr(files, "fill", fill)
         assert store.put(Kind.EXECUTABLES, key(2), executable(3)) is Outcome.STORED
         assert set(files_of(directory)) == {key(1), key(2)}
         assert not verify(store, Request()).findings

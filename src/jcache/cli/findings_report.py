@@ -5,6 +5,7 @@ from typing import Any
 
 from jcache.cli import output
 from jcache.cli.ls import short_key
+from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
 from jcache.loading import Loading
@@ -183,7 +184,7 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
         if any(one.outcome is Outcome.QUARANTINED for one in repaired):
             lines.append(f"Next: `jcache quarantine list {root}` shows what was taken out; it is made anew when needed")
         if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
-            lines.append("The damaged ledger was set aside, and with it what was pinned: pin again what must stay")
+            lines.append(_about_pins(store))
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
@@ -194,3 +195,12 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
 
 def _advice(findings: list[Finding]) -> list[str]:
     return list(dict.fromkeys(finding.advice for finding in findings if finding.advice))
+
+
+def _about_pins(store: Store) -> str:
+    """What became of the pins when a damaged ledger was set aside."""
+    try:
+        store.pins.known()
+    except LedgerUnavailable as error:
+        return str(error).removesuffix(".")
+    return "The damaged ledger was set aside; what is pinned stays so"

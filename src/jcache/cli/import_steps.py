@@ -226,9 +226,7 @@ def finished(
     report.notes += over_the_cap(store)
     if lost := unpinned(store, manifest, imported):
         pins = output.count(lost, "pin", "pins")
-        report.notes.append(
-            f"{pins} did not come, for the ledger cannot be written: the same import once more brings them"
-        )
+        report.notes.append(f"{pins} could not be written: the same import once more brings them")
         report.undone = True
     if imported.refused and trust.signed:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
@@ -247,7 +245,7 @@ def unpinned(store: Store, manifest: Manifest, imported: Imported) -> int:
     if not wanted:
         return 0
     store.flush()
-    return len(wanted - (store.softly(store.ledger.pins) or set()))
+    return len(wanted - (store.softly(store.pins.known) or set()))
 
 
 def _loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401

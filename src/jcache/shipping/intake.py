@@ -7,7 +7,7 @@ seen. The rest comes with a second import, which completes what the ledger is to
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import BytesIO
@@ -21,10 +21,11 @@ from jcache.census import cap_of
 from jcache.checks import CHECKS_VERSION
 from jcache.compression import Codec
 from jcache.digests import digest
-from jcache.errors import DamagedEntry, JcacheError
+from jcache.directories import Directories
+from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
 from jcache.layout import Kind
 from jcache.ledger import UNVERIFIED, Known
-from jcache.receiving import Arrival, holder, opened
+from jcache.receiving import Arrival, holder
 from jcache.shipping.behind import Behind
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
 from jcache.shipping.staging import Incoming, Landing, Mismatch, Staged, landed, pieces, whole
@@ -67,7 +68,7 @@ class Intake:
         self._open = ExitStack()
         self._bounded = cap_of(os.environ) is not None
         self._places = {kind: store.root.directory(kind) for kind in Kind}
-        self._directories: dict[Path, int] = {}
+        self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of what is on its way
         self._known: dict[Kind, dict[str, Known]] = {}
         self._behind: Behind[_Taken, Staged | None] = Behind()
@@ -195,6 +196,7 @@ class Intake:
                     self._imported.fates[kind, item.key] = Fate.REPLACED if arrival.replace else Fate.NEW
                     self._imported.bytes += item.bytes
                 arrival.file.discard()
+        self._pin(item for item, arrival in arrivals if arrival.published)
         for item, arrival in arrivals:
             if not arrival.published:
                 fate = fate_of(self._path(item), item)
@@ -226,12 +228,12 @@ class Intake:
                 seconds=None if mine.seconds is not None else theirs.seconds,
                 origin=None if mine.origin is not None else item.origin,
                 jaxlib=None if mine.jaxlib is not None else theirs.jaxlib,
-                pinned_ns=None if mine.pinned_ns is not None else theirs.pinned_ns,
             )
             if mine.digest == item.digest:
                 news = news._replace(digest=None, bytes=None, digest_ns=None)
-            if any(value is not None for value in news[2:-2]) or news.pinned_ns is not None:
+            if any(value is not None for value in news[2:-2]):
                 self._store.learn_all([news])
+            self._pin([item])
 
     def _what_is_known(self, item: Item, taken_ns: int, checks: int | None = None) -> Known:
         return Known(
@@ -244,8 +246,16 @@ class Intake:
             jaxlib=self._jaxlib_of(item),
             digest_ns=taken_ns,
             checks=checks,
-            pinned_ns=self._now if item.pinned else None,
         )
+
+    def _pin(self, items: Iterable[Item]) -> None:
+        """Pins what is pinned where it comes from; what cannot be pinned is told at the end, by those that are not."""
+        names = [(item.kind, item.key) for item in items if item.pinned]
+        try:
+            if names:
+                self._store.pins.add(names)
+        except (CannotWrite, LedgerUnavailable) as error:
+            self._store.notice(str(error))
 
     # -- XLA's sub-caches
 
@@ -285,10 +295,8 @@ class Intake:
         return holder(self._store.root, item.kind, item.key)
 
     def _directory(self, place: Path) -> int:
-        if place not in self._directories:
-            with files.refusal(f"store entries in {place}"):
-                self._directories[place] = self._open.enter_context(opened(self._store.root, place))
-        return self._directories[place]
+        with files.refusal(f"store entries in {place}"):
+            return self._directories.descriptor(place, make=True)
 
     def _at_most(self, time_ns: int) -> int:
         """A time that is not from the future, by which an entry would never be evicted."""

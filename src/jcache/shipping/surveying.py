@@ -231,7 +231,7 @@ class Survey:
             created_ns=written_ns,
             recency_ns=entry.recency_ns if entry.sidecar else written_ns,
             sidecar=entry.sidecar,
-            pinned=known.pinned_ns is not None,
+            pinned=entry.pinned,
             seconds=seconds,
             origin=known.origin,
             parents=sound.seen.parents,

@@ -1,0 +1,193 @@
+"""Opens the directories of a root so that no symbolic link below the root is ever followed.
+
+Each component below the root is opened relative to the one above it, with ``O_NOFOLLOW`` and ``O_DIRECTORY``. What is
+then done by ``dir_fd`` stays in the directory that was opened, whatever its name leads to by now. The root's own path
+may be a link, which a process follows once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Self
+
+from jcache.errors import CannotWrite
+from jcache.layout import Root
+
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_HELD: Final = "/proc/self/fd"
+
+
+@contextmanager
+def opened(root: Root, directory: Path, *, make: bool = False) -> Iterator[int]:
+    """The descriptor of a directory of a root, for the block.
+
+    Args:
+        root: whose.
+        directory: the root's path, the directory of its state, or one below either.
+        make: whether to make it, and what is missing above it.
+
+    Raises:
+        OSError: it cannot be opened or made; `NotADirectoryError` if a symbolic link is in the way.
+    """
+    if root.state_path is not None and directory.is_relative_to(root.state_path):
+        above = root.state_path.parent
+        if make:
+            above.mkdir(parents=True, exist_ok=True)
+    else:
+        above = root.path
+    descriptor = open_below(above, *directory.relative_to(above).parts, make=make)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_below(base: Path, *names: str, make: bool = False) -> int:
+    """Opens a directory below another one, without following links below that; to be closed by the caller.
+
+    Args:
+        base: the directory from which on no link is followed.
+        names: of the directories on the way.
+        make: whether to make what is missing of those.
+
+    Raises:
+        OSError: as of `opened`.
+    """
+    try:
+        descriptor = os.open(_resolved(base), _FLAGS | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        _resolved.cache_clear()  # the root is gone: what is made there next may be another one
+        raise
+    for name in names:
+        descriptor = _descend(descriptor, name, make=make)
+    return descriptor
+
+
+class Directories:
+    """The directories of a root, each opened when it is first asked for and kept open until the end of a block.
+
+    Args:
+        root: whose.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._open = ExitStack()
+        self._descriptors: dict[Path, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._descriptors.clear()
+        self._open.close()
+
+    def descriptor(self, directory: Path, *, make: bool = False) -> int:
+        """The descriptor of one of them.
+
+        Raises:
+            OSError: as of `opened`.
+        """
+        if directory not in self._descriptors:
+            self._descriptors[directory] = self._open.enter_context(opened(self._root, directory, make=make))
+        return self._descriptors[directory]
+
+    def of(self, path: Path) -> tuple[str, int]:
+        """The name of a file of the root, and the descriptor of the directory that it lies in; raises the same."""
+        return path.name, self.descriptor(path.parent)
+
+
+def is_there(name: str, directory: int) -> bool:
+    """Whether an open directory has a name, whatever stands behind it."""
+    try:
+        os.lstat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def is_link(root: Root, directory: Path) -> bool:
+    """Whether a symbolic link lies on the way from the root to one of its directories."""
+    try:
+        with opened(root, directory):
+            return False
+    except OSError as error:
+        return error.errno == errno.ENOTDIR and directory.is_symlink()
+
+
+@contextmanager
+def as_path(root: Root, directory: Path, *, make: bool = False) -> Iterator[Path]:
+    """A path to a directory of a root for what takes only paths, valid for the block.
+
+    On Linux it leads to the directory that was opened, ``/proc/self/fd/N``. Elsewhere it is the plain path, and what it
+    leads to is compared with what was opened, before and after the block.
+
+    Raises:
+        OSError: as of `opened`.
+        CannotWrite: another directory has taken its name.
+    """
+    with opened(root, directory, make=make) as descriptor:
+        held = path_of(descriptor)
+        if held is not None:
+            yield held
+            return
+        compare(directory, descriptor)
+        yield directory
+        compare(directory, descriptor)
+
+
+def path_of(descriptor: int) -> Path | None:
+    """A path that leads to an open directory, whatever its name leads to; None where the system has no such paths."""
+    path = Path(_HELD, str(descriptor))
+    return path if _is_same(path, descriptor) else None
+
+
+def compare(path: Path, descriptor: int) -> None:
+    """Raises CannotWrite unless a path leads to an open directory."""
+    if not _is_same(path, descriptor):
+        raise CannotWrite(f"{path} was replaced by another directory: nothing more is done there.")
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    return False
+
+
+@lru_cache(64)
+def _resolved(path: Path) -> Path:
+    """What the path of a root leads to; a process follows it once."""
+    return Path(os.path.realpath(path))
+
+
+def _descend(above: int, name: str, *, make: bool) -> int:
+    """Opens a directory in an open one, which is closed then, whatever comes of it."""
+    try:
+        if make:
+            _make(above, name)
+        return os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        link = stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode)
+        what = "a symbolic link, which is not followed" if link else "no directory"
+        raise NotADirectoryError(errno.ENOTDIR, f"{name} is {what}", name) from None
+    finally:
+        os.close(above)
+
+
+def _make(above: int, name: str) -> None:
+    """Makes a directory unless there is one, and leaves the time of the one above: no entry has changed there."""
+    before = os.fstat(above)
+    try:
+        os.mkdir(name, dir_fd=above)
+    except FileExistsError:
+        return
+    with suppress(PermissionError):
+        os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
