@@ -163,10 +163,11 @@ def test_quarantine_on_another_file_system(
     """Where a rename cannot reach, the bytes are copied, and the name is taken away then."""
     rename = os.rename
 
-    def far(source: Path, target: Path) -> None:
-        if Path(source).is_relative_to(box) is not Path(target).is_relative_to(box):
+    def far(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        places = [Path(os.readlink(f"/proc/self/fd/{directory}")) for directory in (src_dir_fd, dst_dir_fd)]
+        if places[0].is_relative_to(box) is not places[1].is_relative_to(box):
             raise OSError(18, "Invalid cross-device link")
-        rename(source, target)
+        rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     note = box / "notes" / "00000002.note"
     note.write_text("somebody else's")

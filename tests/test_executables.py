@@ -373,7 +373,7 @@ def test_a_disk_that_refuses_still_hits(
     add(directory := native.directory(Kind.EXECUTABLES), key(1), DATA)
     before = files_of(directory)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_directory: int) -> None:
         raise OSError(number, os.strerror(number))
 
     for name in ("create_temporary", "write_recency"):

@@ -104,7 +104,7 @@ def test_what_cannot_be_moved_leaves_no_record(plain: Root, place: Quarantine, m
     """If renaming fails nothing has changed."""
     found = finding(plain)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_directories: int) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "rename", refuse)

@@ -103,7 +103,7 @@ def test_what_goes_with_a_trace_stays_with_it(plain: Root, monkeypatch: pytest.M
     for i in (1, 2):
         add(plain.path, key(i), used_ns=NOW + (spared_by == "use" and i == 1))
     if spared_by == "failure":
-        monkeypatch.setattr("jcache.removal.unlink", lambda root, entry: Path("/proc/1/no such").stat())
+        monkeypatch.setattr("jcache.removal.unlink", lambda *_: Path("/proc/1/no such").stat())
     removal = Removal()
     victims = [Verdict(listed(1), Reason.SPACE), Verdict(listed(2), Reason.WITH_TRACE)]
     pins = {(Kind.EXECUTABLES, key(1))} if spared_by == "pin" else set()
@@ -118,10 +118,10 @@ def test_what_cannot_be_removed_is_told(plain: Root, monkeypatch: pytest.MonkeyP
         add(plain.path, key(i), used_ns=NOW)
     real = os.unlink
 
-    def refuse(path: Path) -> None:
-        if key(1) in str(path):
+    def refuse(path: str, *, dir_fd: int) -> None:
+        if key(1) in path:
             raise PermissionError(1, "Operation not permitted")
-        real(path)
+        real(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", refuse)
     removal = run(plain, *(Verdict(listed(i), Reason.CLEARED) for i in (1, 2)))

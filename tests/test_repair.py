@@ -205,10 +205,10 @@ def test_what_cannot_be_mended_is_said_and_the_rest_goes_on(plain: Root, monkeyp
         add(plain.path, key(i), TORN, written_ns=OLD)
     rename = os.rename
 
-    def refuse(source: Path, target: Path) -> None:
+    def refuse(source: str, target: str, **directories: int) -> None:
         if key(1) in str(source):
             raise OSError(5, "Input/output error")
-        rename(source, target)
+        rename(source, target, **directories)
 
     monkeypatch.setattr(os, "rename", refuse)
     done = repair(plain)
@@ -230,9 +230,10 @@ def test_a_root_that_cannot_be_changed(plain: Root, monkeypatch: pytest.MonkeyPa
     add(plain.path, key(1), TORN, written_ns=OLD)
     with pytest.raises(CannotWrite, match="lock"):
         repair(plain, lambda: (plain.path / ".lockfile").mkdir())
+    (plain.path / ".lockfile").rmdir()
     plain.ledger.unlink()
     plain.ledger.mkdir()
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
+    monkeypatch.setattr(os, "rename", lambda *_, **__: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
     with pytest.raises(LedgerUnavailable):
         repair(plain)
 

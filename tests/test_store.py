@@ -21,6 +21,7 @@ from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, 
 from jcache.eviction import Plan, Policy, Reason, Verdict, everything, plan
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
+from jcache.pins import Pins
 from jcache.roots import create_root
 from jcache.store import Outcome, Store
 from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
@@ -40,9 +41,8 @@ def bounded(root: Root, bound: int) -> Store:
 
 
 def pin(root: Root, *keys: str) -> None:
-    ledger = Ledger(root.ledger)
-    ledger.record(Known(EXECUTABLES, k, pinned_ns=1) for k in keys)
-    ledger.close()
+    with Store(root) as store:
+        store.pins.add((EXECUTABLES, k) for k in keys)
 
 
 def shelf(root: Root) -> dict[str, int]:
@@ -283,7 +283,7 @@ def test_pinned_entries_are_not_evicted(plain: Root) -> None:
         assert shelf(plain).keys() == {key(0), key(1), key(5)}
         assert store.put(EXECUTABLES, key(6), b"x" * 201) is Outcome.TOO_LARGE
         assert shelf(plain).keys() == {key(0), key(1), key(5)}
-        store.ledger.unpin([(EXECUTABLES, key(0))])
+        store.pins.remove([(EXECUTABLES, key(0))])
         assert store.put(EXECUTABLES, key(6), b"x" * 201) is Outcome.STORED
         assert shelf(plain).keys() == {key(1), key(6)}
     assert not list(plain.path.glob(".jcache-tmp-*"))
@@ -419,7 +419,7 @@ def test_an_unbounded_put_takes_no_lock(plain: Root) -> None:
 
 def test_a_lost_ledger_hinders_no_entry(plain: Root) -> None:
     """Whatever is wrong with the ledger, entries are put, evicted and got; the notices say what was wrong."""
-    plain.ledger.parent.mkdir()
+    plain.pins.mkdir(parents=True)
     plain.ledger.write_bytes(b"no ledger " * 1000)
     with bounded(plain, 250) as store:
         for i in range(4):
@@ -501,6 +501,7 @@ CROWD = """
 import random, sys, warnings
 from pathlib import Path
 from jcache.layout import Kind, Root
+from jcache.pins import Pins
 from jcache.store import Store
 warnings.simplefilter("error")
 which, path, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -649,7 +650,7 @@ def test_pins_that_cannot_be_known(plain: Root) -> None:
     import sqlite3
 
     add(plain.path, key(1))
-    pin(plain, key(1))
+    Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), pinned_ns=1)])
     database = sqlite3.connect(plain.ledger)
     database.execute("PRAGMA user_version = 99")
     database.close()
@@ -665,9 +666,10 @@ def test_pins_in_a_busy_ledger(plain: Root) -> None:
 
     for i in range(2):
         add(plain.path, key(i))
-    pin(plain, key(1))
+    Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), pinned_ns=1)])
     store = Store(plain)
     store.ledger = Ledger(plain.ledger, busy_timeout=0.05)
+    store.pins = Pins(plain, store.ledger)
     with process(HOLD, plain.ledger):
         decided = everything(store.entries())
         assert [v.reason for v in decided.kept] == [Reason.PINNED]
@@ -797,6 +799,7 @@ import random, sys
 from pathlib import Path
 from jcache.eviction import Policy, plan
 from jcache.layout import Kind, Root
+from jcache.pins import Pins
 from jcache.store import Store
 chance = random.Random(int(sys.argv[2]))
 root = Root(Path(sys.argv[1]), plain=True)

@@ -252,7 +252,7 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: P
         LedgerUnavailable: what is pinned cannot be known; nothing was removed.
     """
     if dry_run and plan.victims:
-        store.pins.known()  # which a real run could not do without, either
+        store.pins.known(sure=True)  # which a real run could not do without, either
     removal = foresee(plan) if dry_run else store.execute(plan, progress=progress)
     xla_bytes = (xla_size(store.root) if dry_run else store.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}

@@ -67,6 +67,8 @@ def locked(
 
     path = root.locks(kind) / LOCK_NAME
     with ExitStack() as stack:
+        if not os.path.isdir(path.parent):
+            raise CannotWrite(f"Cannot lock {path.parent}: it is not there.")
         with refusal(f"lock {path}"):
             directory = stack.enter_context(as_path(root, path.parent))
             _check_file(path, os.path.join(directory, LOCK_NAME))

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache import files
-from jcache.directories import Directories, is_there, opened
+from jcache.directories import Directories, opened
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX, Kind, Root
 
@@ -38,8 +39,11 @@ class Pins:
         self._root = root
         self._ledger = ledger
 
-    def known(self) -> set[tuple[Kind, str]]:
+    def known(self, *, sure: bool = False) -> set[tuple[Kind, str]]:
         """The pinned entries.
+
+        Args:
+            sure: whether something is to be removed: then a ledger that may hold pins is read as a whole before.
 
         Raises:
             LedgerUnavailable: what is pinned cannot be known.
@@ -48,20 +52,34 @@ class Pins:
         if here is None and self._set_aside():
             raise self._unknown()
         try:
+            if here is None and sure:
+                self._ledger.check()
             theirs = self._ledger.pins()
-            if here is None or theirs:
-                self._take_over(theirs, begin=here is None)
         except LedgerUnavailable as error:
-            if here is not None:
-                return here
-            raise self._unknown() if error.lost else error from error
-        return theirs if here is None else here | theirs
+            if not error.lost:
+                raise
+            if here is None:
+                raise self._unknown() from error
+            return here
+        return theirs | (here or set())
 
     def copy(self) -> None:
-        """Copies the pins that the ledger holds, if that was not done yet, softly."""
-        if not os.path.isdir(self._root.pins):
+        """Copies the pins that the ledger holds, where that can be done; a damaged ledger may not tell of all.
+
+        Raises:
+            LedgerUnavailable: what is pinned cannot be known.
+        """
+        begin = self._listed() is None
+        pins = self.known(sure=begin)
+        if not pins - (self._listed() or set()) and not (begin and os.path.lexists(self._root.ledger)):
+            return
+        with suppress(OSError), Directories(self._root) as directories:
+            if begin:
+                self._begin(pins, directories)
+            else:
+                self._write(pins, self._root.pins, directories)
             with suppress(LedgerUnavailable):
-                self.known()
+                self._ledger.unpin(pins)
 
     def add(self, names: Names) -> None:
         """Pins entries. What is pinned is known from then on.
@@ -69,10 +87,10 @@ class Pins:
         Raises:
             CannotWrite: a pin cannot be written.
         """
-        self.copy()
+        with suppress(LedgerUnavailable):
+            self.copy()
         with files.refusal(f"write to {self._root.pins}"), Directories(self._root) as directories:
-            for kind, key in names:
-                files.touch(key, directory=directories.descriptor(self._root.pins / kind, make=True))
+            self._write(names, self._root.pins, directories)
 
     def remove(self, names: Names) -> None:
         """Unpins entries.
@@ -82,7 +100,8 @@ class Pins:
             LedgerUnavailable: the ledger holds pins, and cannot be written.
         """
         names = list(names)
-        self.copy()
+        with suppress(LedgerUnavailable):
+            self.copy()
         if set(names) & self._in_ledger():
             self._ledger.unpin(names)
         with files.refusal(f"remove from {self._root.pins}"), Directories(self._root) as directories:
@@ -137,39 +156,22 @@ class Pins:
             return any(name.startswith(start) for name in os.listdir(state))
         return False
 
-    def _take_over(self, pins: set[tuple[Kind, str]], *, begin: bool) -> None:
-        """Copies the ledger's pins, where that can be done; a ledger that is damaged anywhere may not tell of all.
-
-        Raises:
-            LedgerUnavailable: it is damaged.
-        """
-        if not os.path.lexists(self._root.ledger):
-            return  # who makes one makes the directory of pins as well
-        if begin:
-            self._ledger.check()
-        with suppress(OSError), Directories(self._root) as directories:
-            state = directories.descriptor(self._root.state)
-            if begin and not is_there(self._root.pins.name, state):
-                self._begin(pins, state, directories)
-            else:
-                for kind, key in pins:
-                    files.touch(key, directory=directories.descriptor(self._root.pins / kind, make=True))
-            with suppress(LedgerUnavailable):
-                if pins:
-                    self._ledger.unpin(pins)
-
-    def _begin(self, pins: set[tuple[Kind, str]], state: int, directories: Directories) -> None:
+    def _begin(self, pins: Names, directories: Directories) -> None:
         """Makes the directory with all pins in it at once: what is there is then always all of them."""
+        state = directories.descriptor(self._root.state)
         aside = self._root.state / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
         directories.descriptor(aside, make=True)
         try:
-            for kind, key in pins:
-                files.touch(key, directory=directories.descriptor(aside / kind, make=True))
+            self._write(pins, aside, directories)
             os.rename(aside.name, self._root.pins.name, src_dir_fd=state, dst_dir_fd=state)
         except OSError:
             with suppress(OSError):
                 files.remove_tree(aside.name, directory=state)
             raise
+
+    def _write(self, pins: Names, place: Path, directories: Directories) -> None:
+        for kind, key in pins:
+            files.touch(key, directory=directories.descriptor(place / kind, make=True))
 
     def _unknown(self) -> LedgerUnavailable:
         return LedgerUnavailable(

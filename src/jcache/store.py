@@ -320,7 +320,7 @@ class Store(Upkeep):
 
     def _pins_under_lock(self) -> set[tuple[Kind, str]]:
         try:
-            return Pins(self.root, self._quick).known()
+            return Pins(self.root, self._quick).known(sure=True)
         except LedgerUnavailable as error:
             if error.lost or self._pinned is None:
                 raise

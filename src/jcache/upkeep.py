@@ -115,7 +115,10 @@ class Upkeep:
         from jcache.removal import Removal, removing
 
         removal = Removal()
-        pins = self.pins.known() if plan.victims else set()
+        pins: set[tuple[Kind, str]] = set()
+        if plan.victims:
+            self.pins.copy()
+            pins = self.pins.known(sure=True)
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
@@ -273,8 +276,8 @@ class Upkeep:
         """Writes what has been learnt to the ledger, if it can be written."""
         evicted, self._evicted = self._evicted, set()
         news, self._news = self._news, []
-        if evicted or news:
-            self.pins.copy()
+        if (evicted or news) and not os.path.isdir(self.root.pins):
+            self.softly(self.pins.copy)
         if evicted:
             self.softly(lambda: self.ledger.forget(evicted))
         if news:
