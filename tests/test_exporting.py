@@ -36,6 +36,14 @@ from tests.helpers.jax_entries import H200
 HOUR = 3600 * SECOND
 
 
+def report(identity: str, **more: object) -> str:
+    """The report of a run, as the ledger keeps it; without programs it is one of long ago."""
+    counts = dict.fromkeys(("hits", "stored", "not_stored", "bypassed"), 0)
+    spent = dict.fromkeys(("trace", "lower", "compile", "retrieve", "saved"), 0.5)
+    seconds = {f"{name}_seconds": value for name, value in spent.items()}
+    return json.dumps({"id": identity, "command": ["x"], **counts, **seconds, "reasons": {}, **more})
+
+
 def members(data: bytes) -> dict[str, bytes]:
     """The members of an archive, in order."""
     plain = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
@@ -197,11 +205,9 @@ class TestSelection:
         asked = [(key(0), "hit"), (key(1), "not_stored"), (None, "hit")]
         programs = [{"key": name, "outcome": outcome} for name, outcome in asked]
         with Store(filled) as store:
-            store.ledger.add_run(
-                "20260101T000000Z-aaaaaa", 1, json.dumps({"id": "20260101T000000Z-aaaaaa", "programs": []})
-            )
+            store.ledger.add_run("20260101T000000Z-aaaaaa", 1, report("20260101T000000Z-aaaaaa", programs=[]))
             run = "20260102T000000Z-bbbbbb"
-            store.ledger.add_run(run, 2, json.dumps({"id": run, "programs": programs}))
+            store.ledger.add_run(run, 2, report(run, programs=programs))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run=run), Known(Kind.TRACES, key(3), run=run)])
         for name in ("last", "20260102", run):
             assert keys_of(prepared_of(filled, Request(run=name))) == {key(0), key(2), key(3)}
@@ -213,7 +219,7 @@ class TestSelection:
     def test_a_run_of_long_ago(self, filled: Root) -> None:
         """Of a run whose programs are no longer on record, what it stored goes, and a notice says so."""
         with Store(filled) as store:
-            store.ledger.add_run("old", 1, json.dumps({"id": "old"}))
+            store.ledger.add_run("old", 1, report("old"))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run="old")])
             assert keys_of(prepare(store, Request(run="old"))) == {key(2)}
             assert "long ago" in store.notices[0]

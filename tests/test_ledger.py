@@ -114,13 +114,16 @@ def test_runs(ledger: Ledger) -> None:
     assert ledger.known(Kind.EXECUTABLES)[key(1)] == Known(Kind.EXECUTABLES, key(1), seconds=1.0)
 
 
-NUMBERS = st.integers(-1, 2**63 - 1)
+NUMBERS, CHANGES = st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)
 
 
 @given(
-    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), max_size=10),
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, CHANGES), max_size=10),
     st.lists(
-        st.binary(min_size=1, max_size=40).map(lambda b: os.fsdecode(b.replace(b"\0", b""))).filter(bool), max_size=5
+        st.binary(min_size=1, max_size=40)
+        .map(lambda b: os.fsdecode(b.replace(b"\0", b"").replace(b"/", b"")))
+        .filter(bool),
+        max_size=5,
     ),
     st.binary(max_size=30).map(lambda b: "/" + os.fsdecode(b.replace(b"\0", b""))),
 )

@@ -22,9 +22,9 @@ from typing import Final
 from jcache import clock, files, sqlite_vfs
 from jcache.directories import compare, is_there, open_below, path_of
 from jcache.errors import LedgerUnavailable
-from jcache.layout import TEMPORARY_PREFIX
+from jcache.layout import PINS_NAME, TEMPORARY_PREFIX
 
-Error = sqlite3.Error
+Error: Final = (sqlite3.Error, UnicodeDecodeError)  # Python cannot read an error's text if it quotes damaged names
 DAMAGED: Final = ".damaged-"  # and when, after the name of a ledger that was set aside
 _IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a later schema from damage
 _DAMAGE: Final = ("no such table", "already exists", "unsupported file format")  # errors without a code of their own
@@ -74,6 +74,8 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
     with _directory(path, make=True) as directory:  # a root that is gone is not made again, half, for its ledger
         if not is_there(path.name, directory):
             _make_aside(path, directory, version, schema)
+        elif os.lstat(path.name, dir_fd=directory).st_size == 0 and not is_there(PINS_NAME, directory):
+            raise NoLedgerError(f"{path} is empty, and may have held pins")
     database = _open(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
@@ -123,15 +125,19 @@ def set_aside(path: Path) -> None:
             os.unlink(f"{path.name}-journal", dir_fd=directory)
 
 
-def is_damaged(path: Path, error: sqlite3.Error) -> bool:
+def is_damaged(path: Path, error: Exception) -> bool:
     """Whether an error says that the file is no ledger, or no more."""
     codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if isinstance(error, NoLedgerError) or _code(error) in codes or any(text in str(error) for text in _DAMAGE):
+    if (
+        isinstance(error, (NoLedgerError, UnicodeDecodeError))
+        or _code(error) in codes
+        or any(text in str(error) for text in _DAMAGE)
+    ):
         return True
     return os.path.lexists(path) and not os.path.isfile(path)
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -140,10 +146,10 @@ def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]
     """Turns what SQLite and the system raise in the block into `LedgerUnavailable`, and closes the ledger then."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (*Error, OSError) as error:
         close()
-        reason = str(error) if isinstance(error, sqlite3.Error) else error.strerror or str(error)
-        lost = isinstance(error, sqlite3.Error) and is_damaged(path, error)
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        lost = isinstance(error, Error) and is_damaged(path, error)
         if lost:
             reason = "it is damaged; the next command that writes to it sets it aside and begins it anew"
         raise LedgerUnavailable(f"Cannot {verb} the ledger {path}: {reason}.", lost=lost) from error
@@ -210,6 +216,7 @@ def _connect(
         os.close(directory)
         raise
     database.directory = directory
+    database.text_factory = _text
     try:
         if path_of(directory) is None:
             compare(path.parent, directory)
@@ -219,6 +226,11 @@ def _connect(
         database.close()
         raise
     return database
+
+
+def _text(data: bytes) -> str:
+    """A text of the file's, which may be damaged."""
+    return data.decode(errors="backslashreplace")
 
 
 def _prepared(path: Path, directory: int, mode: str, vfs: str) -> str:
@@ -245,6 +257,7 @@ class _Connection(sqlite3.Connection):
 
     directory = -1
     _close_descriptor = staticmethod(os.close)
+    _never_opened = suppress(sqlite3.Error)
 
     def close(self) -> None:
         super().close()
@@ -253,7 +266,8 @@ class _Connection(sqlite3.Connection):
             self._close_descriptor(directory)
 
     def __del__(self) -> None:
-        self.close()
+        with self._never_opened:
+            self.close()
 
 
 def _version(database: sqlite3.Connection) -> int:
@@ -270,6 +284,6 @@ def _create(database: sqlite3.Connection, version: int, schema: str) -> None:
     database.execute("COMMIT")
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF

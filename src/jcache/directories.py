@@ -169,6 +169,8 @@ def _resolved(path: Path) -> Path:
 def _descend(above: int, name: str, *, make: bool) -> int:
     """Opens a directory in an open one, which is closed then, whatever comes of it."""
     try:
+        if "/" in name or name in ("", ".", ".."):
+            raise OSError(errno.EINVAL, "no name of a directory", name)
         if make:
             _make(above, name)
         return os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=above)

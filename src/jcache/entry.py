@@ -5,7 +5,7 @@ from array import array
 from itertools import compress
 from typing import Final, NamedTuple
 
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, name_of
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, are_files_of_keys, name_of
 
 SETTLED_NS: Final = 2_000_000_000
 GRACE_NS: Final = 60_000_000_000  # JAX writes in place, and large entries slowly
@@ -74,6 +74,13 @@ class Columns(NamedTuple):
     def empty(cls) -> "Columns":
         return cls([], array("q"), array("q"), array("q"), array("q"))
 
+    @property
+    def are_sound(self) -> bool:
+        """Whether columns that were read from somewhere hold keys, and no negative size or time."""
+        names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
+        lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
+        return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
+
     def where(self, keep: list[bool]) -> "Columns":
         """The rows whose flag is true."""
         keys, *numbers = self
@@ -119,7 +126,7 @@ class Snapshot(NamedTuple):
         """The snapshot that was packed; None where the columns do not belong together."""
         *numbers, others = rest
         columns = Columns(_split(keys), *(_numbers(column) for column in numbers))
-        if len({len(column) for column in columns}) != 1:
+        if len({len(column) for column in columns}) != 1 or not columns.are_sound or b"/" in others:
             return None
         return cls(changed_ns, read_ns, columns, _split(others))
 

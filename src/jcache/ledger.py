@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
+from jcache import ledger_rows as rows
 from jcache.economics import Economics, Spending
 from jcache.entry import Snapshot
 from jcache.errors import LedgerUnavailable
@@ -60,6 +61,10 @@ class Known(NamedTuple):
 
 
 _COLUMNS: Final = ", ".join(Known._fields)
+_KNOWN: Final = (
+    rows.kind, rows.recorded, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
+    rows.count, rows.count, rows.number, rows.hits, rows.count,
+)  # fmt: skip
 _CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given them when there is something to keep
     "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
     "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
@@ -114,13 +119,13 @@ class Ledger(LedgerFile):
                 return database.execute(query, (kind,)).fetchall()
             return [row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key))]
 
-        return {row[1]: Known(kind, *row[1:]) for row in self._read(ask) or ()}
+        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self._read(ask), _KNOWN, 2)}
 
     def pins(self) -> set[tuple[Kind, str]]:
         """The pinned entries, as pairs of kind and key."""
         query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"
-        rows = self._read(lambda database: database.execute(query).fetchall())
-        return {(Kind(kind), key) for kind, key in rows or ()}
+        found = self._read(lambda database: database.execute(query).fetchall())
+        return {(kind, key) for kind, key in rows.whole(found, (rows.kind, rows.key), 2)}
 
     def record(self, news: Iterable[Known], *, anew: bool = True) -> None:
         """Adds what has been learnt; None leaves what was known, hits are added up.
@@ -138,25 +143,25 @@ class Ledger(LedgerFile):
             " hits = hits + excluded.hits, pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
         )
         now = clock.now_ns()
-        rows = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
-        self._write(lambda database: database.executemany(statement, rows), anew=anew)
+        lines = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
+        self._write(lambda database: database.executemany(statement, lines), anew=anew)
 
     def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
-        statement, rows = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
-        self._write(lambda database: database.executemany(statement, rows))
+        statement, names = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
+        self._write(lambda database: database.executemany(statement, names))
 
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of entries that are gone."""
-        statement, rows = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
-        if rows and self._is_there():
-            self._write(lambda database: database.executemany(statement, rows))
+        statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
+        if names and self._is_there():
+            self._write(lambda database: database.executemany(statement, names))
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drops what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
         bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
-        statement, rows = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
-        if rows and self._is_there():
-            self._write(lambda database: database.executemany(statement, rows), anew=False)
+        statement, names = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
+        if names and self._is_there():
+            self._write(lambda database: database.executemany(statement, names), anew=False)
 
     # -- what is inside of entries, by their digests
 
@@ -167,7 +172,8 @@ class Ledger(LedgerFile):
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
             return database.execute(query).fetchall() if has(database, "contents") else []
 
-        return {row[0]: Content(*row) for row in self._read(ask) or ()}
+        columns = rows.text, rows.text, rows.count, rows.report
+        return {row[0]: Content(*row) for row in rows.whole(self._read(ask), columns, 4)}
 
     def makers(self) -> dict[int, str]:
         """By and for what the insides say that they were made: texts, by their numbers here."""
@@ -175,7 +181,7 @@ class Ledger(LedgerFile):
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
             return database.execute("SELECT id, maker FROM makers").fetchall() if has(database, "makers") else []
 
-        return dict(self._read(ask) or ())
+        return dict(rows.whole(self._read(ask), (rows.number, rows.report), 2))
 
     def made_by(self, makers: Iterable[int]) -> list[tuple[str, str | None, str | None, int]]:
         """Executables of some makers, as key, jaxlib on record, origin and the maker's number."""
@@ -187,24 +193,27 @@ class Ledger(LedgerFile):
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
             return [row for maker in makers for row in database.execute(query, (Kind.EXECUTABLES, maker))]
 
-        return self._read(ask) or []
+        columns = rows.key, rows.text, rows.text, rows.number
+        return [tuple(row) for row in rows.whole(self._read(ask), columns, 1)]
 
     def looked_into(self) -> set[str]:
         """Keys of the executables whose insides are known."""
         query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"
-        rows = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
-        return {key for (key,) in rows or ()}
+        found = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
+        return {key for (key,) in rows.whole(found, (rows.key,), 1)}
 
     def record_contents(self, news: Iterable[Content]) -> None:
         """Adds what the insides of stored bytes have told, and drops that of bytes which no entry has any more."""
         known = "SELECT digest FROM entries WHERE digest IS NOT NULL"
-        rows = list(news)
+        contents = list(news)
 
         def add(database: "sqlite3.Connection") -> None:
             for statement in _CONTENTS_SCHEMA:
                 database.execute(statement)
-            database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in rows})
-            database.executemany("INSERT OR REPLACE INTO contents SELECT ?, ?, ?, id FROM makers WHERE maker = ?", rows)
+            database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in contents})
+            database.executemany(
+                "INSERT OR REPLACE INTO contents SELECT ?, ?, ?, id FROM makers WHERE maker = ?", contents
+            )
             database.execute(f"DELETE FROM contents WHERE digest NOT IN ({known})")  # noqa: S608  text of our own
             database.execute("DELETE FROM makers WHERE id NOT IN (SELECT maker FROM contents)")
 
@@ -219,7 +228,8 @@ class Ledger(LedgerFile):
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
             return database.execute(query, (kind,)).fetchall() if has(database, "economics") else []
 
-        return {row[0]: Economics(*row[1:]) for row in self._read(ask) or ()}
+        columns = rows.text, rows.count, rows.seconds, rows.count, rows.seconds, rows.seconds
+        return {row[0]: Economics(*row[1:]) for row in rows.whole(self._read(ask), columns, len(columns))}
 
     def record_economics(self, news: Spending) -> None:
         """Adds what building and loading has taken, and to each entry on record how often it was loaded."""
@@ -252,7 +262,8 @@ class Ledger(LedgerFile):
     def runs(self) -> list[str]:
         """The reports of all runs, oldest first."""
         query = "SELECT report FROM runs ORDER BY started_ns, id"
-        return [row[0] for row in self._read(lambda database: database.execute(query).fetchall()) or ()]
+        found = self._read(lambda database: database.execute(query).fetchall())
+        return [text for (text,) in rows.whole(found, (rows.report,), 1)]
 
     def forget_runs(self) -> int:
         """Drops all runs, the hits they counted, and what building and loading took; returns how many runs."""
@@ -276,7 +287,9 @@ class Ledger(LedgerFile):
             return None
         if row is None:
             return None
-        return Snapshot.unpacked(*row[1:])
+        columns = rows.number, rows.number, *(rows.blob,) * 6
+        packed = rows.fitting(row[1:], columns)
+        return None if None in packed else Snapshot.unpacked(*packed)
 
     def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
         """Keeps a snapshot, or does not: it only saves time, so a ledger that cannot be written is no failure."""

@@ -20,6 +20,7 @@ from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
 from jcache.ledger import Known, holds_from
+from jcache.ledger_rows import LEGACY_RECORD
 from jcache.lineage import read_lineage
 from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
@@ -29,7 +30,6 @@ from jcache.subset import Subset
 from jcache.surroundings import check_surroundings
 
 _PAUSE_S: Final = 0.5
-_LEGACY_RECORD: Final = "legacy/"
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
@@ -327,10 +327,10 @@ class _Verifier:
             self._meet(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
-        legacy = key.startswith(_LEGACY_RECORD)
-        return os.path.lexists(self._store.root.place(kind, key.removeprefix(_LEGACY_RECORD), legacy=legacy))
+        legacy = key.startswith(LEGACY_RECORD)
+        return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
 
 
 def _recorded_as(key: str, *, legacy: bool) -> str:
     """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
-    return _LEGACY_RECORD + key if legacy else key
+    return LEGACY_RECORD + key if legacy else key

@@ -1,6 +1,5 @@
 """`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves; and graphs."""
 
-import json as jsonlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -13,6 +12,7 @@ from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.run_reports import report_named
+from jcache.stored_reports import read_reports
 from jcache.trace_reports import trace_lines, traces_in_all
 from jcache.units import format_seconds, whole_number
 
@@ -79,7 +79,7 @@ def stats(
         if zero:
             output.message(f"Forgot {store.ledger.forget_runs()} runs.")
             return
-        reports: list[Report] = [jsonlib.loads(text) for text in store.ledger.runs()]
+        reports: list[Report] = read_reports(store.ledger.runs())
         if run is not None:
             reports = [report_named(reports, run)]
         totals = _totals(reports)

@@ -12,7 +12,6 @@ lock is taken, no file of the cache changes.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -39,6 +38,7 @@ from jcache.shipping.reading import hash_file
 from jcache.shipping.sending import AT_ONCE, damage_of, is_as_sent, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store import Store
+from jcache.stored_reports import read_reports
 
 _STEPS: Final = 256  # of progress
 
@@ -142,7 +142,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
 
 def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
     """The entries that a recorded run has stored or hit."""
-    report = report_named([json.loads(text) for text in store.ledger.runs()], wanted)
+    report = report_named(read_reports(store.ledger.runs()), wanted)
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:

@@ -1,0 +1,84 @@
+"""Rows of the ledger as values: they are input, since others may write to it, and a damaged page may hold anything.
+
+A value that cannot be what its column holds counts as not known; a row without its key, or with a key that is none,
+counts as not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Any, Final, TypeVar
+
+from jcache.layout import Kind
+
+T = TypeVar("T")
+_MOST_SECONDS: Final = 1e10  # some 300 years
+_LONGEST: Final = 4096  # characters of a text that is no report
+LEGACY_RECORD: Final = "legacy/"  # before the key of such an entry
+_KINDS: Final = {kind.value: kind for kind in Kind}
+
+
+def text(value: object) -> str | None:
+    """A short text."""
+    return value if isinstance(value, str) and len(value) <= _LONGEST else None
+
+
+def report(value: object) -> str | None:
+    """A text of any length."""
+    return value if isinstance(value, str) else None
+
+
+def hits(value: object) -> int:
+    """How often an entry was hit; none if nobody knows."""
+    return count(value) or 0
+
+
+def key(value: object) -> str | None:
+    """What may be a key, as which it is the beginning of a file's name."""
+    return value if isinstance(value, str) and 0 < len(value) <= 255 and not {"/", "\0"} & set(value) else None
+
+
+def recorded(value: object) -> str | None:
+    """A key under which something is on record: entries that only old versions of JAX read have a prefix there."""
+    return value if isinstance(value, str) and key(value.removeprefix(LEGACY_RECORD)) is not None else None
+
+
+def kind(value: object) -> Kind | None:
+    """A kind of entries."""
+    return _KINDS.get(value) if isinstance(value, str) else None
+
+
+def count(value: object) -> int | None:
+    """A number of things, or of bytes or nanoseconds."""
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def number(value: object) -> int | None:
+    """Any integer."""
+    return value if isinstance(value, int) else None
+
+
+def seconds(value: object) -> float | None:
+    """A duration."""
+    if not isinstance(value, int | float) or not isfinite(value) or not 0 <= value <= _MOST_SECONDS:
+        return None
+    return value
+
+
+def blob(value: object) -> bytes | None:
+    """Bytes."""
+    return value if isinstance(value, bytes) else None
+
+
+def fitting(row: Iterable[object], columns: Iterable[Callable[[object], object | None]]) -> list[Any]:
+    """The values of a row that are what their columns hold; None for the others."""
+    return [column(value) for value, column in zip(row, columns, strict=True)]
+
+
+def whole(
+    rows: Iterable[Iterable[object]] | None, columns: tuple[Callable[[object], object | None], ...], needed: int
+) -> list[list[Any]]:
+    """The rows, each of fitting values, of which as many as are needed, from the first on, are known."""
+    found = (fitting(row, columns) for row in rows or ())
+    return [row for row in found if None not in row[:needed]]
