@@ -186,6 +186,7 @@ def damaged(ledger: Path, chance: random.Random) -> str:
 @pytest.mark.parametrize("of_old", [False, True], ids=["pins as files", "pins in the ledger"])
 def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Random, of_old: bool, full: bool) -> None:
     """After any of it, the pinned entry outlives prune, clear, a program and prune again."""
+    refused = tried = 0
     for number in range(DAMAGES_FULL if full else DAMAGES):
         root = Root(tmp_path / str(number), plain=True)
         for i in range(3):
@@ -200,12 +201,14 @@ def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Rand
         for remove in chance.sample([remove_by_prune, remove_by_clear, remove_by_put, remove_by_prune], 4):
             try:
                 remove(open_root(root.path))
-            except LedgerUnavailable:
-                assert of_old, what
+            except LedgerUnavailable as error:
+                refused += of_old or "newer jcache" in str(error)
+                tried += 1
             with Store(root) as store:
                 store.put(EXECUTABLES, key(number + 1000), b"x")
             assert key(1) in files_of(root.path), what
         shutil.rmtree(root.path)
+    assert refused == tried  # files say what is pinned, unless the ledger is of a jcache that may do otherwise
 
 
 def test_a_killed_copy_leaves_the_pins_in_the_ledger(plain: Root, pins: Pins, monkeypatch: pytest.MonkeyPatch) -> None:
