@@ -83,7 +83,7 @@ def test_a_plain_root_is_named_once(plain: Root) -> None:
 
 @pytest.mark.parametrize(("us", "owner", "found"), [(1000, 1000, 0), (1000, 0, 0), (1000, 1001, 1), (0, 1001, 0)])
 def test_directories_of_others(plain: Root, monkeypatch: pytest.MonkeyPatch, us: int, owner: int, found: int) -> None:
-    """A root of somebody else is a finding, except root's; root itself looks after everybody's."""
+    """A root of somebody else is a finding, except root's; root itself looks after everybody's root."""
     real = os.stat(plain.path)
     theirs = os.stat_result([real.st_mode, real.st_ino, real.st_dev, real.st_nlink, owner, 1000, *real[6:10]])
     monkeypatch.setattr(os, "geteuid", lambda: us)
@@ -91,6 +91,63 @@ def test_directories_of_others(plain: Root, monkeypatch: pytest.MonkeyPatch, us:
     findings = list(check_directories(plain))
     assert [finding.damage for finding in findings] == [Damage.OWNER] * found
     assert all("ben" in finding.evidence for finding in findings)
+
+
+def owned(monkeypatch: pytest.MonkeyPatch, us: int, owners: dict[Path, tuple[int, int, int]]) -> None:
+    """Makes files look as if they had some modes, owners and groups."""
+
+    def looked_at(path: Path) -> os.stat_result:
+        if path not in owners:
+            return _absent(path)
+        mode, owner, group = owners[path]
+        return os.stat_result([mode, 1, 1, 1, owner, group, 0, 0, 0, 0])
+
+    monkeypatch.setattr(os, "geteuid", lambda: us)
+    monkeypatch.setattr(os, "stat", looked_at)
+
+
+@pytest.mark.parametrize("us", [0, 1000])
+@pytest.mark.parametrize("where", ["executables", "state", "ledger", "pins"])
+def test_parts_of_a_root_that_are_somebody_else_s(
+    native: Root, monkeypatch: pytest.MonkeyPatch, us: int, where: str
+) -> None:
+    """A directory or the ledger in a root of ann's that ben owns is a finding, also to root."""
+    path = native.directory(Kind.EXECUTABLES) if where == "executables" else getattr(native, where)
+    kind = stat.S_IFREG if where == "ledger" else stat.S_IFDIR
+    owned(monkeypatch, us, {native.path: (stat.S_IFDIR | 0o755, 1000, 1000), path: (kind | 0o755, 1001, 100)})
+    (finding,) = check_directories(native)
+    assert (finding.damage, finding.path) == (Damage.OWNER, path) and "ben owns it" in finding.evidence
+
+
+def test_a_ledger_that_others_can_write(native: Root) -> None:
+    """Digests and pins of old are in it."""
+    native.state.mkdir()
+    native.ledger.write_text("")
+    native.ledger.chmod(0o666)
+    (finding,) = check_directories(native)
+    assert (finding.damage, finding.path) == (Damage.WRITABLE, native.ledger)
+    assert "change what is on record" in finding.evidence and finding.advice == f"chmod go-w {native.ledger}"
+
+
+def test_a_root_that_a_team_shares(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a group of several may write, that is the finding, and not who of them owns what."""
+    shared = stat.S_IFDIR | stat.S_ISGID | 0o775
+    executables = native.directory(Kind.EXECUTABLES)
+    owned(
+        monkeypatch,
+        1000,
+        {
+            native.path: (shared, 1001, 100),
+            executables: (shared, 1000, 100),
+            native.state: (shared, 1001, 100),
+            native.ledger: (FILE | 0o664, 1001, 100),
+        },
+    )
+    assert {finding.damage for finding in check_directories(native)} == {Damage.WRITABLE}
+    exposures = {Exposure(FILE | 0o664, 1001, 100): 3, Exposure(FILE | 0o664, 1000, 100): 2}
+    assert {finding.damage for finding in check_entries(executables, Kind.EXECUTABLES, exposures)} == {Damage.WRITABLE}
+    foreign = {Exposure(FILE | 0o644, 1001, 4711): 1}
+    assert {finding.damage for finding in check_entries(executables, Kind.EXECUTABLES, foreign)} == {Damage.OWNER}
 
 
 def _absent(path: Path) -> os.stat_result:

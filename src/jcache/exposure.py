@@ -34,31 +34,52 @@ class Exposure(NamedTuple):
             return f"The group {_group(self.group)}"
         return None
 
+    @property
+    def shared(self) -> bool:
+        """Whether a group of several may write, so that it is no wonder which of them owns what."""
+        return bool(self.mode & stat.S_IWGRP) and not _is_private(self.group, self.owner)
+
 
 def check_directories(root: Root) -> Iterator[Finding]:
     """The directories of a root in which somebody else can replace entries."""
     below = [] if root.adapter is None else [root.path / name for name in root.adapter.directories]
     content = "the native code" if root.adapter is None else "what is"
-    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, root.state]):
-        try:
-            status = os.stat(directory)
-        except OSError:
-            continue
-        exposure = Exposure.of(status)
-        if exposure.writers:
-            yield Finding(
-                damage=Damage.WRITABLE,
-                path=directory,
-                evidence=f"{exposure.writers} can replace {content} in it, mode {stat.S_IMODE(exposure.mode):o}.",
-                advice=f"chmod go-w {quoted(str(directory))}",
-            )
-        if os.geteuid() != 0 and exposure.owner not in (0, os.geteuid()):
-            yield Finding(
-                damage=Damage.OWNER,
-                path=directory,
-                evidence=f"{_user(exposure.owner)} owns it and can replace {content} in it.",
-                advice=f"trust {_user(exposure.owner)} with what your programs run, or use a root of your own",
-            )
+    ours = _trusted(root)
+    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, root.state, root.pins]):
+        yield from _check(directory, f"replace {content} in it", ours)
+    yield from _check(root.ledger, "change what is on record in it", ours)
+
+
+def _trusted(root: Root) -> frozenset[int]:
+    """Whose files are no wonder: those of the system, and of the user; where that is root, of the owner of the root."""
+    if os.geteuid() != 0:
+        return frozenset({0, os.geteuid()})
+    try:
+        return frozenset({0, os.stat(root.path).st_uid})
+    except OSError:
+        return frozenset({0})
+
+
+def _check(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
+    """What is to be said of a directory or file, with which others can do something."""
+    try:
+        exposure = Exposure.of(os.stat(path))
+    except OSError:
+        return
+    if exposure.writers:
+        yield Finding(
+            damage=Damage.WRITABLE,
+            path=path,
+            evidence=f"{exposure.writers} can {can}, mode {stat.S_IMODE(exposure.mode):o}.",
+            advice=f"chmod go-w {quoted(str(path))}",
+        )
+    if exposure.owner not in ours and not exposure.shared:
+        yield Finding(
+            damage=Damage.OWNER,
+            path=path,
+            evidence=f"{_user(exposure.owner)} owns it and can {can}.",
+            advice=f"trust {_user(exposure.owner)} with what your programs run, or use a root of your own",
+        )
 
 
 def check_entries(
@@ -73,9 +94,10 @@ def check_entries(
         pattern: by which a shell finds them in the directory.
     """
     try:
-        owner = os.stat(directory).st_uid
+        holder = Exposure.of(os.stat(directory))
     except OSError:
         return
+    owner = holder.owner
     writable = sum(count for exposure, count in exposures.items() if exposure.writers)
     if writable:
         yield Finding(
@@ -87,7 +109,7 @@ def check_entries(
         )
     foreign: Counter[int] = Counter()
     for exposure, count in exposures.items():
-        if exposure.owner not in (0, owner):
+        if exposure.owner not in (0, owner) and not (holder.shared and exposure.group == holder.group):
             foreign[exposure.owner] += count
     for uid, count in sorted(foreign.items()):
         yield Finding(

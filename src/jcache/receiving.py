@@ -18,7 +18,7 @@ from jcache.files import RECENCY_BYTES, Unpublished
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.quarantine import Quarantine
-from jcache.roots import is_bounded
+from jcache.roots import has_lock
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def holder(root: Root, kind: Kind, key: str) -> Path:
 
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
     """Publishes entries of one kind and directory, a step each, with the lock held where there is one."""
-    always, place, quarantine = is_bounded(root, kind), holder(root, kind, arrivals[0].known.key), Quarantine(root)
+    always, place, quarantine = has_lock(root, kind), holder(root, kind, arrivals[0].known.key), Quarantine(root)
     with opened(root, place, make=True) as directory:
         for arrival in arrivals:
             key = arrival.known.key

@@ -252,8 +252,15 @@ def is_bounded(root: Root, kind: Kind) -> bool:
 
     A bounded JAX makes the lock file at once. We make it as well, where an unbounded one never would, and say so.
     """
-    locked = root.adapter is None and os.path.lexists(root.directory(kind) / LOCK_NAME)
-    return locked and not (kind is Kind.EXECUTABLES and os.path.lexists(root.unbounded_mark))
+    return has_lock(root, kind) and not (kind is Kind.EXECUTABLES and os.path.lexists(root.unbounded_mark))
+
+
+def has_lock(root: Root, kind: Kind) -> bool:
+    """Whether there is a lock file, so that a bounded JAX may be here, which can do nothing if a sidecar is missing.
+
+    Whoever writes entries writes their sidecars then: that only jcache made the lock may have become untrue since.
+    """
+    return root.adapter is None and os.path.lexists(root.directory(kind) / LOCK_NAME)
 
 
 def is_vacant(path: Path) -> bool:

@@ -22,7 +22,7 @@ from jcache.names import storable
 from jcache.outcomes import HIT, STORED
 from jcache.presets import STORE_EVERYTHING
 from jcache.recording import Program
-from jcache.roots import is_bounded
+from jcache.roots import has_lock
 
 if TYPE_CHECKING:
     from jcache.run_reports import RunReport
@@ -111,7 +111,7 @@ def learn(store: Store, report: RunReport) -> None:
     news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
-    if is_bounded(store.root, Kind.EXECUTABLES):  # and wants sidecars
+    if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
         store.adopt(Kind.EXECUTABLES)
 
 

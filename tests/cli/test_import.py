@@ -19,7 +19,7 @@ from jcache.layout import Kind
 from jcache.roots import create_root, open_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
-from tests.helpers.command_line import Jcache, Result, call, clean_environment, entry_files, keys, run_jax
+from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
 from tests.helpers.entries import add, key, mounted_read_only, tree
 from tests.helpers.imports import content, packed, populated, tar_of
 from tests.helpers.waiting import LIMIT_S, until
@@ -226,6 +226,25 @@ def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
     """Where JAX's variable names the directory, a plain JAX directory is made, as `jcache run` does."""
     result = jcache("import", archive, env={"JAX_COMPILATION_CACHE_DIR": str(target)})
     assert result.code == 0 and len(keys(target)) == 4
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("by", ["import", "run"])
+def test_after_a_prune_without_a_bound(jcache: Jcache, cache: Path, tmp_path: Path, by: str) -> None:
+    """What comes without the bound's variable has sidecars, so that a JAX that bounds its cache by now can store."""
+    archive = tmp_path / "archive"
+    assert jcache("export", "--root", cache, "-o", archive).code == 0
+    assert jcache("prune", "--keep-last", "1", "--root", cache).code == 0
+    if by == "import":
+        assert jcache("import", archive, "--root", cache).code == 0
+    else:
+        assert jcache("run", "--root", cache, "--", sys.executable, str(PROGRAM)).code == 0
+    (gone, *_) = sorted(keys(cache))
+    for suffix in ("-cache", "-atime"):
+        (cache / f"{gone}{suffix}").unlink()
+    before = keys(cache)
+    again = run_jax(cache, bounded=10**9)
+    assert again.code == 0 and not again.err and keys(cache) > before
 
 
 @pytest.mark.jax
