@@ -11,6 +11,7 @@ from jcache.entry import Entry
 from jcache.eviction import Plan, Reason, Verdict
 from jcache.layout import Kind, Root
 from jcache.removal import Removal, foresee, removing, set_aside_xla, unlink, xla_size
+from jcache.store import Store
 from tests.helpers.entries import NOW, add, digits, key
 
 
@@ -150,6 +151,17 @@ def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Pa
     with opened(plain, plain.path) as directory:
         aside = list(set_aside_xla(directory))
         assert sum(files.remove_tree(name, directory=directory) for name in aside) == 5
+
+
+def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
+    """They go with the next prune, but for those of entries, and young ones: the sidecar comes before its entry."""
+    add(plain.path, key(1), used_ns=NOW)
+    for number in (2, 3):
+        (plain.path / f"{key(number)}-atime").write_bytes(NOW.to_bytes(8, "little"))
+    os.utime(plain.path / f"{key(2)}-atime", ns=(NOW, NOW))
+    with Store(plain) as store:
+        store.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
+    assert sorted(plain.path.glob("*-atime")) == sorted(plain.path / f"{key(number)}-atime" for number in (1, 3))
 
 
 def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:

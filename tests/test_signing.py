@@ -229,6 +229,7 @@ def test_lines_may_be_written_in_many_ways(key: Path, tmp_path: Path, line: str)
         'alice cert-authority="yes" ssh-ed25519 {key}',
         'alice namespaces="a",namespaces="b" ssh-ed25519 {key}',
         '"alice ssh-ed25519 {key}',
+        "!alice ssh-ed25519 {key}",
     ],
 )
 def test_a_malformed_line_is_named(key: Path, tmp_path: Path, line: str) -> None:

@@ -1,6 +1,7 @@
 """What lies around the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
 from jcache.listing import read_listing
-from jcache.surroundings import FUTURE_NS, check_surroundings
+from jcache.surroundings import FUTURE_NS, check_surroundings, is_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
 
 GRACE = 60 * SECOND
@@ -126,3 +127,13 @@ def test_what_has_an_entrys_name_and_is_none_is_found(tmp_path: Path, beyond: Pa
     else:
         os.mkfifo(path)
     assert path.name in damages(tmp_path)
+
+
+def test_a_clock_that_is_behind() -> None:
+    """One of before jcache was installed is wrong, and one that most times are ahead of; a few times may be wrong."""
+    today = time.time_ns()
+    ago = today - 3650 * DAY
+    assert is_behind([ago + 3649 * DAY], ago)
+    assert not is_behind([today + 3650 * DAY], today) and not is_behind([today - DAY], today)
+    assert is_behind([today + DAY] * 10, today) and not is_behind([today + DAY] * 10 + [today - DAY] * 10, today)
+    assert not is_behind([], ago)

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from jcache import files
-from jcache.directories import Directories, opened
-from jcache.entry import Entry
+from jcache import clock, files
+from jcache.directories import Directories, is_there, opened
+from jcache.entry import Entry, is_young
 from jcache.eviction import Plan, Reason, Verdict
 from jcache.frozen import Frozen
-from jcache.layout import ASIDE_PREFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
+from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
 
 NOTHING: Final[Mapping[str, str]] = Frozen({})
 
@@ -151,6 +151,18 @@ def take_back(root: Root, kind: Kind, key: str, directories: Directories) -> Non
     if kind is Kind.GRAPHS:
         with suppress(OSError):
             files.remove(key, directory=directories.descriptor(root.handed))
+
+
+def sweeping(root: Root, kind: Kind, names: Iterable[str]) -> Iterator[None]:
+    """Removes sidecars that are older than the grace period and have no entry, a step each, with the lock held."""
+    with opened(root, root.directory(kind)) as directory:
+        for name in names:
+            entry = name.removesuffix(SIDECAR_SUFFIX) + ENTRY_SUFFIX
+            with suppress(OSError):
+                old = not is_young(os.lstat(name, dir_fd=directory).st_mtime_ns, clock.now_ns())
+                if old and not is_there(entry, directory):
+                    files.remove(name, directory=directory)
+            yield
 
 
 def set_aside_xla(directory: int) -> Iterator[str]:

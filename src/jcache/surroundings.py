@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +17,13 @@ from jcache.listing import Listing
 from jcache.shell import quoted
 from jcache.units import format_age
 
+_MANY: Final = 10
 FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
 
 
-def check_surroundings(listing: Listing, now_ns: int, grace_ns: int, *, unbounded: bool = False) -> Iterator[Finding]:
+def check_surroundings(
+    listing: Listing, now_ns: int, grace_ns: int, *, unbounded: bool = False, behind: bool = False
+) -> Iterator[Finding]:
     """What is wrong in a directory, apart from its entries' bytes.
 
     Args:
@@ -28,9 +31,10 @@ def check_surroundings(listing: Listing, now_ns: int, grace_ns: int, *, unbounde
         now_ns: the time.
         grace_ns: temporary files that were written less than this ago may still be in use.
         unbounded: whether a lock file is only jcache's: then an entry without a sidecar is worth a note and no more.
+        behind: whether the clock is wrong, see `is_behind`: then times that are ahead of it are not.
     """
     if listing.adapter is None:
-        yield from _sidecars(listing, now_ns, unbounded=unbounded)
+        yield from _sidecars(listing, now_ns, unbounded=unbounded, behind=behind)
     for neighbour in listing.neighbours:
         finding = _neighbour(listing, neighbour, now_ns - grace_ns)
         if finding is not None:
@@ -47,7 +51,17 @@ def check_surroundings(listing: Listing, now_ns: int, grace_ns: int, *, unbounde
         )
 
 
-def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool) -> Iterator[Finding]:
+def is_behind(times: Sequence[int], now_ns: int) -> bool:
+    """Whether it is the clock that is wrong, and not the times that are ahead of it.
+
+    It cannot be earlier than the installation of jcache; and many times are not wrong alike.
+    """
+    ahead = sum(time_ns > now_ns + FUTURE_NS for time_ns in times)
+    installed_ns = os.stat(__file__).st_mtime_ns
+    return ahead > 0 and (now_ns < installed_ns - FUTURE_NS or (ahead >= _MANY and 2 * ahead > len(times)))
+
+
+def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool, behind: bool) -> Iterator[Finding]:
     columns = listing.columns
     locked = os.path.lexists(listing.directory / LOCK_NAME)
     for key, created, recency, changed in zip(
@@ -57,7 +71,7 @@ def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool) -> Iterator[Fin
         if changed == NO_SIDECAR:
             if locked:
                 fault = Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1."
-        elif recency > now_ns + FUTURE_NS:
+        elif recency > now_ns + FUTURE_NS and not behind:
             ahead = format_age(recency - now_ns)
             fault = (Damage.SIDECAR_FUTURE, f"Last used {ahead} from now, so it would never be evicted.")
         elif recency == created:  # as it is for a sidecar that cannot be read

@@ -16,7 +16,7 @@ from jcache import clock, files
 from jcache.directories import Directories, is_link, is_there, opened
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Member, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
@@ -124,7 +124,7 @@ class Upkeep:
             if victims:
                 self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
-                removal.adopted += self.adopt(kind)
+                removal.adopted += self.adopt(kind, sweep=True)
         for entry in (*removal.removed, *removal.gone):
             self._unlearn(entry.kind, entry.key)
         self.flush()
@@ -136,7 +136,7 @@ class Upkeep:
 
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
-    def adopt(self, kind: Kind, *, record: bool = True) -> int:
+    def adopt(self, kind: Kind, *, record: bool = True, sweep: bool = False) -> int:
         """Makes the sidecars that are missing, from the files' own times; returns how many.
 
         JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
@@ -145,10 +145,18 @@ class Upkeep:
         Args:
             kind: in whose directory.
             record: whether to read those entries, and record their digests, so that a later change of them is found.
+            sweep: whether to remove the sidecars that a killed process has left without their entries.
         """
         if self.root.adapter is not None:
             return 0
-        missing = [entry for entry in self.listing(kind).entries() if not entry.sidecar]
+        listing = self.listing(kind)
+        missing = [entry for entry in listing.entries() if not entry.sidecar]
+        orphans = [one.name for one in listing.neighbours if sweep and one.member is Member.SIDECAR]
+        if orphans:
+            from jcache.removal import sweeping
+
+            with files.refusal(f"remove sidecars in {self.root.directory(kind)}"):
+                self.in_batches(kind, sweeping(self.root, kind, orphans))
         made: list[Entry] = []
 
         def making() -> Iterator[None]:

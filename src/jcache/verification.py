@@ -27,7 +27,7 @@ from jcache.parallel import Batch, check_batches
 from jcache.roots import is_bounded
 from jcache.store import Store
 from jcache.subset import Subset
-from jcache.surroundings import check_surroundings
+from jcache.surroundings import check_surroundings, is_behind
 
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
@@ -272,7 +272,11 @@ class _Verifier:
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)
-        return check_surroundings(self._listings[kind], clock.now_ns(), self._request.grace_ns, unbounded=unbounded)
+        now_ns, listing = clock.now_ns(), self._listings[kind]
+        behind = is_behind(listing.columns.recency, now_ns)
+        if behind:
+            self._store.notice("This machine's clock is behind the times of use on record: set it, and verify again.")
+        return check_surroundings(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
 
     # -- the ledger, without which all goes on
 

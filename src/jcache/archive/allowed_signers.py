@@ -100,6 +100,8 @@ def _signer(number: int, line: str) -> Signer:
     options = _options(words.pop(1)) if has_options else {}
     if len(words) < 3:
         raise ValueError("it has not principals, a type and a key")
+    if all(principal.strip().startswith("!") for principal in words[0].strip('"').split(",")):
+        raise ValueError("it says whose key it is not: name whose it is")
     return Signer(
         line=number,
         principals=words[0].strip('"'),

@@ -4,6 +4,7 @@ The versions come from the packages' metadata, CPU and GPUs from the kernel. Wha
 never a guess: a login node has neither GPU nor, often, JAX.
 """
 
+import atexit
 import json
 import os
 import platform
@@ -177,13 +178,20 @@ def _look(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _said(python: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-    """What an interpreter prints."""
+    """What an interpreter prints; it ends with this process at the latest."""
     pipe, command = subprocess.PIPE, [python, *arguments]
-    done = subprocess.run(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, timeout=_PYTHON_TIMEOUT_S,
-        check=True,
-    )  # fmt: skip
-    return done.stdout
+    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as process:
+        atexit.register(process.kill)
+        try:
+            out, errors = process.communicate(timeout=_PYTHON_TIMEOUT_S)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            atexit.unregister(process.kill)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command, out, errors)
+    return out
 
 
 def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:

@@ -171,6 +171,8 @@ class Survey:
         claim = checked.claim
         if checked.finding is not None:
             self.findings.append(checked.finding)
+        elif checked.gone:
+            return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             mark = Mark(checked.stamp, checked.taken_ns)
             self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
