@@ -214,8 +214,7 @@ class Quarantine:
                 with suppress(OSError):
                     directory = directories.descriptor(place)
                     for name in self._left(place, directory, directories):
-                        if os.lstat(name, dir_fd=directory).st_mtime_ns < before_ns:
-                            removed += files.remove(name, directory=directory) is not None
+                        removed += _discard(name, directory, before_ns)
         return removed
 
     def _left(self, place: Path, directory: int, directories: Directories) -> list[str]:
@@ -249,6 +248,19 @@ class Quarantine:
         if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
             return False
         return name in (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX) or (name == key and member(name)[0] is Member.LEGACY)
+
+
+def _discard(name: str, directory: int, before_ns: int) -> bool:
+    """Removes a file, or what is only temporary, that is older than a time; returns whether it did."""
+    try:
+        if os.lstat(name, dir_fd=directory).st_mtime_ns >= before_ns:
+            return False
+        if name.startswith(TEMPORARY_PREFIX):
+            files.remove_tree(name, directory=directory)
+            return True
+        return files.remove(name, directory=directory) is not None
+    except OSError:
+        return False
 
 
 def _unlink(name: str, directory: int) -> None:

@@ -153,8 +153,9 @@ with LRUCache(sys.argv[1], max_size=1000).lock:
 HELD_BY_US = """
 import sys
 from pathlib import Path
+from jcache.layout import Kind, Root
 from jcache.locking import locked
-with locked(Path(sys.argv[1])):
+with locked(Root(Path(sys.argv[1]), plain=True), Kind.EXECUTABLES):
     print("held", flush=True)
     sys.stdin.readline()
 """

@@ -257,8 +257,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "quarantine.py",
-        "if os.lstat(name, dir_fd=directory).st_mtime_ns < before_ns:",
-        "if os.lstat(name, dir_fd=directory):",
+        "if os.lstat(name, dir_fd=directory).st_mtime_ns >= before_ns:",
+        "if not os.lstat(name, dir_fd=directory):",
         "Temporary files that another process is writing are swept away.",
         ("test_quarantine",),
     ),

@@ -104,7 +104,8 @@ def test_no_space(disk: Disk) -> None:
     assert stored.code == 1 and "no space left" in stored.err
     mended = disk.jcache("verify", "--repair")
     assert mended.code == 1 and "o space left" in mended.out + mended.err
-    assert {path: what for path, what in kept(root).items() if not path.endswith("quarantine")} == before
+    empty = ("quarantine", "pins")  # directories that were made and could not be filled
+    assert {path: what for path, what in kept(root).items() if not path.endswith(empty)} == before
     assert disk.jcache("prune", "--keep-last", "3").code == 0
     assert keys(root) == {key(i) for i in (5, 6, 7)}
     assert disk.jcache("verify", "--repair").code == 0 and disk.jcache("verify").code == 0

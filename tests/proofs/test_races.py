@@ -98,7 +98,7 @@ def check(root: Root, bound: int) -> None:
         assert all((finding.key or "").startswith(BAD) for finding in wrong), wrong
         assert all(one.mended for one in repair(store, findings, grace_ns=0))
         assert verify(store, Request(grace_ns=0)).findings == []
-        assert store.ledger.pins() == {(EXECUTABLES, key(number)) for number in HOT}
+        assert store.pins.known(sure=True) == {(EXECUTABLES, key(number)) for number in HOT}
         assert not store.notices
     assert not list(root.state.glob("*damaged*"))
     for kind in (EXECUTABLES, Kind.TRACES):
