@@ -8,15 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from jcache.entry import Neighbour
+from jcache import clock, last_verification
+from jcache.entry import Neighbour, is_young
+from jcache.exposure import check_directories
 from jcache.files import RECENCY_BYTES, refusal, tree_size
+from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
 from jcache.keying import NOTHING, Elsewhere, elsewhere
+from jcache.last_verification import LastVerification
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
 from jcache.shell import shown
 from jcache.store import Store
+from jcache.units import format_age
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
 _NAMES_SHOWN: Final = 20
@@ -34,6 +39,7 @@ class KindCensus:
         newest_ns: the most recent use.
         pinned: how many of them prune must keep.
         cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
+        empty: how many of them are empty files.
     """
 
     entries: int
@@ -43,6 +49,7 @@ class KindCensus:
     newest_ns: int | None
     pinned: int
     cap: int | None
+    empty: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,10 @@ class Census:
         disk_free_bytes: what is free on it.
         notices: what was gone on without, such as a ledger that cannot be read; sentences.
         elsewhere: executables that are keyed for another directory than the one that they lie in, as far as is known.
+        taken_ns: when they were counted, nanoseconds since 1970.
+        verified: what the last `jcache verify` has found; None if there was none.
+        exposed: a directory of the root that belongs to somebody else.
+        unfinished: how many temporary files are older than a minute.
     """
 
     root: Root
@@ -79,10 +90,16 @@ class Census:
     disk_free_bytes: int
     notices: tuple[str, ...] = ()
     elsewhere: Elsewhere = NOTHING
+    taken_ns: int = 0
+    verified: LastVerification | None = None
+    exposed: Finding | None = None
+    unfinished: int = 0
 
     @property
     def health(self) -> str:
-        """One line: what deserves attention first, and the command for it; ``ok`` otherwise."""
+        """One line: what deserves attention first, and the command for it; else ``ok``, and since when."""
+        if (damage := self._damage()) is not None:
+            return damage
         for kind, counted in self.kinds.items():
             ours = self.root.adapter is None
             bounded = ours and (counted.cap is not None or is_bounded(self.root, kind))
@@ -100,7 +117,36 @@ class Census:
             if not any(counted.entries for counted in self.kinds.values()):
                 return f"all entries are of jax <= 0.4.30; `jcache ls --legacy` lists the {legacy}"
             return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
-        return "ok"
+        return f"ok ({self._verified})"
+
+    def _damage(self) -> str | None:
+        """What is known to be wrong without reading entries, and the command for it."""
+        last = self.verified
+        if last is not None and last.damaged:
+            found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
+            return f"{found} of `jcache verify`, {self._age} ago; `jcache verify --repair` mends what can be mended"
+        if empty := sum(counted.empty for counted in self.kinds.values()):
+            entries = f"{empty:,} entries are empty files" if empty > 1 else "1 entry is an empty file"
+            return f"{entries}; `jcache verify --repair` takes out what is damaged"
+        if self.unfinished:
+            files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
+            return f"{files} begun and never finished; `jcache verify --repair` removes what is left over"
+        if self.exposed is not None:
+            return f"{shown(str(self.exposed.path))}: {self.exposed.evidence} See `jcache verify`"
+        return None
+
+    @property
+    def _age(self) -> str:
+        return format_age(max(self.taken_ns - (self.verified.ended_ns if self.verified else 0), 0))
+
+    @property
+    def _verified(self) -> str:
+        """How much of the root was verified, and when."""
+        if self.verified is None:
+            return "never verified"
+        checked, entries = self.verified.checked, self.verified.entries
+        some = "verified" if checked == entries else f"{checked:,} of {entries:,} entries verified"
+        return f"{some} {self._age} ago"
 
     def _elsewhere(self) -> str:
         """How many executables cannot hit where they are, in words."""
@@ -139,7 +185,21 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         disk_free_bytes=disk.free,
         notices=tuple(store.notices),
         elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
+        taken_ns=clock.now_ns(),
+        verified=last_verification.read(store.root),
+        unfinished=sum(map(_unfinished, listings.values())),
+        exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
+
+
+def _unfinished(listing: Listing) -> int:
+    """How many files somebody has begun to write, and not finished within a minute."""
+    count = 0
+    for neighbour in listing.neighbours:
+        with suppress(OSError):
+            if neighbour.member is Member.TEMPORARY:
+                count += not is_young(os.lstat(listing.directory / neighbour.name).st_mtime_ns, clock.now_ns())
+    return count
 
 
 def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
@@ -151,6 +211,7 @@ def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
         oldest_ns=min(recency, default=None),
         newest_ns=max(recency, default=None),
         pinned=pinned,
+        empty=listing.columns.sizes.count(0),
         cap=cap,
     )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from jcache import clock
+from jcache import clock, last_verification
 from jcache.checks import CHECKS_VERSION, Checked, Claim, check
 from jcache.entry import GRACE_NS, is_young
 from jcache.errors import LedgerUnavailable
@@ -118,7 +118,14 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
     result.seconds = clock.monotonic() - started
+    write_down(store, result, result.findings)
     return result
+
+
+def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
+    """Keeps what was found, and not mended, for `jcache info`."""
+    entries, checked = verification.entries, verification.checked
+    last_verification.write(store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked)
 
 
 class _Verifier:

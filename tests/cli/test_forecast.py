@@ -204,7 +204,7 @@ def test_check_load_by_the_named_interpreter(jcache: Jcache, cache: Path, tmp_pa
 def test_info_of_a_copied_directory(jcache: Jcache, keyed: Path, tmp_path: Path) -> None:
     """`info` says that executables cannot hit where they were copied to, with a ledger how many; -v the ways out."""
     total = len(keys(keyed))
-    assert jcache("info", "--root", keyed, "--json").json["health"] == "ok"
+    assert jcache("info", "--root", keyed, "--json").json["health"].startswith("ok (")
     copy = Path(shutil.copytree(keyed, tmp_path / "copy"))
     assert f"1 of 1 looked at, of {total} executables, cannot hit at this path (keyed for {keyed})" in (
         jcache("info", "--root", copy).out
@@ -243,10 +243,10 @@ def test_info_after_an_import(jcache: Jcache, moved: Path, tmp_path: Path) -> No
     assert f"{total} of {total} executables cannot hit" in jcache("info", "--root", target, "--json").json["health"]
     assert "ln -s" in jcache("info", "-v", "--root", target).out
     assert jcache("import", moved, "--root", target, "--link").code == 0
-    assert jcache("info", "--root", target, "--json").json["health"] == "ok"
+    assert jcache("info", "--root", target, "--json").json["health"].startswith("ok (")
 
 
 @pytest.mark.jax
 def test_info_of_portable_keys(jcache: Jcache, cache: Path) -> None:
     """A copied directory whose keys have no path in them is as well as any."""
-    assert jcache("info", "--root", cache, "--json").json["health"] == "ok"
+    assert jcache("info", "--root", cache, "--json").json["health"].startswith("ok (")

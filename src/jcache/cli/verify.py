@@ -22,7 +22,7 @@ from jcache.repair import Repaired, repair
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.units import NANOSECONDS, parse_age
-from jcache.verification import Request, Verification
+from jcache.verification import Request, Verification, write_down
 from jcache.verification import verify as verify_root
 
 
@@ -93,6 +93,8 @@ def verify(
         loads = _load(store, verification) if load else None
         verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
         repaired = _repair(store, verification, request.grace_ns) if mend else None
+        if repaired is not None:
+            write_down(store, verification, [one.finding for one in repaired if not one.mended])
         if json or ndjson:
             _print_json(store, verification, repaired, loads, lines=ndjson)
         else:
