@@ -16,7 +16,7 @@ import pytest
 
 from jcache.administration import clear, info, make_policy, prune
 from jcache.census import Census
-from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere
+from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.eviction import Order, Policy, Reason, reasons
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
@@ -188,7 +188,7 @@ POLICIES: list[tuple[dict[str, Any], list[str]]] = [
     ({"max_size": 250}, ["--max-size", "250"]),
     ({"max_size": "0.2KB", "order": "cost"}, ["--max-size", "0.2KB", "--order", "cost"]),
     ({"max_entries": 4}, ["--max-entries", "4"]),
-    ({"min_free": "100PiB"}, ["--min-free", "100PiB"]),
+    ({"min_free": "1KiB", "max_entries": 3}, ["--min-free", "1KiB", "--max-entries", "3"]),
     ({"older_than": timedelta(days=5, hours=12)}, ["--older-than", "5.5d"]),
     ({"keep_last": 2}, ["--keep-last", "2"]),
     (
@@ -401,6 +401,15 @@ def test_pins_that_cannot_be_known(root: Root, dry_run: bool) -> None:
     with pytest.raises(LedgerUnavailable):
         prune(root=root.path, max_size=0, dry_run=dry_run)
     assert len(numbers(root)) == 10
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_is_to_be_free_and_cannot_be(root: Root, dry_run: bool) -> None:
+    """If removing everything would not do, nothing is removed, and the sentence says what could be had."""
+    before = tree(root.path)
+    with pytest.raises(OutOfReach, match=r"100\.0 PiB cannot be reached.*Nothing was removed") as caught:
+        prune(root=root.path, min_free="100PiB", older_than="1s", dry_run=dry_run)
+    assert caught.value.exit_code == 3 and tree(root.path) == before
 
 
 def test_a_time_to_wait_that_cannot_be_read(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ def test_the_tree_in_the_docstring_is_the_tree(error: type[JcacheError]) -> None
 
 
 def test_exit_codes_are_the_designed_ones() -> None:
-    """2 usage, 10 no cache there, 11 locked, 12 untrusted, 1 everything else."""
-    special = {"InvalidValue": 2, "NoCacheHere": 10, "Locked": 11, "Untrusted": 12}
+    """2 usage, 3 not all of what was asked, 10 no cache there, 11 locked, 12 untrusted, 1 everything else."""
+    special = {"InvalidValue": 2, "OutOfReach": 3, "NoCacheHere": 10, "Locked": 11, "Untrusted": 12}
     assert {c.__name__: c.exit_code for c in CLASSES} == {c.__name__: special.get(c.__name__, 1) for c in CLASSES}
 
 

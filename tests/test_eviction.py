@@ -121,11 +121,19 @@ def test_legacy_entries_go_only_if_asked(some: list[Entry], policy: Policy) -> N
 
 @given(entries, policies.filter(lambda policy: policy.order is Order.LRU))
 def test_victims_are_the_least_recently_used_prefix(some: list[Entry], policy: Policy) -> None:
-    """With LRU the victims are exactly the first of what may go, from the least recently used on, and in that order."""
+    """With LRU the victims are exactly the first of what may go, from the least recently used on, and in that order.
+
+    But for what is over the bound by itself, which goes before all others.
+    """
     decided = decide(some, policy)
     gone = [e for e in of(decided.victims) if not e.legacy]
     may_go = [e for e in some if not e.legacy and e not in of(decided.kept, Reason.PINNED, Reason.LAST)]
-    assert gone == sorted(may_go, key=lambda e: (e.recency_ns, e.key))[: len(gone)]
+    bound = max((e.bytes for e in some), default=0) if policy.max_bytes is None else policy.max_bytes
+    small = [e for e in gone if e.bytes <= bound]
+    fitting = (e for e in may_go if e.bytes <= bound)
+    assert small == sorted(fitting, key=lambda e: (e.recency_ns, e.key))[: len(small)]
+    if any(e in small for e in of(decided.victims, Reason.SPACE)):
+        assert {e for e in may_go if e.bytes > bound} <= set(gone)
 
 
 @given(entries, st.integers(0, 15_000), st.sampled_from(Order))
@@ -211,3 +219,12 @@ def test_room_is_made_as_needed(some: list[Entry], count: int, size: int) -> Non
 
     assert enough(len(taken)) or len(taken) == len(some)
     assert not taken or not enough(len(taken) - 1)
+
+
+def test_an_entry_over_the_bound_goes_alone() -> None:
+    """It could not stay whatever else went, so that all smaller ones stay, however long ago they were used."""
+    some = [entry(number, size=10, used_ns=NOW - number * DAY) for number in range(5)]
+    large = entry(9, size=1000, used_ns=NOW)
+    decided = plan([*some, large], Policy(max_bytes=100), now_ns=NOW)
+    assert [verdict.entry for verdict in decided.victims] == [large]
+    assert len(decided.kept) == 5

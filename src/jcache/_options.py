@@ -38,10 +38,10 @@ def option(name: str) -> Any:
     return getattr(holder, "_value", holder.value) if of_all_threads is None else of_all_threads()
 
 
-def directory() -> Path | None:
-    """The directory that JAX's cache is configured with."""
+def directory() -> Path | str | None:
+    """The directory that JAX's cache is configured with; a text if it is the address of a remote store."""
     path = option("jax_compilation_cache_dir")
-    return Path(path) if path else None
+    return (path if "://" in path else Path(path)) if path else None
 
 
 def configure(values: Mapping[str, object]) -> Configured:

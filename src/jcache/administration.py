@@ -13,7 +13,7 @@ from datetime import timedelta
 from jcache import clock, roots
 from jcache.census import CAP, Census, take_census
 from jcache.entry import Entry
-from jcache.errors import InvalidValue, NotInEffect
+from jcache.errors import InvalidValue, NotInEffect, OutOfReach
 from jcache.eviction import Order, Plan, Policy, Verdict, everything, plan
 from jcache.files import refusal
 from jcache.layout import Kind, Root, parse_kind
@@ -22,7 +22,7 @@ from jcache.removal import Removed, foresee, xla_size
 from jcache.roots import choose_path, open_root
 from jcache.store import Store
 from jcache.ties import NO_LINKS, Links
-from jcache.units import parse_age, parse_choice, parse_size, whole_number
+from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
 from jcache.upkeep import Progress
 
 __all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
@@ -136,6 +136,7 @@ def prune(
         InvalidValue: a size, age, number, order, kind or the root cannot be read, or nothing says what to remove.
         NoCacheHere: there is no cache.
         NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
+        OutOfReach: ``min_free`` cannot be reached, whatever is removed; nothing was removed.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
         LedgerUnavailable: what is pinned cannot be known; nothing was removed.
         CannotWrite: the root is read-only or otherwise refuses.
@@ -200,6 +201,7 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
+        OutOfReach: as much as is to be free cannot be, whatever is removed.
     """
     kinds = frozenset(kinds)
     entries, links = _linked(store, kinds)
@@ -209,7 +211,14 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
         entries = with_seconds(store, entries)
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
-    return plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
+    decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
+    reachable = free + sum(verdict.entry.bytes for verdict in decided.victims)
+    if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
+        raise OutOfReach(
+            f"--min-free {format_size(policy.min_free_bytes)} cannot be reached: {format_size(free)} are free, and "
+            f"removing all that may go would make it {format_size(reachable)}. Nothing was removed."
+        )
+    return decided
 
 
 def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:

@@ -2,6 +2,7 @@
 
 JcacheError                 1   something failed; the message says what, why and what to do
 ├── InvalidValue            2   a size, age, filter, kind or other argument that cannot be read
+├── OutOfReach              3   what is asked for cannot be reached, so that nothing was done
 ├── NoCacheHere            10   the path is neither a root nor a JAX cache directory
 ├── Locked                 11   another process holds the directory's lock
 ├── UnknownKey              1   no entry, or more than one, has this key or prefix
@@ -30,6 +31,12 @@ class InvalidValue(JcacheError, ValueError):
     """An argument that cannot be read as what it should be."""
 
     exit_code = 2
+
+
+class OutOfReach(JcacheError):
+    """What is asked for cannot be reached, whatever is done, and so nothing was."""
+
+    exit_code = 3
 
 
 class NoCacheHere(JcacheError):

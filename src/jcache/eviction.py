@@ -193,6 +193,8 @@ def plan(
         else:
             (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
     candidates.sort(key=_order(ties, policy.order))
+    if (bound := policy.max_bytes) is not None:  # what is over the bound by itself goes before all that is not
+        candidates.sort(key=lambda entry: entry.bytes <= bound or ties.unit_of(entry) is not None)
     stay = [v.entry for v in kept if not v.entry.legacy] + candidates
     freed = sum(v.entry.bytes for v in victims)
     chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jcache.administration import make_policy, plan_prune
+from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
     JsonOption,
@@ -18,6 +19,8 @@ from jcache.cli.options import (
 )
 from jcache.cli.removal_report import remove
 from jcache.eviction import Order
+from jcache.removal import xla_size
+from jcache.units import format_size
 
 
 def complete_orders(incomplete: str) -> list[str]:
@@ -79,4 +82,7 @@ def prune(
     )
     with open_store(root) as store:
         decided = plan_prune(store, policy, kinds_of(kind))
-        return remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
+        code = remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
+        if policy.max_bytes is not None and not xla and (beside := xla_size(store.root)):
+            output.message(f"XLA's sub-caches are not counted: {format_size(beside)}, which --xla removes.")
+        return code
