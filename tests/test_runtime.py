@@ -248,6 +248,23 @@ show(compute(), told)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("by", ["environment", "program"])
+def test_a_remote_address_that_jax_has_is_left_to_jax(by: str, tmp_path: Path) -> None:
+    """Whether the environment names it or the program has set it; no directory of that name is made."""
+    program = """
+import os
+import jax
+if sys.argv[1] == "program":
+    jax.config.update("jax_compilation_cache_dir", "gs://bucket/x")
+os.chdir(sys.argv[2])
+enabled = enable()
+show(enabled.root, enabled.warnings, jax.config.jax_compilation_cache_dir, os.listdir("."))
+"""
+    variables = {"JAX_COMPILATION_CACHE_DIR": "gs://bucket/x"} if by == "environment" else {}
+    ((root, (warning,), directory, there),) = [said(program, by, tmp_path, **variables)]
+    assert (root, directory, there) == (None, "gs://bucket/x", []) and "remote address" in warning
+
+
 def test_a_root_that_cannot_be_written_still_hits(tmp_path: Path) -> None:
     """On a read-only file system: it is told once, entries are served, what misses is compiled, nothing is raised."""
     program = "enabled = enable(sys.argv[1])\nshow(compute(int(sys.argv[2])), counts(), enabled.warnings)"
