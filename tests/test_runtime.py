@@ -260,7 +260,7 @@ os.chdir(sys.argv[2])
 enabled = enable()
 show(enabled.root, enabled.warnings, jax.config.jax_compilation_cache_dir, os.listdir("."))
 """
-    variables = {"JAX_COMPILATION_CACHE_DIR": "gs://bucket/x"} if by == "environment" else {}
+    variables: Any = {"JAX_COMPILATION_CACHE_DIR": "gs://bucket/x"} if by == "environment" else {}
     ((root, (warning,), directory, there),) = [said(program, by, tmp_path, **variables)]
     assert (root, directory, there) == (None, "gs://bucket/x", []) and "remote address" in warning
 
