@@ -108,8 +108,8 @@ def test_zstd_and_tar_list_and_unpack_an_archive(tmp_path: Path, solid: bool) ->
     assert not listing.stderr
     assert all(line.startswith("-rw-r--r-- 0/0 ") for line in lines)
     names = [line.split(maxsplit=5)[5] for line in lines]
-    assert names[0] == "manifest.json" and names[-1] == "trailer.json"
-    assert [name.removesuffix(".zstd-content") for name in names[1:-1]] == list(made.contents)
+    assert names[:2] == ["manifest.json", "manifest.json.digest"] and names[-1] == "trailer.json"
+    assert [name.removesuffix(".zstd-content") for name in names[2:-1]] == list(made.contents)
     if not solid:
         subprocess.run("zstd -dc a.tar.zst | tar x", shell=True, cwd=tmp_path, check=True)
         assert all((tmp_path / name).read_bytes() == data for name, data in made.contents.items())
@@ -122,7 +122,7 @@ def test_names_and_sizes_that_need_a_pax_header() -> None:
     archive = made.packed()
     assert contents_of(archive)[1] == made.contents
     with tarfile.open(fileobj=io.BytesIO(inside(archive))) as tar:
-        assert tar.getnames()[1:-1] == list(made.contents)
+        assert tar.getnames()[2:-1] == list(made.contents)
 
 
 def test_members_can_be_passed_over_or_read_in_part() -> None:
@@ -268,7 +268,7 @@ def test_what_would_not_come_back_is_stored_as_it_is(stored: bytes) -> None:
     archive = made.packed()
     with tarfile.open(fileobj=io.BytesIO(inside(archive))) as tar:
         names = tar.getnames()
-    assert names == ["manifest.json", *made.contents, "trailer.json"]
+    assert names == ["manifest.json", "manifest.json.digest", *made.contents, "trailer.json"]
     assert contents_of(archive)[1] == made.contents
 
 
@@ -520,3 +520,21 @@ def test_a_manifest_that_promises_more_than_its_file_can_hold_is_refused_at_once
     path.write_bytes(packed([*made.members()]))
     with path.open("rb") as stream, pytest.raises(BadArchive, match="promise"):
         Reader(stream).head()
+
+
+def test_a_manifest_that_changed_on_the_way_is_refused() -> None:
+    """Whichever bit of it, signed or not; one without a digest, as they were made before, is read."""
+    made = sample()
+    data = bytearray(inside(made.packed()))
+    start = data.index(b'{"directory":')
+    chance = random.Random(5)
+    header = data.index(b"manifest.json.digest")
+    length = len(bytes(data[start:header]).rstrip(b"\0"))
+    for _ in range(200):
+        at, bit = start + chance.randrange(length), 1 << chance.randrange(8)
+        data[at] ^= bit
+        with pytest.raises(BadArchive):
+            contents_of(zstandard.compress(bytes(data)))
+        data[at] ^= bit
+    without = data[:header] + data[header + 1024 :]
+    assert contents_of(zstandard.compress(bytes(without)))[1] == made.contents

@@ -104,10 +104,11 @@ class TestManifest:
         places = [(item.kind, item.key) for item in manifest.items]
         assert places == sorted(places) and len(places) == 5
         assert list(found) == [
-            "manifest.json", *sorted(f"executables/{key(i)}-cache" for i in range(3)), f"graphs-v1/{key(4)}-cache",
+            "manifest.json", "manifest.json.digest",
+            *sorted(f"executables/{key(i)}-cache" for i in range(3)), f"graphs-v1/{key(4)}-cache",
             f"traces-v1/{key(3)}-cache", "trailer.json",
         ]  # fmt: skip
-        assert all(found[name] == (filled.path / name).read_bytes() for name in list(found)[1:-1])
+        assert all(found[name] == (filled.path / name).read_bytes() for name in list(found)[2:-1])
         assert json.loads(found["trailer.json"]) == {"omitted": []}
         assert exported == Exported(entries=5, neighbours=0, bytes=prepared.bytes, omitted=())
         assert (manifest.root, manifest.directory) == (str(filled.path), str(filled.path / "executables"))
@@ -150,7 +151,7 @@ class TestManifest:
     def test_an_empty_root(self, native: Root) -> None:
         """An archive may have no entries."""
         found, exported = written(prepared_of(native))
-        assert list(found) == ["manifest.json", "trailer.json"] and exported.entries == 0
+        assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"] and exported.entries == 0
 
     def test_a_name_that_is_no_text(self, tmp_path: Path) -> None:
         """A root whose path is not UTF-8 is exported; the manifest escapes what is not."""
@@ -165,7 +166,7 @@ class TestManifest:
         prepared = prepared_of(filled, Request(solid=True))
         assert prepared.manifest.solid and prepared.manifest.recompressors
         found, exported = written(prepared)
-        assert exported.entries == 5 and len(found) == 7
+        assert exported.entries == 5 and len(found) == 8
 
     def test_signed(self, filled: Root) -> None:
         """What signs gets the manifest's bytes, and what it gives is the second member."""
@@ -373,7 +374,7 @@ class TestTheSecondReading:
         prepared = prepared_of(filled)
         shutil.rmtree(filled.path)
         found, exported = written(prepared)
-        assert list(found) == ["manifest.json", "trailer.json"]
+        assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"]
         assert exported.entries == 0 and len(exported.omitted) == 5
 
     def test_beside_a_process_that_writes_in_place(self, plain: Root) -> None:

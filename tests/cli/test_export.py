@@ -117,8 +117,8 @@ def test_tar_lists_it(jcache: Jcache, cache: Path) -> None:
     exported(jcache, cache)
     command = f"zstd -dc '{cache.parent}/exported.tar.zst' | tar t"
     names = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert names[0] == "manifest.json" and names[-1] == "trailer.json"
-    assert {f"executables/{name}" for name in entry_files(cache)} == set(names[1:-1])
+    assert names[:2] == ["manifest.json", "manifest.json.digest"] and names[-1] == "trailer.json"
+    assert {f"executables/{name}" for name in entry_files(cache)} == set(names[2:-1])
 
 
 def _has_written(process: "subprocess.Popen[str]", directory: Path) -> int:

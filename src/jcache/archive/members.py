@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_START: Final = b'{"directory":'
 SIGNATURE_NAME: Final = "manifest.json.sig"
+DIGEST_NAME: Final = "manifest.json.digest"  # where there is no signature, which says more
 TRAILER_NAME: Final = "trailer.json"
 TRAILER_START: Final = b'{"omitted":['
 TRAILER_END: Final = b"]}\n"

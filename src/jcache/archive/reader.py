@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 from jcache.archive.manifest import MAX_MANIFEST, Item, Manifest, Neighbour, adapter_of, decode
 from jcache.archive.manifest_fields import dumps
 from jcache.archive.members import (
+    DIGEST_NAME,
     MANIFEST_NAME,
     PIECE,
     SIGNATURE_NAME,
@@ -29,11 +30,13 @@ from jcache.archive.recompression import MAX_CONTENT, SUFFIXES, max_content, rec
 from jcache.archive.tar_headers import DIRECTORY, REGULAR, parsed
 from jcache.archive.tar_stream import TarMember, TarStream
 from jcache.archive.unpacking import SLACK, Unpacked
+from jcache.digests import digest
 from jcache.errors import BadArchive
 from jcache.layout import DIRECTORY_NAMES
 
 MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000
 _MAX_SIGNATURE: Final = 64 << 10
+_MAX_DIGEST: Final = 256
 _PLACES: Final = frozenset({XLA_KIND, *DIRECTORY_NAMES.values()})
 
 Check = Callable[[bytes, bytes | None], object]
@@ -79,6 +82,10 @@ class Reader:
             data = self._whole(first, MAX_MANIFEST)
             signature = None
             self._pending = self._tar.next()
+            if self._pending and self._pending.header.name == DIGEST_NAME:
+                if self._whole(self._pending, _MAX_DIGEST) != digest(data).encode():
+                    raise self._tar.refused(f"its {MANIFEST_NAME} has changed since it was written: fetch it again")
+                self._pending = self._tar.next()
             if self._pending and self._pending.header.name == SIGNATURE_NAME:
                 signature = self._whole(self._pending, _MAX_SIGNATURE)
                 self._pending = self._tar.next()

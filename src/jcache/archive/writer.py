@@ -7,10 +7,19 @@ from typing import BinaryIO, Final, TypeAlias
 
 from jcache.archive.extent import Extent
 from jcache.archive.manifest_fields import dumps
-from jcache.archive.members import MANIFEST_NAME, PIECE, SIGNATURE_NAME, TRAILER_END, TRAILER_NAME, TRAILER_START
+from jcache.archive.members import (
+    DIGEST_NAME,
+    MANIFEST_NAME,
+    PIECE,
+    SIGNATURE_NAME,
+    TRAILER_END,
+    TRAILER_NAME,
+    TRAILER_START,
+)
 from jcache.archive.packing import Packer, Squeezing, Storing, solid, usual
 from jcache.archive.recompression import MAX_CONTENT, content_of
 from jcache.archive.tar_headers import BLOCK, END, written
+from jcache.digests import digest
 from jcache.layout import DIRECTORY_NAMES, Kind
 
 SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
@@ -34,12 +43,14 @@ class Writer:
         return self._packer.written if self._packer else 0
 
     def manifest(self, data: bytes, signature: bytes | None = None) -> None:
-        """Writes the manifest's bytes (`jcache.archive.manifest.encode`) and their signature, if any."""
+        """Writes the manifest's bytes (`jcache.archive.manifest.encode`) and their signature, or else their digest."""
         self._packer = self._made_packer()
         self._write, self._pass_on = self._packer.write, self._packer.pass_on
         self._file(MANIFEST_NAME, data)
         if signature is not None:
             self._file(SIGNATURE_NAME, signature)
+        else:
+            self._file(DIGEST_NAME, digest(data).encode())
 
     def _made_packer(self) -> Packer:
         if self._solid:
