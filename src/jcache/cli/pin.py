@@ -18,7 +18,7 @@ KeysArgument = Annotated[
 
 OptionalKeysArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY]...", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
+    typer.Argument(metavar="KEY", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
 ]
 
 
