@@ -16,7 +16,7 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.store import Store
 from jcache.verification import Request
-from tests.helpers.entries import add, executable, key, process, tree
+from tests.helpers.entries import add, executable, key, process
 from tests.helpers.waiting import tick
 from tests.test_verification import EXECUTABLES, OLD, damages, fill, known, verify
 from tests.test_verification import no_pause as no_pause
@@ -116,9 +116,10 @@ def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
     add(plain.path, key(1), b"junk", written_ns=OLD)
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
-    before = tree(plain.state)
+    before = plain.ledger.read_bytes()
     assert sorted(damages(verify(plain))) == [Damage.CODEC, Damage.LEDGER]
-    assert tree(plain.state) == before
+    assert plain.ledger.read_bytes() == before
+    assert {path.name for path in plain.state.iterdir()} == {plain.ledger.name, "verified.json"}
 
 
 def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +129,10 @@ def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: py
         (plain.path / f"jit_f-{i:064x}-cache").touch()
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
-    before = tree(plain.state)
+    before = plain.ledger.read_bytes()
     assert Damage.LEDGER in damages(verify(plain, Request(quick=True, max_seconds=0)))
-    assert tree(plain.state) == before
+    assert plain.ledger.read_bytes() == before
+    assert {path.name for path in plain.state.iterdir()} == {plain.ledger.name, "verified.json"}
 
 
 def test_a_legacy_entry_and_one_of_today_under_one_key_are_two(plain: Root) -> None:
