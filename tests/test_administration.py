@@ -412,6 +412,16 @@ def test_what_is_to_be_free_and_cannot_be(root: Root, dry_run: bool) -> None:
     assert caught.value.exit_code == 3 and tree(root.path) == before
 
 
+def test_what_xla_s_sub_caches_make_free_counts(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they go as well."""
+    (root.directory(Kind.EXECUTABLES) / "xla_gpu_kernel_cache_file").write_bytes(bytes(1 << 22))
+    usage = shutil.disk_usage(root.path)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(OutOfReach):
+        prune(root=root.path, min_free="4MiB", dry_run=True)
+    assert prune(root=root.path, min_free="4MiB", xla=True, dry_run=True).xla_bytes >= 1 << 22
+
+
 def test_a_time_to_wait_that_cannot_be_read(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every function refuses it by the variable's name, as every command does."""
     monkeypatch.setenv("JCACHE_LOCK_TIMEOUT", "soon")

@@ -68,8 +68,16 @@ def test_names_that_lead_elsewhere_are_refused(native: Root, name: str) -> None:
         open_below(native.path, "executables", name)
 
 
-def test_a_root_that_is_a_link_is_followed_once(native: Root, tmp_path: Path) -> None:
-    """What the link leads to later is another root."""
+@pytest.fixture(name="once", params=[True, False], ids=["command", "program"])
+def once_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether this process is as that of a command, and follows the path of a root once."""
+    monkeypatch.setattr(directories, "_once", request.param)
+    directories._resolved_once.cache_clear()
+    return bool(request.param)
+
+
+def test_a_root_that_is_a_link_is_followed(native: Root, tmp_path: Path, once: bool) -> None:
+    """What the link leads to later is another root to a program, and not to a command."""
     link = tmp_path / "link"
     link.symlink_to(native.path)
     root = Root(link, plain=False)
@@ -79,29 +87,22 @@ def test_a_root_that_is_a_link_is_followed_once(native: Root, tmp_path: Path) ->
     link.unlink()
     link.symlink_to(tmp_path / "other")
     with opened(root, root.directory(Kind.EXECUTABLES)) as descriptor:
-        assert where(descriptor) == native.directory(Kind.EXECUTABLES).resolve()
+        there = native.path if once else tmp_path / "other"
+        assert where(descriptor) == (there / "executables").resolve()
 
 
-def test_a_root_that_is_replaced_by_a_link_is_not_followed(native: Root, beyond: Path) -> None:
-    """It was a directory when it was first opened."""
+def test_a_root_that_is_replaced_by_a_link(native: Root, beyond: Path, once: bool) -> None:
+    """A command does not follow it: it was a directory when it was first opened. A program goes by the path."""
     with opened(native, native.path):
         pass
     native.path.rename(native.path.with_name("moved"))
     native.path.symlink_to(beyond)
-    with pytest.raises(OSError), opened(native, native.path):
-        pytest.fail("a link was followed")
-
-
-def test_a_root_that_is_made_anew_is_another_one(native: Root, tmp_path: Path) -> None:
-    """A root that is gone is forgotten, so that a link in its place counts again."""
-    with opened(native, native.path):
-        pass
-    native.path.rename(tmp_path / "moved")
-    with pytest.raises(FileNotFoundError), opened(native, native.path):
-        pytest.fail("it is gone")
-    native.path.symlink_to(tmp_path / "moved")
-    with opened(native, native.path) as descriptor:
-        assert where(descriptor) == (tmp_path / "moved").resolve()
+    if once:
+        with pytest.raises(OSError), opened(native, native.path):
+            pytest.fail("a link was followed")
+    else:
+        with opened(native, native.path) as descriptor:
+            assert where(descriptor) == beyond.resolve()
 
 
 def test_making_a_directory_is_no_change_of_the_entries(plain: Root) -> None:

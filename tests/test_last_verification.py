@@ -45,6 +45,20 @@ def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
     assert info(plain.path).health.startswith("ok (verified ")
 
 
+def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
+    """What was found before, and was not looked at now, is still damaged; a part alone is not the whole."""
+    add(plain.path, key(1), executable(), written_ns=NOW)
+    with Store(plain) as store:
+        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
+    assert info(plain.path).health == "ok (never verified)"
+    add(plain.path, key(2), TORN, written_ns=NOW)
+    verified(plain)
+    with Store(plain) as store:
+        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
+        verify(store, Request(grace_ns=0, quick=True))
+    assert info(plain.path).health.startswith("1 finding of `jcache verify`")
+
+
 def test_what_can_be_seen_without_reading(plain: Root) -> None:
     """Empty files and what was never finished, whenever the root was verified."""
     add(plain.path, key(1), executable(), written_ns=NOW)

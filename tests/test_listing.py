@@ -71,9 +71,12 @@ def test_nothing_there_is_empty(tmp_path: Path, beyond: Path) -> None:
 def test_links_to_directories(plain: Root, tmp_path: Path) -> None:
     """A root may be a link; the directories within one are followed nowhere."""
     add(plain.path, key(1))
+    add(plain.path / "there", key(2))
     (tmp_path / "link").symlink_to(plain.path)
-    assert len(read(tmp_path / "link")) == 1
-    assert len(read_listing(Kind.TRACES, tmp_path / "link", follow=False)) == 0
+    (plain.path / "traces-v1").symlink_to(plain.path / "there")
+    root = Root(tmp_path / "link", plain=True)
+    assert len(read(root.path)) == len(read_listing(Kind.EXECUTABLES, root.path, root=root)) == 1
+    assert len(read_listing(Kind.TRACES, root.directory(Kind.TRACES), root=root)) == 0
 
 
 def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:

@@ -218,3 +218,17 @@ def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> N
         place = Quarantine(plain)
         store.restore(place, place.take(found, NOW))
     assert recency_of(plain.path, key(1)) == OLD
+
+
+def test_records_of_odd_values_are_passed_over(plain: Root, place: Quarantine) -> None:
+    """A record is input: what is no text or time in it, or leads elsewhere, is no record, and hinders no other one."""
+    good, other = place.take(finding(plain), NOW), place.take(finding(plain, number=2), NOW)
+    path = plain.quarantine / f"{other.id}.json"
+    whole = json.loads(path.read_text())
+    odd: dict[str, object] = {
+        "quarantined_ns": "x", "bytes": None, "recency_ns": -1, "evidence": 5, "digest": [],
+        "key": "../../victim/clock", "file_name": "../../victim/clock-cache", "id": "../x",
+    }  # fmt: skip
+    for name, value in odd.items():
+        path.write_text(json.dumps(whole | {name: value}))
+        assert place.records() == [good], name

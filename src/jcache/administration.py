@@ -25,6 +25,7 @@ from jcache.ties import NO_LINKS, Links
 from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
 from jcache.upkeep import Progress
 
+_BLOCK = 4096
 __all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
 
 
@@ -160,7 +161,7 @@ def prune(
     )
     chosen = _kinds(kinds)
     with _open(root) as store:
-        return carry_out(store, plan_prune(store, policy, chosen), xla=xla, dry_run=dry_run)
+        return carry_out(store, plan_prune(store, policy, chosen, xla=xla), xla=xla, dry_run=dry_run)
 
 
 def make_policy(
@@ -196,7 +197,7 @@ def make_policy(
     return policy
 
 
-def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
+def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool = False) -> Plan:
     """What a policy removes of a root.
 
     Raises:
@@ -212,13 +213,19 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind]) -> Plan:
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
     decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
-    reachable = free + sum(verdict.entry.bytes for verdict in decided.victims)
+    reachable = free + sum(_on_disk(verdict.entry) for verdict in decided.victims)
+    reachable += xla_size(store.root) if xla else 0
     if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
         raise OutOfReach(
             f"--min-free {format_size(policy.min_free_bytes)} cannot be reached: {format_size(free)} are free, and "
             f"removing all that may go would make it {format_size(reachable)}. Nothing was removed."
         )
     return decided
+
+
+def _on_disk(entry: Entry) -> int:
+    """What removing an entry makes free, at most: whole blocks, its sidecar's among them."""
+    return -(-entry.bytes // _BLOCK) * _BLOCK + _BLOCK * entry.sidecar
 
 
 def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:

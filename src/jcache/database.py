@@ -21,7 +21,7 @@ from typing import Final
 
 from jcache import clock, files, sqlite_vfs
 from jcache.directories import compare, is_there, open_below, path_of
-from jcache.errors import LedgerUnavailable
+from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import PINS_NAME, TEMPORARY_PREFIX
 
 Error: Final = (sqlite3.Error, UnicodeDecodeError)  # Python cannot read an error's text if it quotes damaged names
@@ -207,7 +207,8 @@ def _connect(
     """Opens the file in its directory, which stays open as long as the connection."""
     directory = open_below(path.parent.parent, path.parent.name)
     try:
-        uri = f"{_prepared(path, directory, mode, vfs)}{more}"
+        prepared, by_path = _prepared(path, directory, mode, vfs)
+        uri = f"{prepared}{more}"
         first = timeout if wait else 0
         database = sqlite3.connect(
             uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False, factory=_Connection
@@ -218,8 +219,8 @@ def _connect(
     database.directory = directory
     database.text_factory = _text
     try:
-        if path_of(directory) is None:
-            compare(path.parent, directory)
+        if by_path:
+            _compare(path, directory)
         _version(database)  # the first statement is the first to lock and to read the file
         database.execute(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
     except BaseException:
@@ -233,8 +234,19 @@ def _text(data: bytes) -> str:
     return data.decode(errors="backslashreplace")
 
 
-def _prepared(path: Path, directory: int, mode: str, vfs: str) -> str:
-    """The URI by which SQLite opens the file of an open directory; SQLite is never to make it, in whatever place."""
+def _compare(path: Path, directory: int) -> None:
+    """Raises LedgerUnavailable unless the ledger's path leads to the directory that was opened."""
+    try:
+        compare(path.parent, directory)
+    except CannotWrite as error:
+        raise LedgerUnavailable(str(error)) from error
+
+
+def _prepared(path: Path, directory: int, mode: str, vfs: str) -> tuple[str, bool]:
+    """The URI by which SQLite opens the file of an open directory, and whether that is by its plain path.
+
+    SQLite is never to make it, in whatever place.
+    """
     try:
         if not stat.S_ISREG(os.lstat(path.name, dir_fd=directory).st_mode):  # SQLite would wait for a FIFO for ever
             raise NoLedgerError(f"{path} is no file")
@@ -243,7 +255,8 @@ def _prepared(path: Path, directory: int, mode: str, vfs: str) -> str:
             files.touch(path.name, directory=directory)
     held, ours = path_of(directory), sqlite_vfs.verbatim(vfs)
     place = path if held is None or ours is None else held / path.name
-    return f"{place.as_uri()}?mode={mode.removesuffix('c')}&vfs={ours if place != path else vfs}"
+    by_path = place == path
+    return f"{place.as_uri()}?mode={mode.removesuffix('c')}&vfs={vfs if by_path else ours}", by_path
 
 
 class _Connection(sqlite3.Connection):

@@ -2,7 +2,7 @@
 
 Each component below the root is opened relative to the one above it, with ``O_NOFOLLOW`` and ``O_DIRECTORY``. What is
 then done by ``dir_fd`` stays in the directory that was opened, whatever its name leads to by now. The root's own path
-may be a link, which a process follows once.
+may be a link, which a command follows once.
 """
 
 from __future__ import annotations
@@ -59,11 +59,7 @@ def open_below(base: Path, *names: str, make: bool = False) -> int:
     Raises:
         OSError: as of `opened`.
     """
-    try:
-        descriptor = os.open(_resolved(base), _FLAGS | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        _resolved.cache_clear()  # the root is gone: what is made there next may be another one
-        raise
+    descriptor = os.open(_resolved_once(base) if _once else os.path.realpath(base), _FLAGS | os.O_NOFOLLOW)
     for name in names:
         descriptor = _descend(descriptor, name, make=make)
     return descriptor
@@ -160,10 +156,18 @@ def _is_same(path: Path, descriptor: int) -> bool:
     return False
 
 
+def follow_roots_once() -> None:
+    """Has this process, which is a command's, resolve the path of each root once; a program may outlive its links."""
+    global _once
+    _once = True
+
+
+_once = False
+
+
 @lru_cache(64)
-def _resolved(path: Path) -> Path:
-    """What the path of a root leads to; a process follows it once."""
-    return Path(os.path.realpath(path))
+def _resolved_once(path: Path) -> str:
+    return os.path.realpath(path)
 
 
 def _descend(above: int, name: str, *, make: bool) -> int:
@@ -171,8 +175,12 @@ def _descend(above: int, name: str, *, make: bool) -> int:
     try:
         if "/" in name or name in ("", ".", ".."):
             raise OSError(errno.EINVAL, "no name of a directory", name)
-        if make:
-            _make(above, name)
+        try:
+            return os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=above)
+        except FileNotFoundError:
+            if not make:
+                raise
+        _make(above, name)
         return os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
@@ -191,5 +199,5 @@ def _make(above: int, name: str) -> None:
         os.mkdir(name, dir_fd=above)
     except FileExistsError:
         return
-    with suppress(PermissionError):
+    with suppress(OSError):
         os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))

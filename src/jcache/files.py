@@ -63,13 +63,13 @@ def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None
 
 
 def touch(name: str, *, directory: int) -> None:
-    """Makes an empty file unless there is one; a link in its place is refused.
+    """Makes an empty file unless something has its name, perhaps a file of somebody else's.
 
     Raises:
         OSError: as the file system says.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    os.close(os.open(name, flags, 0o666, dir_fd=directory))
+    with suppress(FileExistsError):
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=directory))
 
 
 def create_temporary(above: str = "", *, directory: int | None = None) -> str:

@@ -13,7 +13,6 @@ So every number is current, but for the size of an older entry that somebody cha
 entries does and `jcache verify` is there to find.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -22,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jcache import clock
+from jcache.directories import open_below
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.files import LATEST_NS, read, read_recency, tree_size
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, are_files_of_keys, is_key, member
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, Root, are_files_of_keys, is_key, member
 
 if TYPE_CHECKING:
     from jcache.adapters import Adapter
@@ -80,27 +80,28 @@ class Listing:
         return map(self.entry, range(len(self)))
 
 
-def read_listing(kind: Kind, directory: Path, snapshots: Snapshots | None = None, *, follow: bool = True) -> Listing:
+def read_listing(
+    kind: Kind, directory: Path, snapshots: Snapshots | None = None, *, root: Root | None = None
+) -> Listing:
     """Reads a directory of entries; one that does not exist is empty.
 
     Args:
         kind: what its entries hold.
         directory: where.
         snapshots: the ledger, for directories with many entries.
-        follow: whether the directory may be a symbolic link; else such a one is empty.
+        root: in which no link is followed: a directory behind one is empty.
 
     Raises:
         OSError: the directory cannot be read.
     """
     listing = Listing(kind, directory)
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+        if root is None:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        else:
+            descriptor = open_below(root.path, *directory.relative_to(root.path).parts)
     except (FileNotFoundError, NotADirectoryError):
         return listing
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return listing
-        raise
     try:
         _fill(listing, _Reader(descriptor), snapshots)
     finally:

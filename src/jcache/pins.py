@@ -77,7 +77,7 @@ class Pins:
             if begin:
                 self._begin(pins, directories)
             else:
-                self._write(pins, self._root.pins, directories)
+                self._write(pins - (self._listed() or set()), self._root.pins, directories)
             with suppress(LedgerUnavailable):
                 self._ledger.unpin(pins)
 

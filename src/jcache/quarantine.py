@@ -236,7 +236,8 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            return record if self._is_whole(record) and is_there(record.id + _ENTRY, directory) else None
+            sound = _fits(record) and self._is_whole(record)
+            return record if sound and is_there(record.id + _ENTRY, directory) else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
 
@@ -248,6 +249,17 @@ class Quarantine:
         if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
             return False
         return name in (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX) or (name == key and member(name)[0] is Member.LEGACY)
+
+
+def _fits(record: Record) -> bool:
+    """Whether what a record says are texts and times: it is input."""
+    texts = record.id, record.key, record.file_name, record.evidence
+    counts = record.bytes, record.quarantined_ns, 0 if record.recency_ns is None else record.recency_ns
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(digest, str | None) for digest in (record.digest, record.expected))
+        and all(isinstance(count, int) and 0 <= count < 2**63 for count in counts)
+    )
 
 
 def _discard(name: str, directory: int, before_ns: int) -> bool:

@@ -28,7 +28,7 @@ def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None) -> Lis
     if root.adapter is not None:
         return _list_others(root.adapter, root.path, kind)
     directory = root.directory(kind)
-    return read_listing(kind, directory, snapshots, follow=directory == root.path)
+    return read_listing(kind, directory, snapshots, root=root)
 
 
 def _list_others(adapter: Adapter, path: Path, kind: Kind) -> Listing:

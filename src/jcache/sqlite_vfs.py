@@ -8,6 +8,7 @@ nothing (sqlite.org/c3ref/vfs.html). Only connections that ask for it by name us
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -46,7 +47,13 @@ def verbatim(name: str) -> str | None:
         return None
     try:
         return _register(name)
-    except (ImportError, OSError, AttributeError, ValueError):  # SQLite's functions are not to be had in this Python
+    except (
+        ImportError,
+        OSError,
+        AttributeError,
+        ValueError,
+        sqlite3.Error,
+    ):  # out of this Python's reach
         return None
 
 
@@ -68,6 +75,7 @@ def _register(name: str) -> str | None:
     if library.sqlite3_vfs_register(ctypes.byref(ours), 0) != _OK:
         return None
     _registered.append(ours)
+    sqlite3.connect(f"file::memory:?vfs=jcache-{name}", uri=True).close()  # the very SQLite that Python uses has it
     return f"jcache-{name}"
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from jcache import clock, last_verification
 from jcache.checks import CHECKS_VERSION, Checked, Claim, check
 from jcache.entry import GRACE_NS, is_young
-from jcache.errors import LedgerUnavailable
+from jcache.errors import InvalidValue, LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
@@ -74,6 +74,7 @@ class Verification:
         being_written: how many changed while they were looked at, and were not judged.
         sound: the entries without a finding.
         seconds: how long it took.
+        complete: whether entries of all kinds were to be checked, and were.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -87,6 +88,7 @@ class Verification:
     being_written: int = 0
     sound: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
+    complete: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -118,6 +120,7 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
     result.seconds = clock.monotonic() - started
+    result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
     write_down(store, result, result.findings)
     return result
 
@@ -125,7 +128,9 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
     """Keeps what was found, and not mended, for `jcache info`."""
     entries, checked = verification.entries, verification.checked
-    last_verification.write(store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked)
+    last_verification.write(
+        store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked, complete=verification.complete
+    )
 
 
 class _Verifier:
@@ -339,7 +344,10 @@ class _Verifier:
 
     def _exists(self, kind: Kind, key: str) -> bool:
         legacy = key.startswith(LEGACY_RECORD)
-        return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
+        try:
+            return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
+        except InvalidValue:  # no key of this root's: the ledger is input
+            return False
 
 
 def _recorded_as(key: str, *, legacy: bool) -> str:

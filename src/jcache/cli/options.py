@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jcache.directories import follow_roots_once
 from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.roots import choose_path, open_root
 from jcache.scanning import list_root
@@ -81,6 +82,7 @@ def store_of(root: Root) -> Iterator[Store]:
     from jcache.cli.output import message, warning
     from jcache.locking import timeout_in
 
+    follow_roots_once()
     timeout = timeout_in(os.environ)
     said: set[str] = set()
 

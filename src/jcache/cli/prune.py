@@ -81,7 +81,7 @@ def prune(
         xla=xla,
     )
     with open_store(root) as store:
-        decided = plan_prune(store, policy, kinds_of(kind))
+        decided = plan_prune(store, policy, kinds_of(kind), xla=xla)
         code = remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
         if policy.max_bytes is not None and not xla and (beside := xla_size(store.root)):
             output.message(f"XLA's sub-caches are not counted: {format_size(beside)}, which --xla removes.")

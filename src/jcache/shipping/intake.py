@@ -74,6 +74,7 @@ class Intake:
         self._behind: Behind[_Taken, Staged | None] = Behind()
         self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
         self._bytes = 0  # of these
+        self._pinned: list[Item] = []  # to be pinned, and there already
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +166,7 @@ class Intake:
         finally:
             if self._waiting:
                 self._publish()
+            self._pin(())
 
     def _wait_for(self, made: list[tuple[_Taken, Staged | OSError | None]], *, failing: bool = False) -> None:
         """Lets files that are written wait to be published.
@@ -233,7 +235,7 @@ class Intake:
                 news = news._replace(digest=None, bytes=None, digest_ns=None)
             if any(value is not None for value in news[2:-2]):
                 self._store.learn_all([news])
-            self._pin([item])
+            self._pinned += [item]
 
     def _what_is_known(self, item: Item, taken_ns: int, checks: int | None = None) -> Known:
         return Known(
@@ -250,7 +252,8 @@ class Intake:
 
     def _pin(self, items: Iterable[Item]) -> None:
         """Pins what is pinned where it comes from; what cannot be pinned is told at the end, by those that are not."""
-        names = [(item.kind, item.key) for item in items if item.pinned]
+        names = [(item.kind, item.key) for item in (*self._pinned, *items) if item.pinned]
+        self._pinned = []
         try:
             if names:
                 self._store.pins.add(names)
