@@ -79,8 +79,8 @@ def findings(result: Result) -> list[str]:
 
 
 def kept(root: Path) -> dict[str, tuple[int, int, int, bytes]]:
-    """Everything below the root but the lock, its mark and the ledger."""
-    ours = (".lockfile", ".jcache", ".sqlite3", "-journal", "/unbounded")
+    """Everything below the root but the lock, its mark, the ledger and what was last verified."""
+    ours = (".lockfile", ".jcache", ".sqlite3", "-journal", "/unbounded", "/verified.json")
     return {path: what for path, what in tree(root).items() if not path.endswith(ours)}
 
 
