@@ -59,6 +59,16 @@ def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
     assert info(plain.path).health.startswith("1 finding of `jcache verify`")
 
 
+def test_who_may_write_is_no_damage(plain: Root) -> None:
+    """That is told by `verify`, and is not what a file holds."""
+    add(plain.path, key(1), executable(), written_ns=NOW)
+    verified(plain)
+    plain.ledger.chmod(0o666)
+    with Store(plain) as store:
+        assert [one.path for one in verify(store, Request(grace_ns=0)).findings] == [plain.ledger]
+    assert info(plain.path).health.startswith("ok (verified ")
+
+
 def test_what_can_be_seen_without_reading(plain: Root) -> None:
     """Empty files and what was never finished, whenever the root was verified."""
     add(plain.path, key(1), executable(), written_ns=NOW)

@@ -81,6 +81,10 @@ class Directories:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes those that are open; what is asked for later is opened anew."""
         self._descriptors.clear()
         self._open.close()
 
@@ -118,7 +122,7 @@ def is_link(root: Root, directory: Path) -> bool:
 
 
 @contextmanager
-def as_path(root: Root, directory: Path, *, make: bool = False) -> Iterator[Path]:
+def as_path(root: Root, directory: Path) -> Iterator[Path]:
     """A path to a directory of a root for what takes only paths, valid for the block.
 
     On Linux it leads to the directory that was opened, ``/proc/self/fd/N``. Elsewhere it is the plain path, and what it
@@ -128,7 +132,7 @@ def as_path(root: Root, directory: Path, *, make: bool = False) -> Iterator[Path
         OSError: as of `opened`.
         CannotWrite: another directory has taken its name.
     """
-    with opened(root, directory, make=make) as descriptor:
+    with opened(root, directory) as descriptor:
         held = path_of(descriptor)
         if held is not None:
             yield held

@@ -63,23 +63,26 @@ class Pins:
             return here
         return theirs | (here or set())
 
-    def copy(self) -> None:
-        """Copies the pins that the ledger holds, where that can be done; a damaged ledger may not tell of all.
+    def copy(self) -> set[tuple[Kind, str]]:
+        """Copies the pins that the ledger holds, where that can be done, and returns all that are known.
 
         Raises:
-            LedgerUnavailable: what is pinned cannot be known.
+            LedgerUnavailable: what is pinned cannot be known; a damaged ledger may not tell of all.
         """
-        begin = self._listed() is None
+        here = self._listed()
+        begin = here is None
         pins = self.known(sure=begin)
-        if not pins - (self._listed() or set()) and not (begin and os.path.lexists(self._root.ledger)):
-            return
+        news = pins - (here or set())
+        if not news and not (begin and os.path.lexists(self._root.ledger)):
+            return pins
         with suppress(OSError), Directories(self._root) as directories:
             if begin:
                 self._begin(pins, directories)
             else:
-                self._write(pins - (self._listed() or set()), self._root.pins, directories)
+                self._write(news, self._root.pins, directories)
             with suppress(LedgerUnavailable):
                 self._ledger.unpin(pins)
+        return pins
 
     def add(self, names: Names) -> None:
         """Pins entries. What is pinned is known from then on.

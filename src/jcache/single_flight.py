@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from jcache import clock
-from jcache.directories import open_below, opened
+from jcache.directories import Directories, opened
 from jcache.layout import Root
 
 _SUFFIX: Final = ".lock"
@@ -68,7 +68,7 @@ class _Lock:
     def __init__(self, root: Root, name: str) -> None:
         self._root = root
         self._name = name
-        self._directory: int | None = None
+        self._directories = Directories(root)
         self._file: int | None = None
         self._held = False
         _LOCKS.add(self)
@@ -92,11 +92,9 @@ class _Lock:
         """Takes the lock, if it can be had at once; returns whether that is so."""
         import fcntl  # not on Windows
 
-        if self._directory is None:
-            state = self._root.building.relative_to(self._root.state.parent).parts
-            self._directory = open_below(self._root.state.parent, *state, make=True)
+        directory = self._directories.descriptor(self._root.building, make=True)
         if self._file is None:
-            self._file = _open(self._name, self._directory)
+            self._file = _open(self._name, directory)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -104,7 +102,7 @@ class _Lock:
                 raise
             return False
         with suppress(FileNotFoundError):
-            self._held = os.path.samestat(os.fstat(self._file), os.lstat(self._name, dir_fd=self._directory))
+            self._held = os.path.samestat(os.fstat(self._file), os.lstat(self._name, dir_fd=directory))
         if not self._held:  # its holder has unlinked it before letting go
             self._close_file()
         return self._held
@@ -114,7 +112,7 @@ class _Lock:
         if self._held:
             self._held = False
             with suppress(OSError):
-                os.unlink(self._name, dir_fd=self._directory)
+                os.unlink(self._name, dir_fd=self._directories.descriptor(self._root.building))
         self._close()
 
     def leave_to_parent(self) -> None:
@@ -124,10 +122,7 @@ class _Lock:
 
     def _close(self) -> None:
         self._close_file()
-        directory, self._directory = self._directory, None
-        if directory is not None:
-            with suppress(OSError):
-                os.close(directory)
+        self._directories.close()
 
     def _close_file(self) -> None:
         file, self._file = self._file, None

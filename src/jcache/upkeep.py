@@ -115,10 +115,7 @@ class Upkeep:
         from jcache.removal import Removal, removing
 
         removal = Removal()
-        pins: set[tuple[Kind, str]] = set()
-        if plan.victims:
-            self.pins.copy()
-            pins = self.pins.known(sure=True)
+        pins = self.pins.copy() if plan.victims else set()
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:

@@ -127,6 +127,7 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
 
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
     """Keeps what was found, and not mended, for `jcache info`."""
+    findings = [one for one in findings if one.damage not in (Damage.WRITABLE, Damage.OWNER)]  # a mode is no damage
     entries, checked = verification.entries, verification.checked
     last_verification.write(
         store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked, complete=verification.complete
