@@ -45,6 +45,16 @@ class World:
         names = self.links.executables.get(by.key, ())
         return [e for e in self.entries if e.kind is Kind.EXECUTABLES and e.key in names]
 
+    def larger_than(self, bound: int | None) -> set[Entry]:
+        """What does not fit a bound even alone, a trace with its programs being one, and traces that need it."""
+        if bound is None:
+            return set()
+        units = [[one, *self.programs(one)] for one in self.traces]
+        parts = {e for unit in units for e in unit}
+        single = {e for e in self.entries if e not in parts and e.bytes > bound}
+        large = [unit for unit in units if sum(e.bytes for e in unit) > bound or single & {*self.needed(unit[0])}]
+        return single | {e for unit in large for e in unit}
+
     @property
     def traces(self) -> list[Entry]:
         return [e for e in self.entries if e.key.startswith("step-") and self.programs(e)]
@@ -141,6 +151,17 @@ def test_a_trace_goes_first(world: World, policy: Policy) -> None:
         assert all(order[one] < order[e] for e in later if e in order)
 
 
+def test_a_trace_over_the_bound_goes_alone() -> None:
+    """What is over the bound by itself goes alone, with the trace that needs it: smaller entries stay."""
+    small = entry(1, 10, OLD - DAY)
+    large = world_of((trace(1, 10), [program(1, 10)], [entry(2, 200)]), others=(small,))
+    decided = large.decide(Policy(max_bytes=100))
+    assert of(decided.victims) == [trace(1, 10), program(1, 10), entry(2, 200)]
+    assert kept(decided) == [small]
+    together = world_of((trace(1, 60), [program(1, 60)], []), others=(small,))
+    assert kept(together.decide(Policy(max_bytes=100))) == [small]
+
+
 @given(worlds(), policies)
 def test_pins_protect_what_is_needed(world: World, policy: Policy) -> None:
     """What is pinned stays, and with a trace, or a program of it, that is, all of it and the executables."""
@@ -163,10 +184,15 @@ def test_strays_go(world: World, policy: Policy) -> None:
 
 @given(worlds(), policies.filter(lambda policy: policy.order is Order.LRU))
 def test_victims_are_the_least_recently_used(world: World, policy: Policy) -> None:
-    """With LRU nothing stays within the bounds that was used, by itself or for a trace, before what goes over them."""
+    """With LRU nothing stays within the bounds that was used, by itself or for a trace, before what goes over them.
+
+    What is over the bound by itself, and a trace that needs it, goes however recently it was used.
+    """
     decided = world.decide(policy)
     ties = Ties(world.entries, world.links)
-    gone = [ties.used_ns(e) for e in of(decided.victims, Reason.SPACE, Reason.WITH_TRACE)]
+    hopeless = world.larger_than(policy.max_bytes)
+    over = [e for e in of(decided.victims, Reason.SPACE, Reason.WITH_TRACE) if e not in hopeless]
+    gone = [ties.used_ns(e) for e in over]
     assert not gone or all(ties.used_ns(e) >= max(gone) for e in of(decided.kept, Reason.WITHIN))
 
 

@@ -1,6 +1,7 @@
 """Which entries go: a policy and entries give a plan, a value to print or to execute. Pure; the only eviction code.
 
-With `Order.LRU` the victims are exactly the least recently used prefix of what may be evicted. With `Order.COST` those
+What is over the bound by itself goes first, since it could not stay whatever else went. Of the others the victims are,
+with `Order.LRU`, exactly the least recently used prefix of what may be evicted. With `Order.COST` those
 go first that cost the fewest seconds to build again for each byte they take (Greedy-Dual-Size's H = cost / size,
 Cao and Irani 1997, without its ageing term); equal ones by recency. Criteria add up: an entry goes as soon as one of
 them asks for it, and stays if it is pinned or among the last ones to keep.
@@ -193,8 +194,9 @@ def plan(
         else:
             (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
     candidates.sort(key=_order(ties, policy.order))
-    if (bound := policy.max_bytes) is not None:  # what is over the bound by itself goes before all that is not
-        candidates.sort(key=lambda entry: entry.bytes <= bound or ties.unit_of(entry) is not None)
+    if policy.max_bytes is not None:
+        hopeless = _over(candidates, policy.max_bytes, ties)
+        candidates.sort(key=lambda entry: _id(entry) not in hopeless)
     stay = [v.entry for v in kept if not v.entry.legacy] + candidates
     freed = sum(v.entry.bytes for v in victims)
     chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))
@@ -270,6 +272,18 @@ def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
 
 def _id(entry: Entry) -> Member:
     return entry.kind, entry.key
+
+
+def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
+    """What is larger than the bound by itself, a trace with its programs being one, and the traces that need it."""
+    over = {_id(entry) for entry in candidates if entry.bytes > bound and ties.unit_of(entry) is None}
+    found = {unit for entry in candidates if (unit := ties.unit_of(entry)) is not None}
+    units = {
+        unit
+        for unit in found
+        if ties.as_one(unit).bytes > bound or any((Kind.EXECUTABLES, key) in over for key in ties.needs(unit))
+    }
+    return over | {_id(entry) for entry in candidates if ties.unit_of(entry) in units}
 
 
 def _last(ordered: Sequence[Entry], strays: Collection[Member], count: int) -> set[Member]:

@@ -54,7 +54,7 @@ class Ties:
                 self.units.setdefault(trace, [traces[trace]]).append(traces[program])
         self._as_one = {trace: _as_one(unit) for trace, unit in self.units.items()}
         for trace in self.units:
-            for executable in links.executables.get(trace, ()):
+            for executable in self.needs(trace):
                 self._needing.setdefault(executable, []).append(trace)
 
     def unit_of(self, entry: Entry) -> str | None:
@@ -71,6 +71,10 @@ class Ties:
     def needing(self, entry: Entry) -> Sequence[str]:
         """The traces that need an executable."""
         return self._needing.get(entry.key, ()) if entry.kind is Kind.EXECUTABLES else ()
+
+    def needs(self, trace: str) -> Collection[str]:
+        """The keys of the executables that a trace needs."""
+        return self._links.executables.get(trace, ())
 
     def used_ns(self, entry: Entry, gone: Collection[str] = ()) -> int:
         """When an entry, or what needs it and has not gone, was last used."""
@@ -99,7 +103,7 @@ class Ties:
                 units.add(latest)
         for trace in sorted(units):
             protected |= {(entry.kind, entry.key): trace for entry in self.units[trace]}
-            protected |= {(Kind.EXECUTABLES, key): trace for key in self._links.executables.get(trace, ())}
+            protected |= {(Kind.EXECUTABLES, key): trace for key in self.needs(trace)}
         return protected
 
     def whole(self, ordered: Sequence[Entry], count: int) -> int:
