@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.keying import NOTHING, Elsewhere, elsewhere, has_path_in_keys, keyed_for, numbers, remembered, told_by
+from jcache._recorder.path_keys import in_keys
+from jcache.keying import NOTHING, Elsewhere, elsewhere, keyed_for, numbers, remembered, told_by
 from jcache.layout import Kind, Root
 from jcache.ledger import Content, Known
 from jcache.store import Store
@@ -29,7 +30,7 @@ def test_versions() -> None:
 )
 def test_versions_with_the_path_in_keys(version: str, has: bool) -> None:
     """JAX hashes its directory from 0.4.36 to 0.10.2, and so do keys by the record of what made them."""
-    assert has_path_in_keys(version) is has
+    assert in_keys(version) is has
     assert keyed_for(OLD, version, 1 << 300, portable=False) == (OLD if has else None)
     assert keyed_for(OLD, version, 1 << 300, portable=True) is None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from jcache._patching import AllRanks, Patch, WithDefaults
+from jcache._recorder.path_keys import in_keys, trying
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
@@ -23,7 +24,6 @@ _SET_WITH_THEM: Final = (
     "xla_gpu_experimental_autotune_cache_mode",
 )
 _PROVEN: Final = (0, 12)  # the newest JAX that this was tested with
-_PATHS_IN_KEYS: Final = ((0, 4, 36), (0, 11, 0))  # the first version that has them, and the first that no longer has
 
 Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its seconds if it has any, its details
 
@@ -111,6 +111,11 @@ def versions() -> tuple[str, str]:
     return jax.__version__, version_str
 
 
+def has_paths_in_keys() -> bool:
+    """Whether the keys of the JAX at hand depend on the path of its cache directory."""
+    return in_keys(versions()[0])
+
+
 def beyond_proven() -> str | None:
     """A sentence, if the JAX at hand is newer than any that this was tested with; nothing depends on it."""
     if version()[:2] <= _PROVEN:
@@ -193,7 +198,7 @@ def portable_keys(*, on: bool) -> str | None:
     if _portable is not None:
         _portable.undo()
         _portable = None
-    if not on or not _PATHS_IN_KEYS[0] <= version() < _PATHS_IN_KEYS[1]:
+    if not on or not has_paths_in_keys():
         return None
     from jax._src import cache_key, lib
 
@@ -206,6 +211,8 @@ def portable_keys(*, on: bool) -> str | None:
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def hash_without_paths(hash_obj: Any, compile_options_obj: Any, *args: Any, **kwargs: Any) -> Any:
+            if trying.now:
+                return original(hash_obj, compile_options_obj, *args, **kwargs)
             return original(hash_obj, WithDefaults(compile_options_obj, _PATHS + _SET_WITH_THEM), *args, **kwargs)
 
         return hash_without_paths

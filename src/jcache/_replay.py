@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import _ahead, _lowering, _meshes, _recipes, _stablehlo, clock
+from jcache import _ahead, _cache_keys, _lowering, _meshes, _recipes, _stablehlo, clock
 from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache._jax import versions
 from jcache._patching import Patch
@@ -69,7 +69,7 @@ def install() -> str | None:
         return None
     if reason := _impossible():
         return reason
-    from jax._src import cache_key, compiler
+    from jax._src import compiler
     from jax._src.interpreters import mlir, pxla
 
     try:  # imported while a program is traced, it would have it traced again
@@ -82,12 +82,13 @@ def install() -> str | None:
     _patches.append(Patch(mlir, "jaxpr_subcomp", _lowering.noting_rules))
     _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _telling))
     _patches.append(Patch(compiler, "compile_or_get_cached", _replaying))
-    _patches.append(Patch(cache_key, "get", _noting_keys))
+    _cache_keys.hear(_note_key)
     return None
 
 
 def uninstall() -> None:
     """Put JAX back as it was."""
+    _cache_keys.hear(None)
     while _patches:
         _patches.pop().undo()
 
@@ -100,7 +101,7 @@ def at_top_level() -> bool:
 
 
 def _impossible() -> str | None:
-    from jax._src import cache_key, compilation_cache, compiler
+    from jax._src import compilation_cache, compiler
     from jax._src.interpreters import mlir, pxla
 
     from_hlo = getattr(getattr(pxla, "UnloadedMeshExecutable", None), "from_hlo", None)
@@ -109,11 +110,12 @@ def _impossible() -> str | None:
         ("from_hlo", from_hlo, ("name", "hlo"), {"kept_var_idx", "host_callbacks", "keepalive"}),
         ("compile_or_get_cached", getattr(compiler, "compile_or_get_cached", None), _COMPILE, set()),
         ("get_executable_and_time", getattr(compilation_cache, "get_executable_and_time", None), _GET, set()),
-        ("cache_key.get", getattr(cache_key, "get", None), ("module", "devices", "compile_options", "backend"), set()),
     ):
         parameters = () if function is None else tuple(inspect.signature(function).parameters)
         if parameters[: len(begins)] != begins or not has <= set(parameters):
             return f"jax {versions()[0]} compiles in a way that jcache does not know ({name})"
+    if _cache_keys.unexpected():
+        return f"jax {versions()[0]} computes its keys in a way that jcache does not know"
     return None
 
 
@@ -161,14 +163,9 @@ def _hoisted() -> str | None:
     return None
 
 
-def _noting_keys(original: Callable[..., Any]) -> Callable[..., Any]:
-    def get(*args: Any, **kwargs: Any) -> Any:
-        key = original(*args, **kwargs)
-        if _here.expected is not None:
-            _here.keys.append(key)
-        return key
-
-    return get
+def _note_key(key: str) -> None:
+    if _here.expected is not None:
+        _here.keys.append(key)
 
 
 def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -49,6 +49,7 @@ class ExecutableCache:
         warn: is told, as a sentence, what went wrong and the program goes on without.
         on_event: is told of each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
+        path_keys: keys that depend on a directory's path, of entries that JAX has stored by itself.
         told: what whoever is warned knows already, of the root.
         always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
 
@@ -71,6 +72,7 @@ class ExecutableCache:
         on_event: Callable[[Event], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
+        path_keys: Container[str] = (),
         told: Collection[Refusal] = (),
     ) -> None:
         if self._least_bound is not None and max_size < self._least_bound:
@@ -83,6 +85,7 @@ class ExecutableCache:
         self._may_write = may_write
         self._warn = warn
         self._on_event = on_event
+        self._path_keys = path_keys
         self._tally = Tally()
         self._warned: set[tuple[str, str]] = {(refusal, str(root.path)) for refusal in told}
         bound = max_size if self.eviction_enabled else None
@@ -129,7 +132,7 @@ class ExecutableCache:
             found = self._look(gate, other, key, name)
             if isinstance(found, Sound):
                 if self._copy_on_hit and self._writes():
-                    self._put(key, name, found.data, found.seconds, "copy")
+                    self._put(key, name, found.data, found.seconds, self._origin(key, "copy"))
                 return self._hit(key, found, shared=True)
             if found is not None:
                 self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
@@ -148,7 +151,7 @@ class ExecutableCache:
         if not self._writes():
             self._refuse(key, Refusal.NOT_ALLOWED)
             return
-        self._put(key, self._name(key), value, build_seconds(value), "program")
+        self._put(key, self._name(key), value, build_seconds(value), self._origin(key, "program"))
 
     def clear(self) -> None:
         """Removes all executables of the root, softly."""
@@ -191,6 +194,10 @@ class ExecutableCache:
 
     def _name(self, key: str) -> str:
         return storable(key)
+
+    def _origin(self, key: str, ours: str) -> str:
+        """How the ledger says that an entry came here: as of JAX's own where the key depends on a path."""
+        return "seen" if key in self._path_keys else ours
 
     def _writes(self) -> bool:
         return self._may_write() if callable(self._may_write) else self._may_write

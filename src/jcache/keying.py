@@ -12,15 +12,17 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import files
+from jcache._recorder.path_keys import in_keys
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
-from jcache.layout import ENTRY_SUFFIX
+from jcache.layout import ENTRY_SUFFIX, Kind
 
 if TYPE_CHECKING:
     from jcache.listing import Listing
@@ -29,22 +31,18 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
-_PATH_IN_KEYS: Final = ((0, 4, 36), (0, 11))  # the first version that has it, and the first that no longer has
 _LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
 _VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
 _SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
+_NAMES: Final = 256  # entries of which the ledger is asked where their keys have come from
+_LOOKED_AT: Final = 8  # entries that are read, of those
+_SPELLINGS: Final = 4  # strings to try; each costs a key for every program that is not stored
 
 
 def numbers(version: str) -> Version:
     """A version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
-
-
-def has_path_in_keys(version: str) -> bool:
-    """Whether a jax with its default settings hashes the string that its cache directory is set to."""
-    first, end = _PATH_IN_KEYS
-    return first <= numbers(version) < end
 
 
 def keyed_for(
@@ -66,7 +64,7 @@ def keyed_for(
     """
     if cache_path is None or portable:
         return None
-    hashed = (xla_options or 0).bit_length() - 1 <= _LAST_OPTION if jaxlib is None else has_path_in_keys(jaxlib)
+    hashed = (xla_options or 0).bit_length() - 1 <= _LAST_OPTION if jaxlib is None else in_keys(jaxlib)
     return cache_path if hashed or xla_caches is not None else None
 
 
@@ -76,6 +74,15 @@ def leads(path: str, directory: str | os.PathLike[str]) -> bool:
         return os.path.realpath(path) == os.path.realpath(directory)
     except (OSError, ValueError):  # there is nowhere to begin, or it is no path at all
         return False
+
+
+def choice(directory: str | os.PathLike[str]) -> str:
+    """A sentence on a directory whose entries have keys with and without its path, for whoever runs a program."""
+    return (
+        f"JAX by itself has stored programs in {directory} under keys that depend on this path: they are hit as they "
+        "are, what is new gets keys without it, and JAX by itself hits those where "
+        "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none is set."
+    )
 
 
 class Elsewhere(NamedTuple):
@@ -122,6 +129,47 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
             caches |= _caches(path, makers[number])
     looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
     return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+
+
+def path_keys(store: Store, spellings: Iterable[str] = ()) -> tuple[str, ...]:
+    """The strings that stand for a root's directory of executables in the keys of its entries.
+
+    A few entries are looked at that jcache has not stored itself. If none of them has such a key, none of the others is
+    taken to have one.
+
+    Args:
+        store: of the root.
+        spellings: of the directory, as whoever runs the program has given it; each is one more string to try.
+    """
+    directory = str(store.root.directory(Kind.EXECUTABLES))
+    found = [path for path in _paths_in_some(store, directory) if leads(path, directory)]
+    if not found:
+        return ()
+    given = (text for text in spellings if text and leads(text, directory))
+    several = dict.fromkeys(str(PurePath(text)) for text in (*found, *given, directory))
+    return tuple(text for text in several if "\n" not in text)[:_SPELLINGS]
+
+
+def _paths_in_some(store: Store, directory: str) -> Iterator[str]:
+    """The directories that keys of a few entries depend on."""
+    sizes: dict[str, int] = {}
+    with suppress(OSError), os.scandir(directory) as listing:
+        items = (item for item in listing if item.name.endswith(ENTRY_SUFFIX))
+        sizes = {item.name.removesuffix(ENTRY_SUFFIX): item.stat().st_size for item in islice(items, _NAMES)}
+    if not sizes:
+        return
+    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, list(sizes))) or {}
+    ours = {key for key, record in known.items() if record.origin in (*PORTABLE_ORIGINS, "run")}
+    theirs = sorted(sizes.keys() - ours, key=lambda key: (sizes[key], key))
+    if not theirs:
+        return
+    from jcache.inspection import inspect
+
+    for key in theirs[:_LOOKED_AT]:
+        with suppress(DamagedEntry, OSError):
+            inside = inspect(files.read(os.path.join(directory, key + ENTRY_SUFFIX)))
+            if inside.cache_path is not None and inside.xla_caches is None:
+                yield inside.cache_path
 
 
 def remembered(maker: Mapping[str, Any]) -> str:

@@ -36,6 +36,7 @@ _EVERYTHING: Final = {name.upper(): str(value).lower() for name, value in STORE_
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
+_DIRECTORIES: Final = "JCACHE_RUN_DIRECTORIES"
 
 
 def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
@@ -59,10 +60,24 @@ def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
+def environment(
+    cache_dir: Path,
+    log_dir: Path,
+    base: Mapping[str, str],
+    *,
+    whatever: bool = False,
+    path_keys: Iterable[str] = (),
+) -> dict[str, str]:
     """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
 
     ``log_dir`` should be on a local disk: every event of JAX is one small write to it.
+
+    Args:
+        cache_dir: as `settings` has it.
+        log_dir: the directory.
+        base: as `settings` has it.
+        whatever: as `settings` has it.
+        path_keys: the strings that stand for ``cache_dir`` in keys of its entries, as `jcache.keying.path_keys` tells.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
@@ -73,6 +88,7 @@ def environment(cache_dir: Path, log_dir: Path, base: Mapping[str, str], *, what
         env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
     else:
         env.pop(_OUR_XLA_CACHES, None)
+    env[_DIRECTORIES] = "\n".join(path_keys)
     env[_LOG] = str(log_dir.absolute())
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != str(RECORDER)]
     env["PYTHONPATH"] = os.pathsep.join([str(RECORDER), *others]) if others != [""] else str(RECORDER)

@@ -8,17 +8,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _callbacks, _jax, _options, files, watching
+from jcache import _cache_keys, _callbacks, _jax, _options, files, watching
+from jcache._recorder.path_keys import is_file
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.executables import ExecutableCache
+from jcache.keying import choice, path_keys
 from jcache.layout import Kind, Root
 from jcache.locking import timeout_in
+from jcache.names import storable
 from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
 from jcache.presets import SETTINGS, overridden
-from jcache.roots import choose_path, create_root, open_own, open_root, wants_plain
+from jcache.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
 from jcache.soon import Soon
 from jcache.store import Store
 
@@ -50,6 +53,7 @@ class Session:
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
         self._configured: dict[str, Any] = {}
+        self._path_keys: set[str] = set()  # that depend on a path, and were found in a root
         self._unwritable = False
         self._theirs = _options.directory()  # that the program itself has set before
         self._soon = Soon(self._flush_statistics)
@@ -124,7 +128,7 @@ class Session:
         self.shared = shared = tuple(self._find_read_only())
         self._look_for_lateness(directory)
         self._configure(directory)
-        self._make_keys_portable()
+        self._make_keys_portable(self.root, shared)
         store = self._install(self.root, shared)
         bound = _options.option(_BOUND)
         return Enabled(
@@ -245,12 +249,39 @@ class Session:
                 "the variable, or do not give it."
             )
 
-    def _make_keys_portable(self) -> None:
+    def _make_keys_portable(self, root: Root, shared: Sequence[Root]) -> None:
         self._undo.callback(_jax.portable_keys, on=False)
         if reason := _jax.portable_keys(on=True):
             self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
             if _XLA_CACHES.upper() not in os.environ:
                 self._undo.callback(_options.configure({_XLA_CACHES: "none"}).restore)
+        if _jax.has_paths_in_keys():
+            self._find_path_keys([root, *shared])
+
+    def _find_path_keys(self, roots: Sequence[Root]) -> None:
+        """Has JAX hit what it has stored by itself: in these roots, and in a directory that the program sets later."""
+        paths: list[str] = []
+        spellings = self.request.root, str(self._theirs or ""), *map(os.environ.get, VARIABLES)
+        for root in roots:
+            with Store(root) as store:
+                found = path_keys(store, filter(None, spellings))
+            paths += found
+            if found:
+                self._notes.append(choice(root.directory(Kind.EXECUTABLES)))
+        directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
+
+        def configured() -> str:
+            return str(_options.directory() or "")
+
+        def to_try() -> list[str]:
+            return paths if configured() == directories[0] else [configured()]
+
+        def is_stored(key: str) -> bool:
+            places = directories if configured() == directories[0] else [configured()]
+            return any(is_file(place, storable(key)) for place in places)
+
+        _cache_keys.try_path_keys(to_try, is_stored, self._path_keys.add)
+        self._undo.callback(_cache_keys.try_no_path_keys)
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
@@ -271,6 +302,7 @@ class Session:
             warn=_warn,
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
+            path_keys=self._path_keys,
             told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
         installed = _jax.install(self._cache_of)

@@ -118,11 +118,13 @@ def has_xla_caches() -> bool:
 
 
 def assert_exact(path: Path, announced: Forecast, *, native: bool) -> None:
-    """Programs of both kinds hit as many as was announced, however they come to use the root."""
+    """Programs of both kinds hit as many as was announced; jcache finds both, and of one program one of the two."""
     directory = path / "executables" if native else path
     assert jax(directory, mode="hit") <= jax(directory) == announced.hits(Reader.PLAIN)
-    for way, place in [("none", directory), ("run", path), ("enable", path)]:
-        assert jax(place, way) == announced.hits(Reader.JCACHE), way
+    assert jax(directory, "none") == announced.hits(Reader.JCACHE)
+    least = max(announced.hits(Reader.PLAIN), announced.hits(Reader.JCACHE))
+    for way in ("run", "enable"):
+        assert least <= jax(path, way) <= announced.hits(None), way
 
 
 def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) -> None:
@@ -142,8 +144,8 @@ def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) 
 def test_where_it_was_stored(plain_cache: Path) -> None:
     """At its own path JAX alone hits all of it, and those that leave the path out of keys what is announced."""
     announced = forecast(plain_cache)
-    assert announced.hits(Reader.PLAIN) == len(announced.verdicts) == jax(plain_cache)
-    assert announced.hits(Reader.JCACHE) == jax(plain_cache, "none")
+    assert announced.hits(Reader.PLAIN) == announced.hits(None) == len(announced.verdicts) == jax(plain_cache)
+    assert_exact(plain_cache, announced, native=False)
 
 
 def test_what_was_stored_with_all_of_xlas_caches(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ Every failure in here is silent: a recorder that harms or even disturbs the prog
 broad ``except Exception`` clauses below pass.
 """
 
-# ruff: noqa: BLE001, S110, B905
-# BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
+# ruff: noqa: ANN401, BLE001, S110, B905
+# ANN401: what is JAX's own has no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
 
 import os
 import sys
@@ -65,6 +65,8 @@ _LONGEST = 2000  # characters of a message or argument: module names are shorter
 
 _READS = "reads"  # the socket of `jcache.checked_reads`
 _LONGEST_ANSWER_S = 60
+
+_DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # as keys have them
 
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
 _is_watched = os.path.isdir(_log_dir)  # and not on another host than the `jcache run`, which may end before this does
@@ -346,6 +348,39 @@ def _give_back_xla_caches(_module: object) -> None:
         os.environ[_XLA_CACHES] = os.environ["JCACHE_RUN_XLA_CACHES"]
 
 
+def _tap_cache(module: object) -> None:
+    _tap(module)
+    if _XLA_CACHES in os.environ and os.environ[_XLA_CACHES] == os.environ.get("JCACHE_RUN_XLA_CACHES"):
+        _try_path_keys(module)
+
+
+def _try_path_keys(module: "Any") -> None:
+    """Have JAX find what it has stored by itself, before the ``jcache run`` above kept the path out of its keys."""
+    import importlib.util
+
+    path_keys: Any = sys.modules.get("_jcache_path_keys")
+    if path_keys is None:
+        place = os.path.join(_HERE, "path_keys.py")
+        spec: Any = importlib.util.spec_from_file_location("_jcache_path_keys", place)
+        path_keys = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(path_keys)
+    if not path_keys.in_keys(str(getattr(sys.modules.get("jax.version"), "__version__", ""))):
+        return
+    plain = module.get_cache_key
+
+    def configured() -> str:
+        return str(module.config.compilation_cache_dir.value or "")
+
+    def directories() -> "list[str]":
+        theirs = configured()
+        return _DIRECTORIES if theirs == os.environ.get("JAX_COMPILATION_CACHE_DIR") else [theirs]
+
+    ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key))
+    ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
+    ours.__wrapped__ = plain
+    module.get_cache_key = ours
+
+
 def _hide_xla_caches() -> None:
     """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
     ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
@@ -358,7 +393,7 @@ def _hide_xla_caches() -> None:
 _waiting_for: "dict[str, Callable[[object], None]]" = {
     "jax._src.monitoring": _listen,
     "jax._src.compiler": _tap_compiler,
-    "jax._src.compilation_cache": _tap,
+    "jax._src.compilation_cache": _tap_cache,
     "jax._src.lru_cache": _check_reads,
 }
 

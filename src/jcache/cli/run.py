@@ -12,14 +12,16 @@ from typing import Annotated
 import typer
 
 from jcache import clock, files
+from jcache._recorder.path_keys import in_keys
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
+from jcache.keying import choice, path_keys
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
 from jcache.recording import Program
-from jcache.roots import choose_path, create_root, wants_plain
+from jcache.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
 from jcache.runs import environment, learn, new_id, settings, without_cache
 from jcache.shell import quoted
@@ -72,9 +74,13 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
     try:
         _prepare(store)
         started_ns = clock.now_ns()
-        outcome = _launched(store.root, command, environment(directory, log_dir, base, whatever=whatever), log_dir)
+        paths = path_keys(store, filter(None, map(os.environ.get, VARIABLES)))
+        env = environment(directory, log_dir, base, whatever=whatever, path_keys=paths)
+        outcome = _launched(store.root, command, env, log_dir)
         try:
             result = _collect(store, log_dir, command, started_ns, outcome)
+            if paths and in_keys(result.jax_version or ""):
+                store.notices.append(choice(directory))
             learn(store, result)
             tell(result)
         except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report

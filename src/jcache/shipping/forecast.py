@@ -31,7 +31,8 @@ class Reader(StrEnum):
     """Programs by the keys that they look for, where jax has the directory in them.
 
     Attributes:
-        JCACHE: those of `jcache run`, `jcache env` and `jcache.enable()`: without the directory.
+        JCACHE: those of JAX after `jcache env`: without the directory. `jcache run` and `jcache.enable()` store under
+            these, and look for the others as well.
         PLAIN: those of JAX with its default settings: with the directory.
     """
 
@@ -119,18 +120,18 @@ class Forecast:
         """How many executables will, cannot, or may be hit, each by programs of the kind that can."""
         return sum(verdict.hit is hit for verdict in self.verdicts.values())
 
-    def hits(self, reader: Reader, directory: str | None = None) -> int:
+    def hits(self, reader: Reader | None, directory: str | None = None) -> int:
         """How many executables will be hit by programs of one kind.
 
         Args:
-            reader: which kind.
+            reader: which kind; None for programs under `jcache run` and `jcache.enable()`, which find those of both.
             directory: what their ``jax_compilation_cache_dir`` is; by default the directory itself.
         """
         string = spelled(directory or self.directory)
         return sum(
             verdict.hit is Hit.WILL
-            and verdict.way.reader in (None, reader)
-            and verdict.way.directory in (None, string)
+            and (reader is None or verdict.way.reader in (None, reader))
+            and (reader is None or verdict.way.directory in (None, string))
             and verdict.way.caches is None
             for verdict in self.verdicts.values()
         )
@@ -187,8 +188,9 @@ class Forecast:
         if way.reader is Reader.PLAIN and way.directory is not None:
             command = self._settings(way.directory)
             return (
-                f" where JAX with its default settings is told that its cache is {shown(way.directory)}: `{command}`"
-                "; none of them by `jcache run`, `jcache env` or `jcache.enable()`, which leave the path out of keys"
+                " by `jcache run`, with `jcache.enable()`, and by JAX with its default settings where it is told that"
+                f" its cache is {shown(way.directory)}: `{command}`; not after `jcache env`, which leaves the path out"
+                " of keys"
             )
         ours = f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
         if way.reader is Reader.JCACHE and reader_of(self.environment) is not Reader.JCACHE:

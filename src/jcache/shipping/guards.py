@@ -9,8 +9,8 @@ JAX (0.4.31 to 0.12) looks an executable up under a hash of its program, of XLA'
                  an entry names them from about jax 0.8 on; code for features that a CPU lacks would end the process.
     directory    for 0.4.36 <= jax < 0.11 the string that ``jax_compilation_cache_dir`` is set to, as `pathlib` writes
                  it, not where it leads. Not with ``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none``, which `jcache run`
-                 and `jcache env` set, nor under `jcache.enable()`. So there are two kinds of programs (`Reader`), and
-                 neither finds what the other has stored.
+                 and `jcache env` set, nor under `jcache.enable()`. So there are two kinds of programs (`Reader`).
+                 `jcache run` and `jcache.enable()` find what both have stored, JAX by itself only its own.
     compression  a word, ``zstandard`` or ``zlib``. JAX compresses and reads one codec alone, by what can be imported,
                  whatever the bytes say:
 
@@ -35,10 +35,11 @@ from pathlib import Path
 from typing import Final
 
 from jcache import files
+from jcache._recorder.path_keys import in_keys
 from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import DamagedEntry
-from jcache.keying import has_path_in_keys, leads, numbers
+from jcache.keying import leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shell import shown
 from jcache.shipping import cpu_features, provenance
@@ -303,7 +304,7 @@ class _Judging:
 
     def _directory(self, maker: Maker, *, portable: bool) -> Verdict:
         version, keyed = self._version(maker), keyed_for(maker, portable=portable)
-        if version is not None and not has_path_in_keys(version) and maker.xla_caches is None:
+        if version is not None and not in_keys(version) and maker.xla_caches is None:
             return Verdict(Hit.WILL)
         keyed = None if keyed is None else spelled(keyed)
         if keyed is None:

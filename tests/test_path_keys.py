@@ -1,0 +1,189 @@
+"""Directories that JAX has filled by itself, under keys that depend on the directory's path, stay warm under jcache."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jcache._recorder.path_keys import in_keys, is_file, trying, with_path_keys
+from tests.helpers.command_line import Jcache, entry_files
+from tests.helpers.jax_programs import run
+
+pytestmark = pytest.mark.contract
+depends = pytest.mark.skipif(not in_keys(version("jax")), reason="keys of this JAX do not depend on the path")
+NONE = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+SETTINGS: Mapping[str, str] = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+PROGRAM = """
+import json, sys
+count, own, mode = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+notes = []
+if mode == "enable":
+    import jcache
+    enabled = jcache.enable()
+    notes = [*enabled.notes, *enabled.warnings]
+import jax, numpy as np
+if own:
+    jax.config.update("jax_compilation_cache_dir", own)
+told = []
+jax.monitoring.register_event_listener(lambda event, **_: told.append(event.rpartition("/")[2]))
+jit = jcache.jit if "jit" in sys.argv[4:] else jax.jit
+results = [jit(lambda x: (x * number).sum())(np.ones(3, np.float32)).item() for number in range(count)]
+assert results == [3.0 * number for number in range(count)]
+print(json.dumps([told.count("cache_hits"), told.count("cache_misses"), notes]))
+"""
+
+
+class Said(NamedTuple):
+    """What JAX did with its cache in a program, and what jcache said."""
+
+    hits: int
+    misses: int
+    notes: list[str]
+
+
+def by_jax(count: int, cwd: Path, own: str = "", **env: object) -> Said:
+    """A program under JAX by itself, with a directory from the environment or one of its own."""
+    return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True).value)
+
+
+def by_enable(count: int, cwd: Path, own: str = "", *more: str, **env: object) -> Said:
+    """The same with `jcache.enable()`."""
+    said = run(PROGRAM, count, own, "enable", *more, cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True)
+    return Said(*said.value)
+
+
+def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, **env: Any) -> Said:
+    """The same under `jcache run`."""
+    variables = {**SETTINGS, **env}
+    told = jcache(
+        "run", *options, "--", sys.executable, "-c", PROGRAM, str(count), own, "plain", cwd=cwd, env=variables
+    )
+    assert told.code == 0, told.err
+    hits, misses, _ = json.loads(told.out.splitlines()[-1])
+    return Said(hits, misses, [line for line in told.err.splitlines() if "by itself" in line])
+
+
+@pytest.fixture(params=["relative", "absolute", "link"])
+def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The string by which a program names its cache directory."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "link").symlink_to("cache")
+    return {"relative": "cache", "absolute": f"{tmp_path}/cache", "link": f"{tmp_path}/link"}[request.param]
+
+
+@depends
+@pytest.mark.jax
+@pytest.mark.smoke
+def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled: str) -> None:
+    """Under `jcache run` and with `jcache.enable()` all is hit, nothing is stored twice, and one sentence says how."""
+    cold = by_jax(4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled)
+    assert cold[:2] == (0, 4)
+    for warm in (
+        by_run(jcache, 4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled),
+        by_run(jcache, 4, tmp_path, "", "--root", "cache"),
+        by_enable(4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled),
+        by_enable(4, tmp_path, JCACHE_DIR="cache"),
+    ):
+        assert warm[:2] == (4, 0)
+        (note,) = warm.notes
+        assert "under keys that depend on this path" in note and f"{NONE}=none" in note
+    assert len(entry_files(tmp_path / "cache")) == 4
+    assert jcache("verify", "--root", tmp_path / "cache").code == 0
+
+
+@depends
+@pytest.mark.jax
+def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
+    """What is new gets keys without the path; with the variable that the sentence names JAX by itself hits it."""
+    places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
+    by_jax(2, tmp_path, **places)
+    assert by_run(jcache, 4, tmp_path, **places)[:2] == (2, 2)
+    assert by_enable(6, tmp_path, **places)[:2] == (4, 2)
+    assert by_run(jcache, 6, tmp_path, **places)[:2] == (6, 0)
+    assert by_jax(2, tmp_path, **places)[:2] == (2, 0)
+    assert by_jax(6, tmp_path, **places, **{NONE: "none"})[:2] == (4, 2)
+    moved = shutil.copytree(tmp_path / "cache", tmp_path / "moved")
+    assert by_enable(6, tmp_path, JAX_COMPILATION_CACHE_DIR=moved)[:2] == (6, 0)
+
+
+@depends
+@pytest.mark.jax
+@pytest.mark.parametrize("own", ["own", "deeper/own"])
+def test_a_directory_that_the_program_sets(jcache: Jcache, tmp_path: Path, own: str) -> None:
+    """A program that sets a directory of its own is warm under `jcache run` and after `jcache.enable()`, too."""
+    assert by_jax(3, tmp_path, own)[:2] == (0, 3)
+    assert by_run(jcache, 3, tmp_path, own, "--root", f"{tmp_path}/root")[:2] == (3, 0)
+    assert by_enable(3, tmp_path, own, JCACHE_DIR=f"{tmp_path}/root")[:2] == (3, 0)
+    assert len(entry_files(tmp_path / own)) == 3
+
+
+@depends
+@pytest.mark.jax
+def test_read_only_roots_of_jax(tmp_path: Path) -> None:
+    """A directory of JAX's that is only read is hit as well."""
+    by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs")
+    program = PROGRAM.replace("jcache.enable()", f"jcache.enable(read_only=[{str(tmp_path / 'theirs')!r}])")
+    more = {**SETTINGS, "JCACHE_DIR": tmp_path / "ours"}
+    hits, misses, _ = run(program, 4, "", "enable", cwd=tmp_path, env=more, new_interpreter=True).value
+    assert (hits, misses) == (3, 1)
+
+
+@depends
+@pytest.mark.jax
+def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
+    """A damaged entry of JAX's is not served; the one in its place has its key, which depends on the path."""
+    places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
+    by_jax(3, tmp_path, **places)
+    assert by_enable(3, tmp_path, **places)[:2] == (3, 0)
+    path = next((tmp_path / "cache").glob("*-cache"))
+    written = path.stat().st_mtime_ns
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(written, written))
+    assert by_enable(3, tmp_path, **places)[:2] == (2, 1)
+    assert by_jax(3, tmp_path, **places)[:2] == (3, 0)
+    assert by_run(jcache, 3, tmp_path, **places)[:2] == (3, 0)
+    assert by_enable(3, tmp_path, **places)[:2] == (3, 0)
+    assert jcache("verify", "--root", tmp_path / "cache").code == 0
+
+
+@depends
+@pytest.mark.jax
+def test_traces_need_what_is_there(tmp_path: Path) -> None:
+    """A function of `jcache.jit` is hit under JAX's own key, and its trace goes on naming that executable."""
+    places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
+    by_jax(2, tmp_path, **places)
+    stored = len(entry_files(tmp_path / "cache"))
+    for _ in range(3):
+        assert by_enable(2, tmp_path, "", "jit", **places).misses == 0
+    assert len(entry_files(tmp_path / "cache")) == stored
+
+
+@pytest.mark.parametrize(
+    ("jax", "depend"),
+    [("0.4.35", False), ("0.4.36", True), ("0.10.2", True), ("0.10.2+cuda12", True), ("0.11", False), ("?", False)],
+)
+def test_versions(jax: str, depend: bool) -> None:
+    """Keys of jax 0.4.36 to 0.10.2 depend on the path."""
+    assert in_keys(jax) is depend
+
+
+def test_what_fails_is_a_miss(tmp_path: Path) -> None:
+    """Whatever fails while other keys are tried, JAX's key is used, and the next key is tried again."""
+
+    def fail(_: str) -> bool:
+        raise OSError
+
+    get = with_path_keys(lambda *_: "a-key", lambda: ["somewhere"], fail)
+    assert get("module", "devices", "options") == "a-key" and not trying.now
+    assert not is_file(str(tmp_path), "a-key")
