@@ -189,7 +189,8 @@ def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> N
     assert told["totals"]["total_saved_seconds"] == pytest.approx(told["graphs"]["totals"]["saved_seconds"])
     shown = jcache("stats", "--root", root, "--plot")
     assert len(re.findall(r"; saved \S+ s", shown.out)) == 1 and "60% hits" in shown.out
-    assert "\njcache_time_saved_seconds 0.1" in jcache("stats", "--root", root, "--prometheus").out
+    metrics = jcache("stats", "--root", root, "--prometheus").out
+    assert "\njcache_time_saved_seconds 0.1" in metrics and "\njcache_graphs_hits_total 4\n" in metrics
 
 
 @pytest.mark.jax

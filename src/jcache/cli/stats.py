@@ -40,7 +40,12 @@ _GRAPHS_HELP: Final = {
     "load_seconds": "Seconds spent loading graphs.",
     "spared_seconds": "Seconds that building the graphs loaded had taken.",
 }
-
+_GRAPH_CALLS_HELP: Final = {
+    "hits": "Calls for graphs that were served and not built.",
+    "stored": "Calls for graphs that were looked up, built, and their graphs stored.",
+    "not_stored": "Calls for graphs that were looked up and not found, and stored nothing.",
+    "bypassed": "Calls for graphs that were built without a look-up.",
+}
 _TRACES_HELP: Final = {
     "hits": "Calls of jcache.jit functions that were not traced.",
     "stored": "Calls that were looked up, traced, and their traces stored.",
@@ -118,6 +123,7 @@ def _prometheus(summed: dict[str, Any], graphs: Mapping[str, Economics]) -> None
     metrics = [(name, text, summed[name]) for name, text in _HELP.items()]
     metrics += [(f"traces_{name}", text, of_traces[name]) for name, text in _TRACES_HELP.items()]
     metrics += [(f"graph_{name}", text, of_graphs[name]) for name, text in _GRAPHS_HELP.items()]
+    metrics += [(f"graphs_{name}", text, summed["graphs"][name]) for name, text in _GRAPH_CALLS_HELP.items()]
     for name, text, value in metrics:
         metric = f"jcache_{name}_total"
         output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}")
