@@ -165,4 +165,5 @@ def _there(store: Store, first: RunReport | None) -> str:
         return ""
     here = present(store.root.directory(Kind.EXECUTABLES), first.programs)
     hits = sum(program.outcome == HIT for _, program in here)
-    return f"; {hits:,} executables and {first.traces.hits:,} traces had been there" if hits else ""
+    counts = output.count(hits, "executable", "executables"), output.count(first.traces.hits, "trace", "traces")
+    return f"; {' and '.join(counts)} had been there" if hits else ""
