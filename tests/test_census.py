@@ -164,7 +164,7 @@ def test_health(plain: Root) -> None:
     add(plain.path, key(1))
     assert census(plain).health == "ok (never verified)"
     (plain.path / key(2)).write_bytes(executable())
-    assert "`jcache prune --legacy`" in census(plain).health
+    assert f"`jcache prune --legacy --root {plain.path}`" in census(plain).health
     for i in range(30):
         (plain.path / f"a file {i:02}").touch()
     (plain.path / "model-cache").touch()

@@ -410,7 +410,7 @@ def test_the_environment_counts() -> None:
     told = {XLA_CACHES: "none", "JAX_COMPILATION_CACHE_DIR": str(NEW)}
     assert announce(portable, told).sentences == ("1 of 1 executable will hit here.",)
     (where,) = announce(portable, {XLA_CACHES: "none"}).sentences
-    assert where.startswith("1 of 1 executable will hit here by `jcache run`, ") and where.endswith("/new')\"`.")
+    assert where.startswith("1 of 1 executable will hit here by `jcache run --root '/") and where.endswith("/new')\"`.")
     assert f"`export {XLA_CACHES}=none && eval" in announce(portable, {XLA_CACHES: "all"}).sentences[0]
     assert f"' && unset {XLA_CACHES}`" in announce(keyed, {XLA_CACHES: "none"}).sentences[0]
 

@@ -38,9 +38,9 @@ def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
     verified(plain)
     last = read(plain)
     assert last is not None and (last.entries, last.checked, last.damaged) == (3, 3, 2)
-    assert info(plain.path).health.startswith("2 findings of `jcache verify`")
+    assert info(plain.path).health.startswith("2 findings of the last verify")
     (plain.path / f"{key(2)}-cache").unlink()  # as JAX does, or somebody by hand
-    assert info(plain.path).health.startswith("1 finding of `jcache verify`")
+    assert info(plain.path).health.startswith("1 finding of the last verify")
     verified(plain, mend=True)
     assert info(plain.path).health.startswith("ok (verified ")
 
@@ -56,7 +56,7 @@ def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
     with Store(plain) as store:
         verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
         verify(store, Request(grace_ns=0, quick=True))
-    assert info(plain.path).health.startswith("1 finding of `jcache verify`")
+    assert info(plain.path).health.startswith("1 finding of the last verify")
 
 
 def test_who_may_write_is_no_damage(plain: Root) -> None:

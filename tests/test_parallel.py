@@ -99,7 +99,7 @@ def test_a_killed_process_is_said(tmp_path: Path) -> None:
                 until(lambda: not multiprocessing.active_children())  # who sees one dead ends the others
             yield batch
 
-    with pytest.raises(JcacheError, match=r"was killed.*jcache verify"):
+    with pytest.raises(JcacheError, match=r"was killed.*the same command"):
         list(check_batches(murderous(), bytes_=LARGE, quick=False, processes=2))
     assert not multiprocessing.active_children()
 

@@ -13,8 +13,6 @@ START = {"e": "start", "t": 0.0, "pid": 1, "jax": "0.10.2", "jaxlib": "0.10.1", 
 HIT = "Persistent compilation cache hit for '%s' with key %r"
 MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
 TOOK = "'%s' took at least %.2f seconds to compile (%.2fs)"
-NOT_STORED = "jcache did not store %r: %s"
-DAMAGED = "jcache found %r damaged: %s"
 WRITING = "Writing %s to persistent compilation cache with key %r"
 
 
@@ -24,6 +22,14 @@ def event(t: float, name: str, th: int = 1) -> dict[str, Any]:
 
 def log(t: float, message: str, *arguments: object, th: int = 1, **extra: object) -> dict[str, Any]:
     return {"e": "log", "t": t, "th": th, "m": message, "a": list(arguments), **extra}
+
+
+def refused(t: float, key: str, reason: str, th: int = 1) -> dict[str, Any]:
+    return {"e": "not_stored", "t": t, "th": th, "key": key, "reason": reason}
+
+
+def damaged(t: float, key: str, evidence: str, th: int = 1) -> dict[str, Any]:
+    return {"e": "damaged", "t": t, "th": th, "key": key, "reason": evidence}
 
 
 def spent(t: float, name: str, seconds: float, th: int = 1) -> dict[str, Any]:
@@ -126,8 +132,8 @@ def test_any_number_of_nested_spans(tmp_path: Path) -> None:
          "only process 0 writes"),
         ([*stored(1, "f-1", 1)[:5], log(2, "Cache value for key 'f-1' of size 9 bytes exceeds the maximum cache size")],
          "larger than the cache may grow"),
-        ([*stored(1, "f-1", 1)[:5], log(2, NOT_STORED, "f-1", "full")], "full"),
-        ([*stored(1, "f-1", 1)[:2], log(2, NOT_STORED, "f-1", "full")], "full"),
+        ([*stored(1, "f-1", 1)[:5], refused(2, "f-1", "full")], "full"),
+        ([*stored(1, "f-1", 1)[:2], refused(2, "f-1", "full")], "full"),
         (stored(1, "f-1", 1)[:2], "its compilation failed, or JAX gave no reason"),
     ],
 )  # fmt: skip
@@ -141,7 +147,7 @@ def test_reasons(tmp_path: Path, lines: list[dict[str, Any]], reason: str) -> No
 def test_copy_that_is_not_stored(tmp_path: Path) -> None:
     """A hit stays one if jcache's cache could not copy the entry from another root."""
     lines = hit(1, "f-1", 3, 0.5)
-    found = report(tmp_path, lines[0], log(1, NOT_STORED, "f-1", "full"), *lines[1:])
+    found = report(tmp_path, lines[0], refused(1, "f-1", "full"), *lines[1:])
     assert counts(found) == (1, 0, 0, 0)
     assert found.reasons == {}
 
@@ -149,7 +155,7 @@ def test_copy_that_is_not_stored(tmp_path: Path) -> None:
 def test_damaged_entry_that_is_replaced(tmp_path: Path) -> None:
     """What was stored in the place of a damaged entry says so; a hit of another root's copy needs no reason."""
     first, second = stored(1, "f-1", 1), hit(5, "g-1", 3, 0.5)
-    damage = log(1, DAMAGED, "f-1", "digest"), log(5, DAMAGED, "g-1", "digest")
+    damage = damaged(1, "f-1", "digest"), damaged(5, "g-1", "digest")
     found = report(tmp_path, first[0], damage[0], *first[1:], second[0], damage[1], *second[1:])
     assert counts(found) == (1, 1, 0, 0)
     assert found.reasons == {"stored": {"the entry was damaged: digest": 1}}
@@ -208,4 +214,6 @@ def test_program_without_jax(tmp_path: Path) -> None:
     """A run in which nothing imported JAX says so in one line."""
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
-    assert summary(found) == "jcache: no program that uses JAX was seen (python -E, -I and -S are not watched)."
+    assert (
+        summary(found) == "jcache: no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
+    )

@@ -104,7 +104,11 @@ def test_legacy_entries_are_notes(tmp_path: Path) -> None:
     """They are no damage, only waste, and the command that removes them is named."""
     (tmp_path / key(1)).write_bytes(executable())
     finding = around(tmp_path)[key(1)]
-    assert finding.damage is Damage.LEGACY and finding.is_note and finding.advice == "jcache prune --legacy"
+    assert (
+        finding.damage is Damage.LEGACY
+        and finding.is_note
+        and finding.advice == f"jcache prune --legacy --root {finding.path.parent}"
+    )
 
 
 def test_names_that_stop_jax(tmp_path: Path) -> None:

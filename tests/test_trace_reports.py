@@ -8,18 +8,23 @@ from typing import Any
 import pytest
 
 from jcache.run_reports import RunReport, collect, summary
-from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
-from jcache.trace_reports import trace_lines, traces_in_all
+from jcache.stored_reports import totals
+from jcache.trace_reports import trace_lines
 
 START = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}
 
 
-def said(message: str, *arguments: object) -> dict[str, Any]:
-    return {"e": "log", "th": 1, "t": 1.0, "m": message, "a": list(arguments)}
+def told(event: str, **fields: object) -> dict[str, Any]:
+    return {"e": event, "th": 1, "t": 1.0, **fields}
 
 
 def called(outcome: str, name: str, reason: str = "", seconds: float = 1.0, spared: float = 0.0) -> dict[str, Any]:
-    return said(TRACE_CALL, outcome, name, f"{name}-key", reason, seconds, spared)
+    times = {"seconds": seconds, "spared_seconds": spared}
+    return told("trace", name=name, key=f"{name}-key", outcome=outcome, reason=reason or None, **times)
+
+
+def compared(same: bool) -> dict[str, Any]:
+    return told("compared", name="f", key="f-key", same=same)
 
 
 def report(directory: Path, lines: Sequence[object]) -> RunReport:
@@ -35,8 +40,8 @@ def test_calls_are_counted(tmp_path: Path) -> None:
         called("stored", "f", "it is new"),
         called("stored", "f", "it is new"),
         called("bypassed", "h", "no key"),
-        said(TRACE_COMPARED, "f", "f-key", SAME),
-        said(TRACE_COMPARED, "f", "f-key", "another program"),
+        compared(True),
+        compared(False),
     ]
     found = report(tmp_path, lines).traces
     assert (found.hits, found.stored, found.not_stored, found.bypassed) == (2, 2, 0, 1)
@@ -52,8 +57,9 @@ def test_calls_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        said(TRACE_CALL), said(TRACE_CALL, "hit", "f", "k", "", "soon", 0.0), said(TRACE_COMPARED, "f"),
-        said("jcache trace of another day", 1, 2),
+        told("trace"), called("hit", "f") | {"seconds": "soon"}, called("hit", "f") | {"reason": 3},
+        called("lost", "f"), called("hit", "f") | {"outcome": []}, told("compared"),
+        told("trace of another day", name="f"),
     ],
 )  # fmt: skip
 def test_what_another_jcache_says_is_passed_over(tmp_path: Path, line: dict[str, Any]) -> None:
@@ -74,9 +80,9 @@ def test_programs_and_traces_do_not_mix(tmp_path: Path) -> None:
 def test_the_summary(tmp_path: Path) -> None:
     """Reasons are listed up to a number of them, digests by their beginnings; without a call there is no line."""
     lines = [called("stored", "f", f"file {number} was {'0123456789abcdef' * 4}") for number in range(10)]
-    text = summary(report(tmp_path, [*lines, called("hit", "f", spared=3.0), said(TRACE_COMPARED, "f", "k", SAME)]))
+    text = summary(report(tmp_path, [*lines, called("hit", "f", spared=3.0), compared(True)]))
     assert text.splitlines()[2:5] == [
-        "  traces: 1 hit, 10 misses (stored), 0 not stored, 0 left to jax.jit; saved 2.00 s of tracing; "
+        "  traces: 1 hit, 10 misses (stored), 0 not stored, 0 left to jax.jit; "
         "1 traced again to compare, none differing",
         "    1 traced anew: f: file 0 was 01234567…",
         "    1 traced anew: f: file 1 was 01234567…",
@@ -99,6 +105,7 @@ def test_long_reasons_are_cut(tmp_path: Path) -> None:
 def test_totals(tmp_path: Path) -> None:
     """Many reports together; those of before there were traces count as none."""
     one = report(tmp_path, [called("hit", "f", spared=3.0), called("stored", "f", "new")]).to_json()
-    total = traces_in_all([one, {"id": "old"}, one, {"traces": None}])
+    old = {name: value for name, value in one.items() if name not in ("traces", "graphs")}
+    total = totals([one, old, one, old | {"traces": None}])["traces"]
     assert (total["hits"], total["saved_seconds"], total["reasons"]) == (2, 4.0, {"stored": {"f: new": 2}})
-    assert trace_lines(traces_in_all([{}])) == []
+    assert trace_lines(totals([])["traces"]) == []

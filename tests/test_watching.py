@@ -17,7 +17,7 @@ import json, os, sys, threading, time
 from pathlib import Path
 import jax, numpy as np
 from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
-from jcache import _jax, watching
+from jcache import _jax, observers
 from jcache.counts import What
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
@@ -26,9 +26,9 @@ from jcache.roots import create_root
 from jcache.watching import Watch, flush, seconds_until_due
 def tell(event):
     if event.what is What.REFUSED:
-        watching.say_not_stored(event.key, event.detail)
+        observers.tell_not_stored(event.key, event.detail)
     elif event.what is What.DAMAGED:
-        watching.say_damaged(event.key, event.detail)
+        observers.tell_damaged(event.key, event.detail)
 def use(root, on_event=tell, **options):
     cache = ExecutableCache(root, on_event=on_event, warn=lambda text: None, **options)
     jax.config.update("jax_compilation_cache_dir", str(root.directory(Kind.EXECUTABLES)))
@@ -269,8 +269,11 @@ for duration in (None, "long", float("nan")):
     watch._on_event("/jax/core/compile/jaxpr_trace_duration", duration, {"fun_name": Evil()})
 caches.logger.debug(Evil())
 caches.logger.debug("Writing %s to persistent compilation cache")
-caches.logger.debug("jcache did not store %r: %s", Evil(), Evil())
-caches.logger.debug("jcache found %r damaged: %s")
+observers.tell_not_stored(Evil(), Evil())
+observers.tell("not_stored")
+observers.tell("trace", name=Evil())
+observers.tell("graph", outcome=[])
+observers.tell("anything", e=3)
 step(2)
 print(json.dumps(counted(watch)))
 """
@@ -408,14 +411,22 @@ print(json.dumps([*told, flush(root, watch), root.path.exists()]))
 
 
 @pytest.mark.jax
-def test_a_saying_without_jax_is_lost(tmp_path: Path) -> None:
-    """What jcache's cache says where there is no JAX, or where its logger fails, raises nothing."""
+def test_what_nobody_records_is_lost(tmp_path: Path) -> None:
+    """What jcache tells where nobody records the process, or where who records it fails, raises nothing."""
     program = """
-from jcache import watching
-watching.say_damaged("k", "digest")
-import jax
-from jax._src import compilation_cache
-compilation_cache.logger = None
-watching.say_not_stored("k", "full")
+import sys
+from jcache import observers
+observers.tell_damaged("k", "digest")
+assert not observers.is_recorded()
+class Finder:
+    jcache_told = 3
+    def find_spec(name, path=None, target=None): pass
+sys.meta_path.append(Finder)
+observers.add(lambda line: 1 / 0)
+heard = []
+observers.add(heard.append)
+observers.tell_not_stored("k", "full")
+(line,) = heard
+assert (line["e"], line["key"], line["reason"]) == ("not_stored", "k", "full") and observers.is_recorded()
 """
     run(program, BASE)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.administration import clear, info, prune
+    from jcache.calls import GraphCall, TraceCall
     from jcache.census import Census, Group, KindCensus
     from jcache.economics import Economics
     from jcache.enabled import Enabled, Write
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from jcache.eviction import Order, Reason, Verdict
     from jcache.explanation import Explanation
     from jcache.file_codec import FileCodec
+    from jcache.graph_reports import GraphReport
     from jcache.graph_stats import GraphStats
     from jcache.graphs import GraphCache, GraphFunction, graph
     from jcache.jitted import Jitted, jit
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from jcache.removal import Failure, Removed
     from jcache.run_reports import RunReport
     from jcache.runtime import disable, enable, stats
-    from jcache.trace_calls import TraceCall
     from jcache.trace_reports import TraceReport
 
 __version__ = "0.1.0"
@@ -66,8 +67,10 @@ __all__ = [
     "Failure",
     "FileCodec",
     "GraphCache",
+    "GraphCall",
     "GraphFunction",
     "GraphKeyError",
+    "GraphReport",
     "GraphStats",
     "Group",
     "InvalidValue",
@@ -107,6 +110,7 @@ __all__ = [
 ]
 _MODULES = {
     "administration": ("clear", "info", "prune"),
+    "calls": ("GraphCall", "TraceCall"),
     "census": ("Census", "Group", "KindCensus"),
     "economics": ("Economics",),
     "enabled": ("Enabled", "Write"),
@@ -125,6 +129,7 @@ _MODULES = {
     "eviction": ("Order", "Reason", "Verdict"),
     "explanation": ("Explanation",),
     "file_codec": ("FileCodec",),
+    "graph_reports": ("GraphReport",),
     "graph_stats": ("GraphStats",),
     "graphs": ("GraphCache", "GraphFunction", "graph"),
     "jitted": ("Jitted", "jit"),
@@ -136,7 +141,6 @@ _MODULES = {
     "removal": ("Failure", "Removed"),
     "run_reports": ("RunReport",),
     "runtime": ("disable", "enable", "stats"),
-    "trace_calls": ("TraceCall",),
     "trace_reports": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

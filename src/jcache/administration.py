@@ -20,6 +20,7 @@ from jcache.layout import Kind, Root, parse_kind
 from jcache.locking import timeout_in
 from jcache.removal import Removed, foresee, xla_size
 from jcache.roots import choose_path, open_root
+from jcache.shell import command
 from jcache.store import Store
 from jcache.ties import NO_LINKS, Links
 from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
@@ -158,6 +159,7 @@ def prune(
         legacy=legacy,
         order=order,
         xla=xla,
+        root=root,
     )
     chosen = _kinds(kinds)
     with _open(root) as store:
@@ -174,8 +176,9 @@ def make_policy(
     legacy: bool,
     order: Order | str,
     xla: bool,
+    root: str | os.PathLike[str] | None = None,
 ) -> Policy:
-    """The policy that the arguments of `prune` mean, as a program or a command line gives them.
+    """The policy that the arguments of `prune` mean, as a program or a command line gives them, for some root.
 
     Raises:
         InvalidValue: one of them cannot be read, or none of them asks for anything.
@@ -192,7 +195,7 @@ def make_policy(
     if policy.empty and not xla:
         raise InvalidValue(
             "prune needs to know what to remove: name --max-size, --max-entries, --min-free, --older-than, "
-            "--keep-last, --legacy or --xla; `jcache clear` removes everything."
+            f"--keep-last, --legacy or --xla; `{command('clear', root)}` removes everything."
         )
     return policy
 

@@ -19,7 +19,7 @@ from jcache.last_verification import LastVerification
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
-from jcache.shell import shown
+from jcache.shell import command, shown
 from jcache.store import Store
 from jcache.units import format_age
 
@@ -106,17 +106,18 @@ class Census:
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
-                    "jax <= 0.11.1; `jcache verify --repair` makes them"
+                    f"jax <= 0.11.1; `{self._command('verify --repair')}` makes them"
                 )
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
         if blocking and self.root.adapter is None:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
         if self.elsewhere.directories:
-            return f"{self._elsewhere()}; `jcache info -v` names the ways out"
+            return f"{self._elsewhere()}; `{self._command('info -v')}` names the ways out"
         if legacy := self.neighbours["legacy"].files:
             if not any(counted.entries for counted in self.kinds.values()):
-                return f"all entries are of jax <= 0.4.30; `jcache ls --legacy` lists the {legacy}"
-            return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `jcache prune --legacy` removes them"
+                return f"all entries are of jax <= 0.4.30; `{self._command('ls --legacy')}` lists the {legacy}"
+            prune = self._command("prune --legacy")
+            return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `{prune}` removes them"
         return f"ok ({self._verified})"
 
     def _damage(self) -> str | None:
@@ -124,16 +125,20 @@ class Census:
         last = self.verified
         if last is not None and last.damaged:
             found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
-            return f"{found} of `jcache verify`, {self._age} ago; `jcache verify --repair` mends what can be mended"
+            mend = self._command("verify --repair")
+            return f"{found} of the last verify, {self._age} ago; `{mend}` mends what can be mended"
         if empty := sum(counted.empty for counted in self.kinds.values()):
             entries = f"{empty:,} entries are empty files" if empty > 1 else "1 entry is an empty file"
-            return f"{entries}; `jcache verify --repair` takes out what is damaged"
+            return f"{entries}; `{self._command('verify --repair')}` takes out what is damaged"
         if self.unfinished:
             files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
-            return f"{files} begun and never finished; `jcache verify --repair` removes what is left over"
+            return f"{files} begun and never finished; `{self._command('verify --repair')}` removes what is left over"
         if self.exposed is not None:
-            return f"{shown(str(self.exposed.path))}: {self.exposed.evidence} See `jcache verify`"
+            return f"{shown(str(self.exposed.path))}: {self.exposed.evidence} See `{self._command('verify')}`"
         return None
+
+    def _command(self, words: str) -> str:
+        return command(words, self.root.path)
 
     @property
     def _age(self) -> str:

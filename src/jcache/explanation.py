@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
-from jcache.fingerprint.texts import changes
+from jcache.fingerprint.texts import changes, some
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.sealed_store import Opened, open_entry
 from jcache.serialization import EnvelopeHeader
@@ -19,6 +19,7 @@ from jcache.units import format_seconds
 
 _MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
 _MOST_READ: Final = 200
+_FEW_READ: Final = 20
 _FOUND: Final = (
     "ran ",
     "pytrees registered",
@@ -112,6 +113,14 @@ def nearest(
     _, _, other, lines = min(compared)
     reason = f"none of the {kind} was made from this:" if lines else "it was stored by another codec"
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
+
+
+def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
+    """Why a call was missed, in short: what tells it from the nearest of the latest entries of its name."""
+    found = nearest(root, kind, name, key, parts, most=_FEW_READ)
+    if found.nearest is None:
+        return "nothing of this name was there"
+    return some(found.changes) if found.changes else found.reason
 
 
 def _headers(root: Root, kind: Kind, name: str, most: int) -> Iterator[EnvelopeHeader]:

@@ -13,17 +13,20 @@ from typing import Any, Final, NamedTuple
 
 from jcache import clock, pytrees
 from jcache.building import Build
+from jcache.calls import GraphCall
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
-from jcache.explanation import Explanation, explain
+from jcache.explanation import Explanation, explain, why_missed
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
+from jcache.observers import is_recorded, tell_graph
 from jcache.once import warn_once
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.places import GRAPHS, Places
 from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
 from jcache.serialization import read_header
@@ -32,6 +35,7 @@ from jcache.store import Outcome
 from jcache.under_way import depended_on
 
 _MOST_NOT_KEPT: Final = 10_000
+_EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed
 _NO_KEY: Final = "it has no key"
 _NO_ROOT: Final = "there is no root"
 _CHANGED: Final = "what it is built from changed meanwhile"
@@ -76,21 +80,22 @@ class Shelf:
         self.tally = GraphTally()
         self._codec = codec
         self._not_kept: set[str] = set()
+        self._explained_s = 0.0
         _SHELVES.add(self)
 
     # -- calls
 
-    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-        """A call; None, with a warning, where it has no key or there is no root."""
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | str:
+        """A call; with a warning why not, where it has no key or there is no root."""
         try:
-            return self.call_strictly(function, args, kwargs)
+            return self.call_strictly(function, args, kwargs) or _NO_ROOT
         except GraphKeyError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001  a value's own code may raise anything
             reason = f"its key cannot be made: {error!r}."
         self.tally.not_stored(_NO_KEY)
         self._warn_of(function, reason, f"is built without the cache: {reason}")
-        return None
+        return reason
 
     def call_strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         """The same; raises GraphKeyError where it has no key."""
@@ -115,8 +120,8 @@ class Shelf:
 
     # -- looking
 
-    def look(self, call: Call, started: float, *, again: bool = False) -> Found | None:
-        """The graph of a call, if one may be served.
+    def look(self, call: Call, started: float, *, again: bool = False) -> Found | str | None:
+        """The graph of a call if one may be served, else why not; None where there is none.
 
         Args:
             call: which.
@@ -124,27 +129,31 @@ class Shelf:
             again: whether it was counted as a miss before.
         """
         try:
-            found = self._look(call, started)
+            found = self._look(call, started, again=again)
         except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
             self._warn_of(call.function, type(error), f"could not be looked up: {error!r}.")
-            found = None
-        if found is None and not again:
+            found = f"it could not be looked up: {error!r}"
+        if not isinstance(found, Found) and not again:
             self.tally.missed()
         return found
 
-    def _look(self, call: Call, started: float) -> Found | None:
-        own = call.store.root
+    def _look(self, call: Call, started: float, *, again: bool) -> Found | str | None:
+        own, why = call.store.root, None
         for root in (own, *self.places.now()[1]):
             opened = open_softly(root, GRAPHS, call.key)
             if isinstance(opened, Finding):
                 self._set_aside(call, opened, root)
-            elif opened is not None and (found := self._made_of(opened, call)) is not None:
-                self._served(call, opened, clock.monotonic() - started, own=root == own)
-                return found
-        return None
+                why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
+            elif opened is not None:
+                found = self._made_of(opened, call)
+                if isinstance(found, Found):
+                    self._served(call, opened, clock.monotonic() - started, own=root == own, waited=again)
+                    return found
+                why = why or found
+        return why
 
-    def _made_of(self, opened: Opened, call: Call, *, last: bool = False) -> Found | None:
-        """What a graph on the disk is; None, and it is set aside, if it may not be served.
+    def _made_of(self, opened: Opened, call: Call, *, last: bool = False) -> Found | str:
+        """What a graph on the disk is; why not, and it is set aside, if it may not be served.
 
         Args:
             opened: which.
@@ -155,16 +164,18 @@ class Shelf:
             stale = staleness(opened.header, call.fingerprint.parts)
             if not stale:
                 return Found(self.value(opened, call.store.root))
-            finding = opened.finding(Damage.STALE, f"What it was built from has changed: {'; '.join(stale)}.")
+            why = f"what it was built from has changed: {'; '.join(stale)}"
+            finding = opened.finding(Damage.STALE, f"{why[0].upper()}{why[1:]}.")
         except DamagedEntry as error:
-            finding = opened.finding(Damage.GRAMMAR, str(error))
+            why, finding = f"it was damaged: {error}", opened.finding(Damage.GRAMMAR, str(error))
         except Unresolved as error:
+            why = f"it cannot be made again: {error}"
             if not last:
                 self._warn_of(call.function, str(error), f"is in the cache, and is built all the same: {error}")
-                return None
+                return why
             finding = opened.finding(Damage.STALE, str(error))
         self._set_aside(call, finding, opened.root)
-        return None
+        return why
 
     def value(self, opened: Opened, root: Root) -> Any:  # noqa: ANN401
         """What a graph on the disk is.
@@ -179,14 +190,15 @@ class Shelf:
         except Exception as error:
             raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
 
-    def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool) -> None:
+    def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool, waited: bool) -> None:
         depended_on(call.key, found_in(opened.header, call.fingerprint.parts))
-        spared = opened.header.build_seconds  # 0: the program had built it by itself
+        spared = 0.0 if waited else opened.header.build_seconds  # 0: the program had built it by itself
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:
             call.store.used(call.key)
         self.tally.spent(call.fingerprint.name, economics)
         call.store.spent(Spent(GRAPHS, call.key, economics))
+        self.tell(call, HIT, None, seconds, spared)
 
     def _set_aside(self, call: Call, finding: Finding, root: Root) -> None:
         """Takes what may not be served out of the way; in a read-only root it is passed over."""
@@ -201,18 +213,52 @@ class Shelf:
         shared = self.places.now()[1]
         return explain(root, GRAPHS, taken.name, call.key, taken.parts, lambda one: self.value(one, root), shared)
 
+    # -- telling whoever records this process
+
+    def tell(self, call: Call, outcome: str, reason: str | None, seconds: float = 0.0, spared: float = 0.0) -> None:
+        """Tells what became of a call."""
+        tell_graph(GraphCall(call.fingerprint.name, call.key, outcome, reason, seconds, spared))
+
+    def tell_not_loaded(self, function: Callable[..., Any], call: Call | str, why: str | None) -> None:
+        """Tells of a call that asks for a graph and does not build it."""
+        if isinstance(call, Call):
+            self.tell(call, NOT_STORED, f"it is not built here: {why or self._why_missed(call)}")
+        else:
+            tell_graph(GraphCall(name_of_function(function), None, BYPASSED, why))
+
+    def _why_missed(self, call: Call) -> str:
+        """What tells a call from the nearest graph that is there, as far as that is found out soon enough."""
+        if not is_recorded() or self._explained_s > _EXPLAINING_S:
+            return "none of its key was there"
+        started, taken = clock.monotonic(), call.fingerprint
+        try:
+            return why_missed(call.store.root, GRAPHS, taken.name, call.key, taken.parts)
+        except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
+            return f"what was there cannot be compared: {error!r}"
+        finally:
+            self._explained_s += clock.monotonic() - started
+
     # -- keeping
 
-    def keep(self, call: Call, build: Build, value: object) -> None:
-        """Stores what was built, if it may be, and says why where it may not."""
+    def keep(self, call: Call, build: Build, value: object, why: str | None) -> None:
+        """Stores what was built, if it may be, and says why where it may not.
+
+        Args:
+            call: that was built.
+            build: of it.
+            value: that was built.
+            why: it was not served, where that is known.
+        """
         depended_on(call.key, build.found)
         self.tally.spent(call.fingerprint.name, build.economics)
         call.store.spent(Spent(GRAPHS, call.key, build.economics))
+        why = why or self._why_missed(call)
         try:
             reason = self._keep(call, build, value)
         except Exception as error:  # noqa: BLE001  whatever it is, the program has its value
             self._warn_of(call.function, type(error), f"is not stored: {error!r}.")
             reason = Refusal.FAILED
+        self.tell(call, STORED if reason is None else NOT_STORED, why if reason is None else reason, build.seconds)
         if reason is not None:
             self.tally.not_stored(reason)
             if len(self._not_kept) < _MOST_NOT_KEPT:
@@ -278,7 +324,7 @@ class Shelf:
         opened = open_softly(call.store.root, GRAPHS, call.key)
         if isinstance(opened, Finding):
             call.store.set_aside_softly(opened)
-        return isinstance(opened, Opened) and self._made_of(opened, call, last=True) is not None
+        return isinstance(opened, Opened) and isinstance(self._made_of(opened, call, last=True), Found)
 
     def _warn_of(self, function: Callable[..., Any], reason: object, text: str) -> None:
         name = name_of_function(function)

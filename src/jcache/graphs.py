@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, over
 
 from jcache import clock
 from jcache.building import Build
+from jcache.calls import GraphCall
 from jcache.economics import Economics
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.explanation import Explanation
 from jcache.file_codec import FileCodec
 from jcache.graph_shelf import Call, Found, Shelf, name_of_function
 from jcache.graph_stats import GraphStats
+from jcache.observers import tell_graph
+from jcache.outcomes import BYPASSED, NOT_STORED
 from jcache.places import Places
 from jcache.roots import path_text, path_texts
 from jcache.single_flight import single_flight
@@ -92,9 +95,11 @@ class GraphCache:
         """
         started = clock.monotonic()
         call = self._shelf.call(function, args, kwargs)
-        if call is None:
-            return self._build_without(function, args, kwargs)
-        found = self._shelf.look(call, started) or self._await(call)
+        if isinstance(call, str):
+            return self._build_without(function, args, kwargs, call)
+        found = self._shelf.look(call, started)
+        if not isinstance(found, Found):
+            found = self._await(call, found)
         graph: R = found.value
         return graph
 
@@ -117,8 +122,12 @@ class GraphCache:
         """The graph of a function and arguments, None if there is none; the function is not run."""
         started = clock.monotonic()
         call = self._shelf.call(function, args, kwargs)
-        found = None if call is None else self._shelf.look(call, started)
-        return None if found is None else found.value
+        found = call if isinstance(call, str) else self._shelf.look(call, started)
+        if isinstance(found, Found):
+            graph: R = found.value
+            return graph
+        self._shelf.tell_not_loaded(function, call, found)
+        return None
 
     def explain(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:  # noqa: ANN401
         """Whether a call would be served from the cache, and if not, what has changed; nothing is built or written."""
@@ -156,27 +165,39 @@ class GraphCache:
         if store is not None:
             store.flush()
 
-    def _await(self, call: Call) -> Found:
-        """The graph of a call that has missed: built by another process meanwhile, or by this one."""
+    def _await(self, call: Call, why: str | None) -> Found:
+        """The graph of a call that has missed, for some reason: built by another process meanwhile, or by this one.
+
+        What another process has just built while this one waited has saved no time.
+        """
         root = call.store.root
         if self._shelf.is_not_kept(call) or is_being_built_here(root.path, call.key):
-            return self._build(call)
+            return self._build(call, why)
         at_most = _NESTED_WAIT if is_nested() else None
         with single_flight(root, call.key, done=lambda: call.store.has(call.key), at_most=at_most):
             # Somebody may have built it since we looked, whether or not we had to wait for that.
-            return self._shelf.look(call, clock.monotonic(), again=True) or self._build(call)
+            found = self._shelf.look(call, clock.monotonic(), again=True)
+            return found if isinstance(found, Found) else self._build(call, found or why)
 
-    def _build(self, call: Call) -> Found:
+    def _build(self, call: Call, why: str | None) -> Found:
         build = Build(call.store.root.path, call.key)
-        value = build.run(call.run, call.fingerprint)
-        self._shelf.keep(call, build, value)
+        try:
+            value = build.run(call.run, call.fingerprint)
+        except BaseException as error:
+            self._shelf.tell(call, NOT_STORED, f"building it raised {type(error).__name__}")
+            raise
+        self._shelf.keep(call, build, value, why)
         return Found(value)
 
-    def _build_without(self, function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _build_without(
+        self, function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+    ) -> R:
         started = clock.monotonic()
         value = function(*args, **kwargs)
         took = Economics(builds=1, build_seconds=clock.monotonic() - started)
-        self._shelf.tally.spent(name_of_function(function), took)
+        name = name_of_function(function)
+        self._shelf.tally.spent(name, took)
+        tell_graph(GraphCall(name, None, BYPASSED, reason, took.build_seconds))
         return value
 
     def __cache_key__(self) -> str:

@@ -31,7 +31,7 @@ from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind, Root
 from jcache.protowire import Message, read_varint, tags_of
-from jcache.serialization import MAX_CONTENT, Codec, check_seal, decompress_executable
+from jcache.serialization import HEAD_BYTES, MAX_CONTENT, Codec, decompress_executable, header_length, open_envelope
 
 # The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
 _COMMON: Final = {
@@ -87,6 +87,8 @@ class Inspection:
 def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
     """What the bytes of an entry say about it, by the names of `Inspection` or of an envelope's header.
 
+    ``raw_bytes`` of a trace or graph are those of the whole entry, once its payload is decompressed.
+
     In another program's directory they are ``facts``, by names for people.
 
     Raises:
@@ -94,7 +96,13 @@ def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
     """
     if root.adapter is not None:
         return {"facts": root.adapter.facts(entry.kind, entry.key, data)}
-    return asdict(inspect(data)) if entry.kind is Kind.EXECUTABLES else check_seal(data)._asdict()
+    if entry.kind is Kind.EXECUTABLES:
+        return asdict(inspect(data))
+    header, payload = open_envelope(data, limit=_limit_of(data))
+    raw_bytes = header_length(data[:HEAD_BYTES]) + len(
+        payload
+    )  # most of a trace is its header, which is not compressed
+    return {**header._asdict(), "stored_bytes": len(data), "raw_bytes": raw_bytes}
 
 
 def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:
@@ -110,8 +118,7 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
         DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
             raised but listed in ``problems``.
     """
-    if limit is None:
-        limit = min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
+    limit = _limit_of(data) if limit is None else limit
     codec, content = decompress_executable(data, limit=limit)
     seconds, executable = int.from_bytes(content[:4], "big"), memoryview(content)[4:]
     found = Inspection(stored_bytes=len(data), raw_bytes=len(executable), codec=codec, seconds=seconds)
@@ -122,6 +129,11 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
     if hashes and codec is Codec.ZSTD and found.body_format == "riegeli":
         _attempt(found, "hashes", lambda: riegeli.check_hashes(body))
     return found
+
+
+def _limit_of(data: bytes) -> int:
+    """How many bytes an entry may hold."""
+    return min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
 
 
 def _attempt(found: Inspection, part: str, read: Callable[[], None]) -> None:

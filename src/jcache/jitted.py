@@ -19,7 +19,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _tracing, watching
+from jcache import _tracing, observers
+from jcache.calls import TraceCall
 from jcache.once import warn_outside
 from jcache.outcomes import BYPASSED
 from jcache.resolving import OLD_OPTIONS, Resolver
@@ -114,7 +115,7 @@ class Jitted:
         """Tells once whoever records this process that the function is called where no trace can serve."""
         if not self._is_said and not is_nested():
             self._is_said = True
-            watching.say_trace(BYPASSED, self._resolver.name, reason=_INSIDE)
+            observers.tell_trace(TraceCall(self._resolver.name, None, BYPASSED, _INSIDE))
 
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:

@@ -60,7 +60,7 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
         CannotStart: the program cannot be executed.
     """
     if not command or any("\0" in word for word in command):
-        raise InvalidValue("Give a command to run after '--', such as: jcache run -- python train.py.")
+        raise InvalidValue("Give a command to run after '--', without NUL bytes.")
     # A handler, since SIGCHLD may be ignored (inherited): the kernel would then lose the program's exit status.
     handler = signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})

@@ -249,8 +249,9 @@ class Ledger(LedgerFile):
     def add_run(self, identity: str, started_ns: int, report: str) -> None:
         """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their lists."""
         shorten = (
-            "UPDATE runs SET report = json_remove(report, '$.programs', '$.traces.calls') WHERE id IN"
-            " (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?) AND length(report) > ?"
+            "UPDATE runs SET report = json_remove(report, '$.programs', '$.traces.calls', '$.graphs.calls')"
+            " WHERE id IN (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?)"
+            " AND length(report) > ?"
         )
 
         def add(database: "sqlite3.Connection") -> None:

@@ -74,8 +74,8 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
                 yield running.pop(future), future.result()
     except BrokenProcessPool:
         raise JcacheError(
-            "A process that checked entries was killed, perhaps for want of memory: look with `dmesg`, then go on with "
-            "`jcache verify`, which begins with what was not verified yet."
+            "A process that checked entries was killed, perhaps for want of memory: look with `dmesg`; the same "
+            "command once more begins with what was not verified yet."
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from jcache import _ahead, _replay, watching
+from jcache import _ahead, _replay, observers
+from jcache.calls import TraceCall
 from jcache.outcomes import HIT, NOT_STORED, STORED
 from jcache.verdicts import Verdicts, tally
 
@@ -68,10 +69,10 @@ class Call:
         if self.kept is not None:
             spared = self.kept.opened.header.build_seconds
             tally.add(self.shelf.store.root, self.rough, self.seconds, spared)
-            watching.say_trace(HIT, name, key=self.key, seconds=self.seconds, spared=spared)
+            observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
         elif self.traced is not None and self.traced.compared is None:
             outcome = STORED if reason is None else NOT_STORED
-            watching.say_trace(outcome, name, key=self.key, reason=reason or self.traced.why, seconds=self.seconds)
+            observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.traced.why, self.seconds))
 
     def _expect(self, executable: str | None, around: str) -> None:
         """Notes for later processes which executable a first call has needed."""

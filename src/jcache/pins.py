@@ -19,6 +19,7 @@ from jcache import files
 from jcache.directories import Directories, opened
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX, Kind, Root
+from jcache.shell import command
 
 if TYPE_CHECKING:
     from jcache.ledger import Ledger
@@ -177,9 +178,10 @@ class Pins:
             files.touch(key, directory=directories.descriptor(place / kind, make=True))
 
     def _unknown(self) -> LedgerUnavailable:
+        pin, unpin = command("pin KEY", self._root.path), command("unpin --all", self._root.path)
         return LedgerUnavailable(
             f"What is pinned in {self._root.path} is not known, since the ledger that held it was damaged: nothing is "
-            "removed until `jcache pin KEY` has pinned again what must stay, or `jcache unpin --all` has said that "
+            f"removed until `{pin}` has pinned again what must stay, or `{unpin}` has said that "
             "nothing is.",
             lost=True,
         )

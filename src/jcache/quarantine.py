@@ -35,6 +35,7 @@ from jcache.layout import (
     parse_kind,
 )
 from jcache.removal import take_back
+from jcache.shell import command
 
 _SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"
@@ -100,9 +101,8 @@ class Quarantine:
             r for r in records if r.id.startswith(text) or r.key.startswith(text)
         ]
         if not found or not text:
-            raise UnknownKey(
-                f"Nothing in quarantine answers to '{text}': `jcache quarantine list` shows what is there."
-            )
+            look = command("quarantine list", self._root.path)
+            raise UnknownKey(f"Nothing in quarantine answers to '{text}': `{look}` shows what is there.")
         if len(found) > 1:
             ids = ", ".join(record.id for record in found[:3])
             raise UnknownKey(f"'{text}' stands for {len(found)} entries in quarantine ({ids} …): name one by its id.")
@@ -183,9 +183,11 @@ class Quarantine:
             if replace:
                 self.keep(path, record.kind, record.key)
             elif is_there(path.name, directory):
+                drop = command(f"quarantine drop {record.id}", self._root.path)
+                swap = command(f"quarantine restore --replace {record.id}", self._root.path)
                 raise JcacheError(
-                    f"{record.key} is there again, written anew: `jcache quarantine drop {record.id}` removes the old "
-                    f"one, and `jcache quarantine restore --replace {record.id}` lets them change places."
+                    f"{record.key} is there again, written anew: `{drop}` removes the old one, and `{swap}` lets them "
+                    "change places."
                 )
             sidecar = record.key + SIDECAR_SUFFIX
             if record.recency_ns is not None and path.name != sidecar and self._root.adapter is None:
@@ -194,6 +196,15 @@ class Quarantine:
             _transfer((record.id + _ENTRY, here), (path.name, directory), stays=False)
             _unlink(record.id + _RECORD, here)
             return os.lstat(path.name, dir_fd=directory).st_ctime_ns
+
+    def read(self, record: Record) -> bytes:
+        """The bytes of an entry.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with opened(self._root, self._directory) as here:
+            return files.read(record.id + _ENTRY, directory=here)
 
     def drop(self, record: Record) -> int:
         """Removes an entry for good and returns its bytes.

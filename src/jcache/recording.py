@@ -7,8 +7,9 @@ The grammar of the lines is in ``_recorder/sitecustomize.py``. On each thread th
     request, miss message, one or more messages of why (not) written, written event, write, end of compile
     end of compile                                                     a bypass: nothing was looked up
 
-jcache's own cache says of an entry that it is damaged when JAX looks it up, and why it did not store one at the write;
-`jcache.jit` says of each call that JAX traces, or would have, what became of it. A compilation inside another one (a
+jcache's own cache tells of an entry that it is damaged when JAX looks it up, and why it did not store one at the write;
+`jcache.jit` tells of each call that JAX traces, or would have, what became of it, and `jcache.GraphCache` of each call
+(`jcache.observers`): lines whose fields are values. A compilation inside another one (a
 custom partitioner's, say) nests, and so do the durations.
 """
 
@@ -18,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from jcache.calls import GraphCalls, TraceCalls
 from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
-from jcache.trace_calls import OF_TRACES, TraceCalls
 
 _CACHE: Final = "/jax/compilation_cache/"
 _COMPILE: Final = "/jax/core/compile/"
@@ -28,13 +29,19 @@ _PHASES: Final = {
     f"{_COMPILE}jaxpr_to_mlir_module_duration": "lower",
     f"{_COMPILE}backend_compile_duration": "compile",
 }
-_NEEDED: Final[dict[str, frozenset[str]]] = {
-    "start": frozenset({"jax", "jaxlib", "cache"}),
-    "event": frozenset({"th", "name"}),
-    "log": frozenset({"th", "m", "a", "t"}),
-    "time": frozenset({"th", "name", "s", "t"}),
+_NUMBER: Final = (int, float)
+_NEEDED: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
+    "start": {"jax": str, "jaxlib": str, "cache": str},
+    "event": {"th": int, "name": str},
+    "log": {"th": int, "m": str, "a": list, "t": _NUMBER},
+    "time": {"th": int, "name": str, "s": _NUMBER, "t": _NUMBER},
+    "directory": {"th": int, "name": str},
+    "not_stored": {"th": int, "key": str, "reason": str},
+    "damaged": {"th": int, "reason": str},
+    "trace": {"th": int},
+    "compared": {"th": int, "same": bool},
+    "graph": {"th": int},
 }
-_NEVER: Final = frozenset({""})
 _MOST_SPANS: Final = 4096
 _BYPASSES: Final = {
     "disabled": "the compilation cache is disabled",
@@ -44,7 +51,10 @@ _BYPASSES: Final = {
 
 
 class Program(NamedTuple):
-    """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise."""
+    """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise.
+
+    ``directory`` is that of the cache in which it was looked up, where that is known.
+    """
 
     key: str | None
     name: str | None
@@ -52,6 +62,7 @@ class Program(NamedTuple):
     reason: str | None
     seconds: float | None
     jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
+    directory: str | None = None
 
 
 class Recording:
@@ -65,6 +76,7 @@ class Recording:
     def __init__(self) -> None:
         self.programs: list[Program] = []
         self.traces = TraceCalls()
+        self.graphs = GraphCalls()
         self.seconds = dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0)
 
 
@@ -79,6 +91,7 @@ class _Request:
     seconds: float | None = None
     saved: float = 0.0
     unreadable: str | None = None  # why the look-up failed
+    directory: str | None = None
 
     def settle(self, outcome: str, reason: str | None = None) -> None:
         """The first thing that JAX says about an outcome is the cause; what follows are consequences."""
@@ -102,26 +115,30 @@ class Reader:
     def __init__(self) -> None:
         self.recording = Recording()
         self._threads: dict[int, _Thread] = {}
+        self._directory: str | None = None  # of JAX's cache
 
     def feed(self, line: dict[str, Any]) -> None:
         """Takes in one line; one that is not the recorder's is passed over."""
-        if not line.keys() >= _NEEDED.get(line.get("e", ""), _NEVER):
+        if not _is_recorders(line):
             return
         if line["e"] == "start":
             recording = self.recording
             recording.jax, recording.jaxlib, recording.cache = line["jax"], line["jaxlib"], line["cache"]
+            self._directory = str(line.get("directory") or "") or None
             return
         thread = self._threads.get(line["th"])
         if thread is None:
             thread = self._threads[line["th"]] = _Thread()
-        if line["e"] == "log" and line["m"].startswith(OF_TRACES):
-            self.recording.traces.hear(line["m"], line["a"])
-        elif line["e"] == "event":
-            _event(self.recording, thread, line["name"].removeprefix(_CACHE))
+        if line["e"] == "event":
+            _event(self.recording, thread, line["name"].removeprefix(_CACHE), self._directory)
         elif line["e"] == "log":
             _message(thread, line)
-        else:
+        elif line["e"] == "time":
             _duration(self.recording, thread, line)
+        elif line["e"] == "directory":
+            self._directory = line["name"] or None
+        else:
+            _told(self.recording, thread, line)
 
     def end(self) -> Recording:
         """The recording of a process that has ended, and whatever it was compiling with it."""
@@ -129,6 +146,17 @@ class Reader:
             while thread.requests:
                 _finish(self.recording, thread.requests.pop(), None)
         return self.recording
+
+
+def _is_recorders(line: dict[str, Any]) -> bool:
+    """Whether a line has all that the recorder writes, of its types and finite: it may come from a file."""
+    event = line.get("e")
+    needed = _NEEDED.get(event) if isinstance(event, str) else None
+    if needed is None:
+        return False
+    values = [line.get(name) for name in needed]
+    are_typed = all(map(isinstance, values, needed.values()))
+    return are_typed and all(value - value == 0 for value in values if isinstance(value, float))
 
 
 def read(path: Path) -> Recording:
@@ -145,11 +173,26 @@ def read(path: Path) -> Recording:
     return reader.end()
 
 
-def _event(recording: Recording, thread: _Thread, name: str) -> None:
+def _told(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
+    """What jcache itself tells in the program."""
+    if line["e"] == "trace":
+        recording.traces.add(line)
+    elif line["e"] == "compared":
+        recording.traces.compare(same=line["same"])
+    elif line["e"] == "graph":
+        recording.graphs.add(line)
+    elif thread.requests and line["e"] == "not_stored":
+        _refused(thread.requests[-1], line["key"], line["reason"])
+    elif thread.requests and line["e"] == "damaged":
+        thread.requests[-1].unreadable = f"the entry was damaged: {line['reason']}"
+
+
+def _event(recording: Recording, thread: _Thread, name: str, directory: str | None) -> None:
     if name == "compile_requests_use_cache":
         if thread.requests and thread.requests[-1].outcome is not None:
             _finish(recording, thread.requests.pop(), None)  # its end was not announced: not nested
         thread.requests.append(_Request())
+        thread.requests[-1].directory = directory
     elif name in ("task_disabled_cache", "tasks_using_cache"):
         recording.cache = "disabled" if name == "task_disabled_cache" else "used"
     elif thread.requests and name == "cache_hits":
@@ -166,8 +209,8 @@ def _duration(recording: Recording, thread: _Thread, line: dict[str, Any]) -> No
         own = _own_seconds(thread, line["t"], seconds)
         recording.seconds[phase] += own
         if phase == "compile":
-            recording.platform = line.get("platform", recording.platform)
-            _end_of_compile(recording, thread, line.get("fun") or None, own)
+            recording.platform = str(line.get("platform", recording.platform))
+            _end_of_compile(recording, thread, str(line.get("fun") or "") or None, own)
     elif request is not None and line["name"] == f"{_CACHE}compile_time_saved_sec":
         request.saved = seconds
     elif request is not None and line["name"] == f"{_CACHE}cache_retrieval_time_sec":
@@ -209,7 +252,8 @@ def _finish(recording: Recording, request: _Request, seconds: float | None) -> N
         request.reason = request.unreadable
     built = request.saved + request.seconds if outcome == HIT and request.seconds is not None else None
     own = request.seconds if request.seconds is not None else seconds
-    recording.programs.append(Program(request.key, request.name, outcome, request.reason, own, built))
+    where = None if outcome == BYPASSED else request.directory
+    recording.programs.append(Program(request.key, request.name, outcome, request.reason, own, built, where))
 
 
 def _message(thread: _Thread, line: dict[str, Any]) -> None:
@@ -279,13 +323,9 @@ def _write_failed(request: _Request, line: dict[str, Any]) -> None:
     request.fail(f"the write failed: {_cause(line)}")
 
 
-def _refused(request: _Request, line: dict[str, Any]) -> None:
-    if request.outcome == STORED or request.key == _text(line, 0):  # else it is a copy of what is hit just now
-        request.fail(_text(line, 1))
-
-
-def _damaged(request: _Request, line: dict[str, Any]) -> None:
-    request.unreadable = f"the entry was damaged: {_text(line, 1)}"
+def _refused(request: _Request, key: str, reason: str) -> None:
+    if request.outcome == STORED or request.key == key:  # else it is a copy of what is hit just now
+        request.fail(reason)
 
 
 def _too_large(request: _Request, line: dict[str, Any]) -> None:
@@ -324,6 +364,4 @@ _MESSAGES: Final[dict[str, Callable[[_Request, dict[str, Any]], None]]] = {
     "Error reading": _unreadable,
     "Error writing": _write_failed,
     "Cache value for key": _too_large,
-    "jcache did not store": _refused,
-    "jcache found": _damaged,
 }

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jcache import clock, files, single_flight
+from jcache.checks import fault_of
 from jcache.directories import Directories, is_there
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
-from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, member
 from jcache.quarantine import Quarantine, Record
 from jcache.store import Store
 from jcache.surroundings import FUTURE_NS
@@ -97,6 +98,24 @@ def repair(
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
     store.softly(lambda: store.ledger.discredit(quarantined))
     return repairer.done
+
+
+def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | None:
+    """What is wrong with an entry in quarantine, as a sentence; None for a sound one, whose place another has taken.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if record.damage is not Damage.REPLACED:
+        return record.evidence
+    data, adapter = quarantine.read(record), store.root.adapter
+    legacy = member(record.file_name)[0] is Member.LEGACY
+    fault = (
+        fault_of(data, record.kind, record.key, legacy=legacy)
+        if adapter is None
+        else adapter.fault(record.kind, record.key, data, quick=False)
+    )
+    return None if fault is None else fault.evidence
 
 
 @dataclass(slots=True)

@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, clock, pending, roots, structures, watching
+from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, clock, observers, pending, roots, structures
 from jcache._compilation import CannotReplay, Compilation, Replay
+from jcache.calls import TraceCall
 from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
@@ -175,7 +176,7 @@ class Resolver:
             reason = f"its key cannot be made: {error!r}"
         self.refuse(reason, key, rough)
         if not _tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
-            watching.say_trace(BYPASSED, self.name, reason=reason)
+            observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
         return None
 
     def _slower(self, rough: str) -> str | None:

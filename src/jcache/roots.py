@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.errors import InvalidValue, NoCacheHere
+from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.files import publish, read, refusal
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 from jcache.listing import is_legacy
+from jcache.shell import command
 
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
 
@@ -124,7 +125,7 @@ def open_root(path: Path, argument: str = "--root") -> Root:
         names = _sample(path)
     except FileNotFoundError:
         raise NoCacheHere(
-            f"There is no cache at {path}: run a program with `jcache run -- CMD` to make one, or name another"
+            f"There is no cache at {path}: run a program with `{_filling(path)}` to make one, or name another"
             f" {argument}."
         ) from None
     except NotADirectoryError:
@@ -135,10 +136,17 @@ def open_root(path: Path, argument: str = "--root") -> Root:
         in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
         return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
-        raise NoCacheHere(
-            f"{path} is empty: fill it with `jcache run --root {path} -- CMD`, or name another {argument}."
-        )
+        raise NoCacheHere(f"{path} is empty: fill it with `{_filling(path)}`, or name another {argument}.")
     raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another {argument}.")
+
+
+def _filling(path: Path) -> str:
+    """The command that makes and fills a root: a plain JAX directory where JAX's variable names it and nothing else."""
+    try:
+        is_meant = choose_path(None, os.environ) == path
+    except JcacheError:
+        is_meant = False
+    return command("run", None if is_meant else path, "-- CMD")
 
 
 def _others(path: Path) -> Root | None:

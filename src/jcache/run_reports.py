@@ -8,7 +8,8 @@
     not_stored  looked up, compiled, not written
     bypassed    compiled without a look-up
 
-so that requests == hits + stored + not_stored; calls of `jcache.jit` functions have the same outcomes. JAX's own events
+so that requests == hits + stored + not_stored; calls of `jcache.jit` functions, and those that ask for graphs, have the
+same outcomes. JAX's own events
 count neither keys nor reasons, and its ``compile_requests_use_cache`` also counts requests without a directory, which
 are bypassed here.
 """
@@ -18,16 +19,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from jcache.call_reports import reasons_of, saved_text
 from jcache.errors import UnknownKey
+from jcache.graph_reports import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.recording import Program, Recording, read
-from jcache.trace_reports import NO_TRACES, TraceReport, reasons_of, trace_lines, traces_of
+from jcache.shell import command
+from jcache.trace_reports import NO_TRACES, TraceReport, trace_lines, traces_of
 from jcache.units import format_seconds, rfc3339
-
-if TYPE_CHECKING:
-    pass
 
 SCHEMA_VERSION: Final = 1
 
@@ -40,8 +41,10 @@ class RunReport(NamedTuple):
 
     Attributes:
         exit_code: as a shell would say it; None while the process still runs, or where it is not known.
+        saved_seconds: of compilation that hits saved, less their retrieval; `total_saved_seconds` has all.
         programs: the executables that were asked for.
         traces: what became of the calls of `jcache.jit` functions.
+        graphs: what became of the calls that ask a `jcache.GraphCache` for graphs.
         notices: what did not go as it should, as sentences.
     """
 
@@ -67,6 +70,7 @@ class RunReport(NamedTuple):
     saved_seconds: float
     programs: tuple[Program, ...]
     traces: TraceReport = NO_TRACES
+    graphs: GraphReport = NO_GRAPHS
     notices: tuple[str, ...] = ()
 
     @property
@@ -79,6 +83,11 @@ class RunReport(NamedTuple):
         """Executables that were looked up and compiled."""
         return self.stored + self.not_stored
 
+    @property
+    def total_saved_seconds(self) -> float:
+        """Time saved in all: of compilation, of tracing and of building graphs."""
+        return self.saved_seconds + self.traces.saved_seconds + self.graphs.saved_seconds
+
     def to_json(self) -> dict[str, object]:
         """The report as data for ``json.dumps``."""
         fields: dict[str, object] = self._asdict()
@@ -88,8 +97,9 @@ class RunReport(NamedTuple):
             fields[name] = list(getattr(self, name))
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
         fields["programs"] = [program._asdict() for program in self.programs]
-        fields["traces"] = self.traces.to_json()
-        return {"schema_version": SCHEMA_VERSION, **fields, "requests": self.requests}
+        fields |= {"traces": self.traces.to_json(), "graphs": self.graphs.to_json()}
+        sums = {"requests": self.requests, "total_saved_seconds": self.total_saved_seconds}
+        return {"schema_version": SCHEMA_VERSION, **fields, **sums}
 
 
 BuildSeconds = Callable[[str], float | None]
@@ -159,7 +169,7 @@ def report_of(
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=reasons_of(programs),
+        reasons=reasons_of([(program.outcome, program.reason, 1) for program in programs if program.reason]),
         trace_seconds=_total(recordings, "trace"),
         lower_seconds=_total(recordings, "lower"),
         compile_seconds=max(0.0, _total(recordings, "compile") - _total(recordings, "retrieve")),
@@ -167,6 +177,7 @@ def report_of(
         saved_seconds=sum(_saved(program, build_seconds) for program in programs),
         programs=programs,
         traces=traces_of(recordings),
+        graphs=graphs_of(recordings),
         notices=tuple(notices),
     )
 
@@ -187,8 +198,8 @@ def _saved(program: Program, build_seconds: BuildSeconds) -> float:
     return max(0.0, (exact if exact is not None else program.jax_build_seconds or 0.0) - program.seconds)
 
 
-def report_named(reports: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any]:
-    """The stored report of a run, by its id, an unambiguous beginning of it, or ``last``.
+def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> dict[str, Any]:
+    """The stored report of a run of a root, by its id, an unambiguous beginning of it, or ``last``.
 
     Raises:
         UnknownKey: no run, or more than one, answers to that.
@@ -196,25 +207,32 @@ def report_named(reports: Sequence[dict[str, Any]], wanted: str) -> dict[str, An
     matching = reports[-1:] if wanted == "last" else [report for report in reports if report["id"].startswith(wanted)]
     if len(matching) != 1:
         how = "Several runs are" if matching else "No run is"
-        raise UnknownKey(f"{how} recorded as '{wanted}': `jcache stats` lists them.")
+        raise UnknownKey(f"{how} recorded as '{wanted}': `{command('stats', root)}` lists them.")
     return matching[0]
 
 
 def summary(report: RunReport) -> str:
     """The report in a few lines for people."""
     if not report.processes:
-        return "jcache: no program that uses JAX was seen (python -E, -I and -S are not watched)."
+        return "jcache: no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
+    calls = [*trace_lines(report.traces.to_json()), *graph_lines(report.graphs.to_json())]
+    tracing = report.traces.saved_seconds if report.traces else None
+    building = report.graphs.saved_seconds if report.graphs else None
+    saved = saved_text(report.saved_seconds, tracing, building)
+    lines = [*_of_executables(report, saved), *calls]
+    if report.jax_version is None and calls:  # a program of graphs alone
+        lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
+    return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))
+
+
+def _of_executables(report: RunReport, saved: str) -> list[str]:
     counts = f"{report.hits} {_plural('hit', report.hits)}, {report.stored} {_plural('miss', report.stored)} (stored)"
-    lines = [f"jcache: {counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
+    lines = [f"{counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
     for outcome, counter in report.reasons.items():
-        lines += [f"  {number} {outcome.replace('_', ' ')}: {reason}" for reason, number in counter.items()]
+        lines += [f"{number} {outcome.replace('_', ' ')}: {reason}" for reason, number in counter.items()]
     spent = {"trace": report.trace_seconds, "lower": report.lower_seconds, "compile": report.compile_seconds}
     spent["retrieve"] = report.retrieve_seconds
-    times = ", ".join(f"{name} {format_seconds(value)}" for name, value in spent.items())
-    lines.append(f"  {times}; saved {format_seconds(report.saved_seconds)}")
-    if report.traces:
-        lines += [f"  {line}" for line in trace_lines(report.traces.to_json())]
-    return "\n".join(lines)
+    return [*lines, f"{', '.join(f'{name} {format_seconds(value)}' for name, value in spent.items())}; {saved}"]
 
 
 def _plural(noun: str, count: int) -> str:

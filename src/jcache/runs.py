@@ -10,7 +10,9 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,7 @@ from jcache.outcomes import HIT, STORED
 from jcache.presets import STORE_EVERYTHING
 from jcache.recording import Program
 from jcache.roots import has_lock
+from jcache.shell import command, quoted
 
 if TYPE_CHECKING:
     from jcache.run_reports import RunReport
@@ -110,32 +113,64 @@ def new_id(started_ns: int) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
 
 
-def learn(store: Store, report: RunReport) -> None:
+def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
     """Tells the ledger what a run stored and hit, and marks the hits as used: an unbounded JAX does not.
 
-    What goes wrong with the ledger, and entries that are not in the root, are told by the store's notices.
+    What goes wrong with the ledger is told by the store's notices.
+
+    Returns:
+        The report, with notices of what the program has put into cache directories of its own.
     """
     if not report.processes:
-        return
+        return report
     directory = store.root.directory(Kind.EXECUTABLES)
     here = present(directory, report.programs)
-    if report.hits + report.stored and not here:
-        store.notices.append(
-            f"None of the entries hit or stored are in {directory}: the program has set a cache directory of its own."
-        )
+    own = own_directories(directory, report.programs).items()
+    notices = [_own_directory(directory, path, number, doing, report.command) for path, number in own]
+    report = report._replace(notices=(*report.notices, *notices))
     store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, clock.now_ns())
     news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
         store.adopt(Kind.EXECUTABLES)
+    return report
+
+
+def own_directories(directory: Path, programs: Iterable[Program]) -> dict[str, int]:
+    """How many executables JAX hit or stored in other directories than this one, as JAX was set, by directory."""
+    used = Counter(program.directory for program in programs if program.outcome in (HIT, STORED))
+    return {path: number for path, number in used.items() if path is not None and not _is_same(directory, path)}
+
+
+def _is_same(directory: Path, path: str) -> bool:
+    """Whether two paths lead to one directory."""
+    if path == str(directory):
+        return True
+    try:
+        return os.path.samefile(path, directory)
+    except (OSError, ValueError):
+        return False
+
+
+def _own_directory(directory: Path, path: str, number: int, doing: str, words: Sequence[str]) -> str:
+    """What a program has put into a cache directory of its own, and what to do."""
+    what = "1 executable is" if number == 1 else f"{number:,} executables are"
+    again = command(doing, path, f"-- {' '.join(map(quoted, words))}")
+    there = "" if "://" in path else f"; to look after those: `{again}`"
+    return (
+        f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "
+        "here, set none in the program, neither as jax_compilation_cache_dir nor as the root of jcache.enable()"
+        f"{there}."
+    )
 
 
 def present(directory: Path, programs: Iterable[Program]) -> list[tuple[str, Program]]:
     """The programs whose entries are in a directory, each with the key under which it is stored."""
-    found = []
+    found: list[tuple[str, Program]] = []
+    is_here = cache(lambda path: path is None or _is_same(directory, path))
     for program in programs:
-        if program.key:
+        if program.key and is_here(program.directory):
             keys = (program.key, storable(program.key))
             found += [(key, program) for key in dict.fromkeys(keys) if _file(directory, key)][:1]
     return found

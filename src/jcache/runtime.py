@@ -144,7 +144,7 @@ def _end() -> None:
 def stats() -> RunReport:
     """What JAX's cache has done in this process since `enable`: hits, misses, bypasses and why, and the seconds saved.
 
-    What became of the calls of `jcache.jit` functions is in ``traces``.
+    What became of the calls of `jcache.jit` functions is in ``traces``, and of those that ask for graphs in ``graphs``.
 
     The same is written to the root's ledger at exit and every so often, where `jcache stats` shows it.
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _cache_keys, _callbacks, _jax, _options, files, watching
+from jcache import _cache_keys, _callbacks, _jax, _options, files, observers, watching
 from jcache._recorder.path_keys import is_file
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
@@ -110,11 +110,11 @@ class Session:
         if event.what is What.HIT and event.seconds is not None:
             self._watch.build_seconds[event.key] = event.seconds
         elif event.what is What.REFUSED:
-            watching.say_not_stored(event.key, event.detail or "")
+            observers.tell_not_stored(event.key, event.detail or "")
         elif event.what is What.PRESENT:
-            watching.say_not_stored(event.key, "an entry with this key was there already")
+            observers.tell_not_stored(event.key, "an entry with this key was there already")
         elif event.what is What.DAMAGED:
-            watching.say_damaged(event.key, event.detail or "")
+            observers.tell_damaged(event.key, event.detail or "")
 
     # -- beginning
 

@@ -37,6 +37,18 @@ def quoted(text: str) -> str:
     return f"$'{inner}'"
 
 
+def command(words: str, root: object, rest: str = "") -> str:
+    """A command of jcache for a root, as it can be run: every command that a message suggests is made here.
+
+    Args:
+        words: the command, with its options.
+        root: path of the root; None for the one that is meant where none is named.
+        rest: what comes behind, such as ``-- CMD``.
+    """
+    named = [] if root is None else [f"--root {quoted(str(root))}"]
+    return " ".join([f"jcache {words}", *named, *([rest] if rest else [])])
+
+
 def _as_bytes(character: str) -> str:
     r"""A character for a shell of any locale: bash reads ``\u202e`` as one where the locale has it only."""
     if character.isascii():

@@ -28,6 +28,7 @@ from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, c
 from jcache.ledger import Known, Ledger
 from jcache.locking import DEFAULT_TIMEOUT, FREE_S, HOLD_S, run_until
 from jcache.pins import Pins
+from jcache.shell import command
 from jcache.upkeep import Upkeep
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
@@ -115,7 +116,8 @@ class Store(Upkeep):
         exact = [entry for entry in found if entry.key == prefix]
         found = exact if exact else found
         if not found:
-            raise UnknownKey(f"No entry of {self.root.path} has the key or prefix '{prefix}': `jcache ls` lists them.")
+            ls = command("ls", self.root.path)
+            raise UnknownKey(f"No entry of {self.root.path} has the key or prefix '{prefix}': `{ls}` lists them.")
         if len(found) > 1:
             some = ", ".join(sorted(entry.key for entry in found)[:3])
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from jcache.trace_reports import COUNTS, SECONDS
+from jcache import graph_reports, trace_reports
+from jcache.call_reports import in_all
 
-_COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
-_SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
+COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
+SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
 
 
 def read_reports(texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -26,25 +27,42 @@ def read_reports(texts: Iterable[str]) -> list[dict[str, Any]]:
     return found
 
 
+def totals(reports: Sequence[Mapping[str, Any]], graphs: float = 0.0) -> dict[str, Any]:
+    """The numbers of many reports together; those of before there were traces or graphs in them have none.
+
+    Args:
+        reports: which, as `read_reports` gives them.
+        graphs: seconds of building graphs that the root's ledger knows to be saved, by programs that no report tells of
+            as well. What both know of counts once.
+    """
+    traces = in_all([one.get("traces") or {} for one in reports], trace_reports.COUNTS, trace_reports.SECONDS)
+    built = in_all([one.get("graphs") or {} for one in reports], graph_reports.COUNTS, graph_reports.SECONDS)
+    built["saved_seconds"] = max(built["saved_seconds"], graphs) if graphs else built["saved_seconds"]
+    numbers = in_all(reports, COUNTS, SECONDS)
+    saved = numbers["saved_seconds"] + traces["saved_seconds"] + built["saved_seconds"]
+    return {"runs": len(reports), **numbers, "total_saved_seconds": saved, "traces": traces, "graphs": built}
+
+
 def _is_report(report: Mapping[str, Any]) -> bool:
     return (
         isinstance(report.get("id"), str)
         and _are_texts(report.get("command", []))
         and _are_texts(report.get("notices", []))
-        and all(_is_count(report.get(name)) for name in _COUNTS)
-        and all(_is_number(report.get(name)) for name in _SECONDS)
+        and all(_is_count(report.get(name)) for name in COUNTS)
+        and all(_is_number(report.get(name)) for name in SECONDS)
         and _are_reasons(report.get("reasons"))
         and _are_programs(report.get("programs", []))
-        and _is_of_traces(report.get("traces") or {})
+        and _is_of_calls(report.get("traces") or {}, trace_reports.COUNTS, trace_reports.SECONDS)
+        and _is_of_calls(report.get("graphs") or {}, graph_reports.COUNTS, graph_reports.SECONDS)
     )
 
 
-def _is_of_traces(traces: object) -> bool:
+def _is_of_calls(calls: object, counts: Iterable[str], seconds: Iterable[str]) -> bool:
     return (
-        isinstance(traces, dict)
-        and all(_is_count(traces.get(name, 0)) for name in COUNTS)
-        and all(_is_number(traces.get(name, 0.0)) for name in SECONDS)
-        and _are_reasons(traces.get("reasons", {}))
+        isinstance(calls, dict)
+        and all(_is_count(calls.get(name, 0)) for name in counts)
+        and all(_is_number(calls.get(name, 0.0)) for name in seconds)
+        and _are_reasons(calls.get("reasons", {}))
     )
 
 

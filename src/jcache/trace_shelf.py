@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from jcache import watching
+from jcache import observers
 from jcache._compilation import Compilation, Replay
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
+from jcache.fingerprint.texts import some
 from jcache.layout import Root
 from jcache.lineage import belongs_to
 from jcache.once import warn_outside
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from jcache.explanation import Explanation
     from jcache.traced import Traced
 
-_MOST_READ: Final = 20
-_FEW: Final = 3
 _DIFFERS: Final = "tracing it again gives another program"
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
@@ -122,11 +121,9 @@ class Shelf:
 
     def why_missed(self, wanted: Asked) -> str:
         """What tells a call from the nearest trace that is there."""
-        from jcache.explanation import nearest
+        from jcache.explanation import why_missed
 
-        name, root = wanted.fingerprint.name, self.store.root
-        changes = nearest(root, TRACES, name, wanted.key, wanted.parts, most=_MOST_READ).changes
-        return some(changes) if changes else "nothing of this name was there"
+        return why_missed(self.store.root, TRACES, wanted.fingerprint.name, wanted.key, wanted.parts)
 
     def explain(self, wanted: Asked, refused: str | None) -> Explanation:
         """Whether a call is served, and if not, why; nothing is changed.
@@ -199,7 +196,7 @@ class Shelf:
         """
         header, name = kept.opened.header, traced.asked.fingerprint.name
         same = not differs and kept.text(told.signature) in {None, told.text}
-        watching.say_compared(name, header.key, same=same)
+        observers.tell_compared(name, header.key, same=same)
         if not same:
             self.store.set_aside_softly(kept.opened.finding(Damage.STALE, "Tracing it again gives another program."))
             warn_outside(
@@ -244,9 +241,3 @@ class Shelf:
         """Stores an entry; returns why not, None if it is there."""
         outcome = self.store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
-
-
-def some(changes: Sequence[str]) -> str:
-    """The first of some changes."""
-    more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
-    return f"{'; '.join(changes[:_FEW])}{more}"

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from jcache._compilation import Compilation
 from jcache.building import Build
+from jcache.fingerprint.texts import some
 from jcache.sealed_store import SealedStore
 from jcache.trace_entries import Trace
 from jcache.trace_keys import Asked
-from jcache.trace_shelf import NO_PROGRAM, Kept, some
+from jcache.trace_shelf import NO_PROGRAM, Kept
 
 T = TypeVar("T")
 

@@ -19,12 +19,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _jax, clock
+from jcache import _jax, clock, observers
 from jcache._recorder import sitecustomize as recorder
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.outcomes import HIT
-from jcache.trace_calls import SAME, TRACE_CALL, TRACE_COMPARED
 
 if TYPE_CHECKING:
     from jcache.recording import Program, Reader
@@ -36,14 +35,13 @@ _EVERY: Final = 30.0  # seconds between two flushes
 _SHARE: Final = 0.01  # of its time that a program may spend with flushing
 _BUSY_TIMEOUT: Final = 0.5
 _LONGEST_CODE: Final = 200  # characters
-_CACHES: Final = "jax._src.compilation_cache"
 
 
 class Watch:
     """Counts what JAX's cache does in this process, from its making until `stop`.
 
     Args:
-        on_compiled: is called after each compilation, in its thread; what it raises is lost.
+        on_compiled: is called after each compilation and each call for a graph, in its thread; what it raises is lost.
 
     Attributes:
         build_seconds: what building entries once took, by key. Whoever knows may add to it: JAX itself stores whole
@@ -68,6 +66,7 @@ class Watch:
             if name in sys.modules
             for tap in recorder.tap(sys.modules[name], self._ears.on_message)
         ]
+        observers.add(self._on_told)
 
     def renew(self) -> None:
         """Begins anew, as a forked child must: nothing is counted yet."""
@@ -114,6 +113,7 @@ class Watch:
             return
         self._listening = False
         self._ended = clock.monotonic()
+        observers.remove(self._on_told)
         with suppress(Exception):
             self._forget()
         _put_back(self._taps)
@@ -123,7 +123,16 @@ class Watch:
             self._ears.on_event(event)
             return
         self._ears.on_duration(event, seconds, **details)
-        if event == recorder.END_OF_COMPILE and self._on_compiled is not None and self._listening:
+        if event == recorder.END_OF_COMPILE:
+            self._something_to_flush()
+
+    def _on_told(self, line: dict[str, Any]) -> None:
+        self._keep(line)
+        if line["e"] == "graph":
+            self._something_to_flush()
+
+    def _something_to_flush(self) -> None:
+        if self._on_compiled is not None and self._listening:
             with suppress(Exception):
                 self._on_compiled()
 
@@ -185,45 +194,6 @@ def _command() -> tuple[str, ...]:
     return tuple(argv) if argv[0] else ("python", *argv[1:])
 
 
-# -- what only jcache knows, and not JAX
-
-
-def say_not_stored(key: str, reason: str) -> None:
-    """Tells whoever records this process why an executable was not stored, right when JAX puts it."""
-    _say("jcache did not store %r: %s", key, reason)
-
-
-def say_damaged(key: str, what: str) -> None:
-    """Tells whoever records this process how an entry is damaged, right when JAX looks it up."""
-    _say("jcache found %r damaged: %s", key, what)
-
-
-def say_trace(
-    outcome: str, name: str, *, key: str = "", reason: str | None = None, seconds: float = 0.0, spared: float = 0.0
-) -> None:
-    """Tells whoever records this process what became of a call of a `jcache.jit` function that JAX traces.
-
-    Args:
-        outcome: as a `jcache.TraceCall` has it.
-        name: of the function.
-        key: of the trace.
-        reason: why it is no better outcome.
-        seconds: looking it up or tracing took.
-        spared: tracing had taken, of a hit.
-    """
-    _say(TRACE_CALL, outcome, name, key, reason or "", seconds, spared)
-
-
-def say_compared(name: str, key: str, *, same: bool) -> None:
-    """Tells whoever records this process that a trace was not served but traced to compare, and with what result."""
-    _say(TRACE_COMPARED, name, key, SAME if same else "another program")
-
-
-def _say(message: str, *arguments: str | float) -> None:
-    with suppress(Exception):
-        sys.modules[_CACHES].logger.debug(message, *arguments)
-
-
 # -- telling the ledger
 
 
@@ -279,7 +249,7 @@ def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str])
 
     done = watch.report()
     programs = done.programs
-    if not programs and not done.traces:
+    if not programs and not done.traces and not done.graphs:
         return False
     _ask_build_seconds(ledger, watch, present(directory, programs[watch.flushed.programs :]))
     report = watch.report(notices=notices)

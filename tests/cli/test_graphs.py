@@ -1,6 +1,8 @@
 """The commands on graphs, as first-class entries; real processes build them."""
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.roots import create_root
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import add, executable, key
-from tests.helpers.graph_programs import graph_file, graphs_of, run, write_model
+from tests.helpers.graph_programs import graph_file, graphs_of, program, run, said, write_model
 
 FILL = """
 import json, sys
@@ -146,3 +148,105 @@ def test_export_and_import(jcache: Jcache, filled: Root, at: Path, tmp_path: Pat
     merged = create_root(tmp_path / "merged")
     assert jcache("merge", filled.path, "--root", merged.path).code in (0, 3)
     assert run(FILL, merged.path, at=at) == [3, 0]
+
+
+RECORDED = """
+import sys
+import model
+from jcache import GraphCache
+
+cache = GraphCache()
+log = model.Log("/dev/null", 0.05)
+for n in map(int, sys.argv[1:]):
+    cache.get_or_build(model.grow, n, theta=0.5, log=log)
+cache.load(model.grow, 99)
+cache.get_or_build(lambda stream: len(stream.name), open("/dev/null"))
+"""
+
+
+@pytest.mark.parametrize("jax", ["", "import jax\n"], ids=["without jax", "with jax"])
+def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> None:
+    """Every report of `run` and `stats` counts graphs, with reasons for misses, and has one total of time saved."""
+    root, script, written = tmp_path / "root", tmp_path / "program.py", tmp_path / "report.json"
+    script.write_text(jax + RECORDED)
+    env = {"PYTHONPATH": str(at), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+    command = ["run", "-v", "--root", root, "--report", written, "--", sys.executable, script]
+    cold = jcache(*command, "3", "4", env=env)
+    assert re.search("graphs: 0 hits, 2 misses .stored., 1 not stored, 1 without the cache; built in 0.1", cold.err)
+    assert "    1 built: grow: nothing of this name was there\n    1 built: grow: n 3 → 4\n" in cold.err
+    assert "1 not stored: grow: it is not built here: " in cold.err and "1 without the cache: <lambda>: " in cold.err
+    warm = jcache(*command, "3", "4", "3", env=env)
+    assert "graphs: 3 hits, 0 misses (stored), 1 not stored" in warm.err and ", 2 times\n" in warm.err
+    warm_report = json.loads(written.read_text())
+    saved = warm_report["total_saved_seconds"]
+    assert 0.1 < saved == warm_report["graphs"]["saved_seconds"] < 0.16 and f"saved {saved:.2f} s" in warm.err
+    assert json.loads(jcache("run", "--json", *command[2:], "3", env=env).err)["graphs"]["hits"] == 1
+
+    last = jcache("stats", "--root", root, "--run", warm_report["id"])
+    assert "3 of 5" in last.out and f"saved {saved:.2f} s (compiling 0.00 s, building graphs {saved:.2f} s)" in last.out
+    told = jcache("stats", "--root", root, "--json").json
+    assert (told["totals"]["graphs"]["hits"], told["totals"]["graphs"]["stored"]) == (4, 2)
+    assert told["totals"]["total_saved_seconds"] == pytest.approx(told["graphs"]["totals"]["saved_seconds"])
+    shown = jcache("stats", "--root", root, "--plot")
+    assert len(re.findall(r"; saved \S+ s", shown.out)) == 1 and "60% hits" in shown.out
+    metrics = jcache("stats", "--root", root, "--prometheus").out
+    assert "\njcache_time_saved_seconds 0.1" in metrics and "\njcache_graphs_hits_total 4\n" in metrics
+
+
+@pytest.mark.jax
+def test_a_program_that_counts_itself(jcache: Jcache, tmp_path: Path, at: Path) -> None:
+    """With `jcache.enable`, graphs are in `jcache.stats()` and in the run on record, though nothing is compiled."""
+    root = tmp_path / "root"
+    code = """
+import json, sys
+import jcache, model
+jcache.enable(sys.argv[1])
+values = [jcache.GraphCache().get_or_build(model.grow, 3) for _ in range(2)]
+found = jcache.stats().graphs
+print(json.dumps([found.hits, found.stored, found.reasons["stored"]["grow: nothing of this name was there"]]))
+"""
+    assert run(code, root, at=at) == [1, 1, 1]
+    told = jcache("stats", "--root", root, "--run", "last", "--json").json
+    assert (told["totals"]["graphs"]["hits"], told["totals"]["graphs"]["stored"]) == (1, 1)
+
+
+def test_a_graph_that_was_waited_for_saves_nothing(native: Root, at: Path) -> None:
+    """Of two processes that want a graph at once, one builds it, and the other, which waited, has saved no time."""
+    code = FILL.replace("cache.stats().hits, cache.stats().builds", "cache.stats().saved_seconds < 0.06")
+    both = [program(code.replace("0.05)", "1.0)").replace("(3, 4, 3)", "(3,)"), native.path, at=at) for _ in range(2)]
+    assert [said(each) for each in both] == [[True], [True]]
+
+
+NESTED = """
+import sys
+{jax}
+from jcache import GraphCache
+
+cache = GraphCache()
+def inner(n):
+    return [n] * n
+def outer(n):
+    return [cache.get_or_build(inner, each) for each in range(n)]
+for n in map(int, sys.argv[1:]):
+    cache.get_or_build(outer, n)
+"""
+
+
+@pytest.mark.parametrize("jax", ["", "import jcache; jcache.enable()"], ids=["without jax", "with jax"])
+def test_recording_is_no_part_of_a_graph(jcache: Jcache, tmp_path: Path, jax: str) -> None:
+    """What recording a call and finding out why it missed read does not make a graph stale that was built meanwhile."""
+    root, script = tmp_path / "root", tmp_path / "script.py"
+    script.write_text(NESTED.format(jax=jax))
+    first = json.loads(jcache("run", "--json", "--root", root, "--", sys.executable, script, "2", "3").err)["graphs"]
+    assert (first["hits"], first["stored"], first["not_stored"]) == (2, 5, 0)
+    again = json.loads(jcache("run", "--json", "--root", root, "--", sys.executable, script, "2", "3", "4").err)[
+        "graphs"
+    ]
+    assert (again["hits"], again["stored"], again["reasons"]) == (
+        5,
+        2,
+        {"stored": {"outer: n 3 → 4": 1, "inner: n 2 → 3": 1}},
+    )
+    assert jcache("quarantine", "-q", "--root", root).out == ""
+    alone = json.loads(jcache("run", "--json", "--root", root, "--", sys.executable, script, "4").err)["graphs"]
+    assert (alone["hits"], alone["stored"]) == (1, 0)

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from jcache import serialization
 from jcache.digests import digest
-from jcache.serialization import pack_executable, unpack_executable
+from jcache.layout import Kind, Root
+from jcache.serialization import Codec, header_length, pack_executable, seal, unpack_executable
+from jcache.units import format_size
 from tests.helpers.command_line import H200, PROGRAM, Jcache, entry_files, keys
+from tests.helpers.entries import add
+from tests.helpers.entries import key as key_of
 
 
 def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
@@ -141,3 +146,37 @@ def test_du_by_device_reads_the_entries(jcache: Jcache) -> None:
     """By device, the entries themselves tell."""
     groups = jcache("du", "--root", H200, "--by", "device", "--json").json["groups"]
     assert [group["name"] for group in groups] == ["cuda 9.0"]
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
+def test_show_measures_what_is_stored(jcache: Jcache, native: Root, codec: Codec) -> None:
+    """Of a trace the uncompressed size is that of the whole entry: most of it is the header, as it is."""
+    name = key_of(1, "step")
+    data = sealed(name, bytes(50_000), codec)
+    add(native.directory(Kind.TRACES), name, data)
+    content = jcache("show", name, "--json", "--root", native.path).json["content"]
+    assert content["stored_bytes"] == len(data) and content["payload_length"] == 50_000
+    assert content["raw_bytes"] == header_length(data) + 50_000 > 100_000
+    size = format_size(content["raw_bytes"])
+    shown = jcache("show", name, "--root", native.path).out
+    assert f"{format_size(len(data))} ({len(data):,}), {size} uncompressed ({codec})\n" in shown
+
+
+@pytest.mark.parametrize("claimed", [0, 49_999, 1 << 40])
+def test_show_believes_no_header(jcache: Jcache, native: Root, claimed: int) -> None:
+    """A header that is sealed and says another size than the payload has is damage, and no size is shown."""
+    name = key_of(1, "step")
+    with pytest.MonkeyPatch.context() as patch:
+        real = serialization._length
+        patch.setattr(serialization, "_length", lambda pieces: claimed if (n := real(pieces)) == 50_000 else n)
+        data = sealed(name, bytes(50_000), Codec.ZSTD)
+    add(native.directory(Kind.TRACES), name, data)
+    result = jcache("show", name, "--root", native.path)
+    assert result.code == 1 and "uncompressed" not in result.out and name in result.err
+
+
+def sealed(name: str, payload: bytes, codec: Codec) -> bytes:
+    parts = {f"array x{number}": "float32[3]" for number in range(2000)}
+    return seal(
+        payload, kind=Kind.TRACES, name="step", key=name, key_parts=parts, build_seconds=1.0, created_ns=1, codec=codec
+    )

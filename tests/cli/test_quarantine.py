@@ -1,6 +1,7 @@
 """`jcache quarantine` as a user has it: list, restore, drop."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 
 from jcache.digests import digest
+from jcache.findings import Damage, Finding
+from jcache.layout import Kind, Root
+from jcache.quarantine import Quarantine
 from jcache.serialization import Codec, pack_executable
 from tests.helpers.command_line import Jcache, call, powerless
 from tests.helpers.entries import HOLD_LOCK, add, key, process, tree
@@ -76,12 +80,37 @@ def test_restore(jcache: Jcache, root: Path, by: str) -> None:
 def test_restore_does_not_overwrite(jcache: Jcache, root: Path) -> None:
     """If JAX has written one of them anew, the others are restored and the exit code is 3; alone it is 1."""
     add(root, key(1), SOUND, written_ns=OLD)
-    result = jcache("quarantine", "restore", "--all", "--root", root)
+    result = jcache("quarantine", "restore", *map(key, (1, 2, 3)), "--root", root)
     assert result.code == 3 and result.out.count("restored") == 2
-    assert "written anew" in result.err and len(result.err.splitlines()) == 1
+    assert "written anew" in result.err and len(result.err.splitlines()) == 3  # and that the two are damaged
     assert (root / f"{key(1)}-cache").read_bytes() == SOUND
     alone = jcache("quarantine", "restore", key(1), "--json", "--root", root)
     assert alone.code == 1 and alone.json["restored"] == [] and len(alone.json["failed"]) == 1
+
+
+@pytest.mark.parametrize("which", [("--all",), ("--older-than", "0s")], ids=" ".join)
+def test_what_is_damaged_is_put_back_by_name_only(jcache: Jcache, root: Path, which: tuple[str, ...]) -> None:
+    """--all puts back what is sound, and names the command that puts back what is damaged, with a warning."""
+    add(root, key(4), SOUND, used_ns=OLD, written_ns=OLD)
+    quarantine = Quarantine(Root(root, plain=True))
+    for number, data in ((4, SOUND), (5, TORN)):  # what was replaced may be damaged as well
+        path = add(root, key(number), data, used_ns=OLD, written_ns=OLD)
+        finding = Finding(
+            damage=Damage.REPLACED, path=path, evidence="Other bytes came.", kind=Kind.EXECUTABLES, key=key(number)
+        )
+        quarantine.take(finding, time.time_ns())
+    result = jcache("quarantine", "restore", *which, "--root", root)
+    assert result.code == 3 and result.out == f"restored {key(4)}, {len(SOUND)} B\n"
+    told = result.err.splitlines()
+    assert len(told) == 4 and all("stays in quarantine, since it is damaged: " in line for line in told)
+    assert {path.name for path in root.glob("*-cache")} == {f"{key(number)}-cache" for number in (0, 4)}
+    again = next(line for line in told if key(2) in line).split("`")[1]
+    named = call([sys.executable, "-m", *shlex.split(again)])
+    assert named.code == 0 and named.out.startswith(f"restored {key(2)}")
+    assert f"warning: {key(2)} is put back though it is damaged: " in named.err
+    assert [f["damage"] for f in jcache("verify", "--json", "--root", root).json["findings"]] == ["torn"]
+    alone = jcache("quarantine", "restore", *which, "--json", "--root", root)
+    assert alone.code == 1 and alone.json["restored"] == [] and len(alone.json["failed"]) == 3
 
 
 def test_drop(jcache: Jcache, root: Path) -> None:
@@ -148,8 +177,8 @@ def test_a_read_only_root(root: Path) -> None:
         before = content(root)
         command = [*prefix, sys.executable, "-m", "jcache", "quarantine"]
         assert call([*command, "list", "--root", str(root)]).code == 0
-        for action in ("restore", "drop"):
-            result = call([*command, action, "--all", "--root", str(root)])
+        for action, which in (("restore", [key(1)]), ("drop", ["--all"])):
+            result = call([*command, action, *which, "--root", str(root)])
             assert result.code == 1 and "ermission denied" in result.err and "Traceback" not in result.err
         assert content(root) == before
     finally:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +16,7 @@ import pytest
 from jcache.ledger import Ledger
 from jcache.roots import create_root
 from jcache.run_reports import report_of
-from tests.helpers.command_line import PROGRAM, Jcache, clean_environment, entry_files, keys
+from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -164,3 +167,67 @@ def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -
     last = jcache("stats", "--root", root.path, "--run", "last")
     assert "train.py" in last.out and "a notice" in last.err
     assert "notice" not in jcache("stats", "--root", root.path, "--run", "older").err
+
+
+OWN = """
+import os, sys
+import jax, jax.numpy as jnp
+early = "EARLY" in os.environ and jax.jit(lambda x: x + 1)(1.0)
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+print(float(jax.jit(lambda x: jnp.sin(x) * 2)(jnp.ones(3))[0]))
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> list[object]:
+    """A program that sets a cache directory of its own, as a command."""
+    (tmp_path / "own.py").write_text(OWN)
+    return [sys.executable, tmp_path / "own.py", tmp_path / "its own"]
+
+
+@pytest.mark.jax
+def test_a_cache_directory_of_its_own_is_told(jcache: Jcache, root: Path, own: list[object], tmp_path: Path) -> None:
+    """What the program sets is named with the command that looks after it, though the root has all the same keys."""
+    again = ["run", "--root", root, "--", *own]
+    first = jcache(*again)
+    number, there = len(keys(tmp_path / "its own")), str(tmp_path / "its own")
+    text = f"The program has set a cache directory of its own: {number} executables are in {there}, and not in {root}"
+    assert number and text in first.err and not keys(root / "executables")
+    shutil.copytree(there, root / "executables", dirs_exist_ok=True)
+    assert text in jcache(*again).err
+    listed = jcache("ls", "--root", root, "--json").json["entries"]
+    assert len(listed) == number  # and none was hit, as none is on record
+    assert jcache("show", listed[0]["key"], "--root", root, "--json").json["ledger"] == {}
+    told = jcache("stats", "--root", root, "--run", "last")
+    assert text in told.err
+
+    (suggested,) = re.findall("`(jcache run [^`]*)`", first.err)
+    pasted = call([sys.executable, "-m", *shlex.split(suggested)])
+    assert pasted.code == 0 and f"{number} hits" in pasted.err and "of its own" not in pasted.err
+    assert jcache("stats", "--root", there, "--json").json["totals"]["hits"] == number
+
+
+@pytest.mark.jax
+def test_what_jax_uses_is_told_and_not_what_keys_are_there(
+    jcache: Jcache, root: Path, own: list[object], tmp_path: Path
+) -> None:
+    """A setting that JAX does not follow, and entries that are gone, are no directory of the program's own."""
+    late = jcache("run", "--root", root, "--", *own, env={"EARLY": "1"})
+    assert "of its own" not in late.err and keys(root / "executables") and not (tmp_path / "its own").exists()
+    clear = f"import shutil; exec(open({str(PROGRAM)!r}).read()); shutil.rmtree({str(root / 'executables')!r})"
+    gone = jcache("run", "--root", root, "--", sys.executable, "-c", clear)
+    assert gone.code == 0 and "misses (stored)" in gone.err and "of its own" not in gone.err
+    link = tmp_path / "link"
+    link.symlink_to(root / "executables")
+    (root / "executables").mkdir(exist_ok=True)
+    assert "of its own" not in jcache("run", "--root", root, "--", *own[:2], link).err
+
+
+@pytest.mark.jax
+def test_json_has_what_is_warned_of(jcache: Jcache, root: Path, own: list[object]) -> None:
+    """With --json stderr is the report alone, which has the notices; stdout is the program's."""
+    done = jcache("run", "--json", "--root", root, "--", *own)
+    (notice,) = json.loads(done.err)["notices"]
+    assert "of its own" in notice and done.out == "1.6829419136047363\n"
+    warm = jcache("warm", "--json", "--root", root, "--", *own)
+    assert warm.code == 1 and json.loads(warm.err)["run"]["notices"]

@@ -1,6 +1,7 @@
 """Traces as a user sees them: in the reports of `run` and `stats`, in `show`, `prune`, `clear`, `pin` and `verify`."""
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -93,7 +94,7 @@ def test_a_cold_and_a_warm_run(jcache: Jcache, filled: tuple[Place, Any], place:
     assert (totals["hits"], totals["stored"]) == (2, 2)
     assert totals["saved_seconds"] == warm["traces"]["saved_seconds"]
     shown = jcache("stats", "--root", place.root).out
-    assert "traces: 2 hits, 2 misses (stored), 0 not stored, 0 left to jax.jit; saved " in shown
+    assert "traces: 2 hits, 2 misses (stored), 0 not stored, 0 left to jax.jit\n" in shown and "; saved " in shown
     assert f"1 traced anew: step: {NEW}" in shown
     assert "jcache_traces_hits_total 2\n" in jcache("stats", "--root", place.root, "--prometheus").out
     last = jcache("stats", "--root", place.root, "--run", "last").out
@@ -103,7 +104,8 @@ def test_a_cold_and_a_warm_run(jcache: Jcache, filled: tuple[Place, Any], place:
 def test_the_report_for_people(place: Place) -> None:
     """The summary has a line for traces; -v has one for each call."""
     text = place.run(under=("run", "-v", "--root")).err
-    assert "  traces: 2 hits, 0 misses (stored), 0 not stored, 0 left to jax.jit; saved " in text
+    assert "  traces: 2 hits, 0 misses (stored), 0 not stored, 0 left to jax.jit\n" in text
+    assert re.search(r"; saved \S+ s \(compiling \S+ s, tracing \S+ s", text)
     assert f"  trace hit          {place.traces['step']}" in text
 
 

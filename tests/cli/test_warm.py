@@ -1,12 +1,14 @@
 """`jcache warm` as a command: a root filled by one run of a program, and what a second one still has to do."""
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.command_line import Jcache, keys
+from tests.helpers.command_line import Jcache, call, keys
 
 PROGRAM = """
 import os, sys
@@ -88,3 +90,18 @@ def test_there_must_be_a_root_and_a_program(jcache: Jcache, tmp_path: Path, prog
     refused = jcache("warm", "--root", file, "--", sys.executable, program)
     assert refused.code == 10 and not refused.out
     assert jcache("warm").code == 2
+
+
+@pytest.mark.jax
+def test_a_program_with_a_cache_directory_of_its_own(jcache: Jcache, tmp_path: Path) -> None:
+    """It cannot make the root warm: exit code 1, and one sentence with the command that does what was meant."""
+    program, own, root = tmp_path / "program.py", tmp_path / "its own", tmp_path / "root"
+    plain = "import jax, jax.numpy as jnp\njax.config.update('jax_compilation_cache_dir', {!r})\njnp.ones(3) + 1"
+    program.write_text(plain.format(str(own)))
+    done = jcache("warm", "--root", root, "--check", "--", sys.executable, program)
+    assert done.code == 1 and done.err.count("The program has set a cache directory of its own") == 1, done.err
+    assert "had been there" not in done.err
+    (suggested,) = re.findall("`(jcache warm [^`]*)`", done.err)
+    pasted = call([sys.executable, "-m", *shlex.split(suggested)])
+    assert pasted.code == 0 and "of its own" not in pasted.err
+    assert f"{len(keys(own))} executables" in pasted.err

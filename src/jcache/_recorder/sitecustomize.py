@@ -11,11 +11,13 @@ No logger's level, handler or filter changes, so what the user sees stays the sa
 Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
 ``os._exit`` and fork lose nothing. ``jcache.recording`` reads them:
 
-    {"e": "start", "t", "pid", "jax", "jaxlib", "cache"}           once per process (again after a fork)
+    {"e": "start", "t", "pid", "jax", "jaxlib", "cache", "directory"}    once per process (again after a fork)
+    {"e": "directory", "t", "th", "name"}                          JAX uses another directory from now on
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
 
+and what jcache itself tells in this process (``jcache.observers``), with or without JAX: lines of its own.
 ``jcache.watching`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`, `tap`).
 
 Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
@@ -56,9 +58,6 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
     "Error reading persistent",
     "Error writing persistent",
     "Cache value for key",
-    "jcache did not store",  # these two are jcache's own cache's
-    "jcache found",
-    "jcache trace",  # jcache.jit's
 )
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
@@ -90,8 +89,8 @@ def _json(value: object) -> str:
         return "{" + ",".join([f'"{name}":{_json(item)}' for name, item in value.items()]) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_json, value)) + "]"
-    if value is True:
-        return "true"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)) and value - value == 0:  # neither inf nor nan: JSON has none
         return repr(value)
     return _quote(str(value))
@@ -139,12 +138,15 @@ class Ears:
     def __init__(self, sink: "Callable[[Line], object]") -> None:
         self._sink = sink
         self._cache = _cache_state()  # JAX says it once per process, and a forked child inherits it
+        self._directory = ""  # that JAX keeps its cache in, as was last said
         self._platform_of = -1  # the process that has noted its platform
 
     def start(self) -> "Line":
         """The first line of a process."""
         jax, jaxlib = (str(getattr(sys.modules.get(name), "__version__", "")) for name in _VERSIONS)
-        return {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
+        line: Line = {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
+        line["directory"] = self._directory = _directory()
+        return line
 
     def on_event(self, event: str, *_args: object, **_metadata: object) -> None:
         try:
@@ -153,6 +155,8 @@ class Ears:
                     self._cache = "disabled"
                 elif event.endswith("/tasks_using_cache"):
                     self._cache = "used"
+                elif event.endswith("/compile_requests_use_cache"):
+                    self._note_directory()
                 self._sink({"e": "event", "t": time(), "th": get_ident(), "name": event})
         except Exception:
             pass
@@ -180,6 +184,12 @@ class Ears:
         except Exception:
             pass
 
+    def _note_directory(self) -> None:
+        directory = _directory()
+        if directory != self._directory:
+            self._directory = directory
+            self._sink({"e": "directory", "t": time(), "th": get_ident(), "name": directory})
+
     def _add_platform(self, line: "Line") -> None:
         """The default backend's platform, once per process; it exists by the end of the first compilation."""
         if self._platform_of != os.getpid():
@@ -202,11 +212,26 @@ def _cache_state() -> str:
     return "used" if getattr(caches, "_cache_used", False) else "disabled"
 
 
+def _directory_in_use() -> str:
+    """The directory of the cache that JAX has made; "" as long as there is none."""
+    cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
+    return str(getattr(cache, "_path", None) or getattr(cache, "path", None) or "")
+
+
+def _directory() -> str:
+    """The directory of JAX's cache: of the one that it has made, which a later setting does not change, else as set."""
+    config = getattr(sys.modules.get("jax._src.config"), "config", None)
+    text = _directory_in_use() or str(getattr(config, "jax_compilation_cache_dir", None) or "")
+    try:
+        return text if "://" in text or not text else os.path.abspath(text)
+    except OSError:
+        return text  # relative to a working directory that is gone
+
+
 def _is_present(key: str) -> bool:
     """Whether the entry that JAX is about to write exists: its put then returns without writing, and without a word."""
-    cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
-    directory = getattr(cache, "_path", None) or getattr(cache, "path", None)
-    return directory is not None and os.path.exists(os.path.join(str(directory), key + "-cache"))
+    directory = _directory_in_use()
+    return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
 
 
 class _LoggerTap:
@@ -406,6 +431,7 @@ class _Hook:
     """
 
     jcache_recorder = True
+    jcache_told = staticmethod(_write)  # for the program's own jcache
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

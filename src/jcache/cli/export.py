@@ -103,7 +103,7 @@ def export(
         with output.Bar("checking") as bar:
             prepared = prepare(store, request, bar.show)
         if not quiet:
-            tell_notes(prepared)
+            tell_notes(store, prepared)
         with _sink(target) as sink, output.Bar("exporting") as bar:
             exported = write(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
         summary = summarize(store.root, target, prepared, exported, sink.written, signed=sign is not None)
@@ -137,7 +137,7 @@ def _read_keys(source: str) -> Iterator[str]:
                 elif text and what not in (Member.SIDECAR, Member.LEGACY, Member.OURS):
                     raise InvalidValue(
                         f"Line {number} of {_named(source)} is no key: '{text[:80]}'; give keys one a line, as "
-                        "`jcache ls -q` prints them."
+                        "ls -q prints them."
                     )
     except OSError as error:
         raise InvalidValue(f"Cannot read keys from {_named(source)}: {error.strerror or error}.") from None
@@ -163,8 +163,8 @@ def _is_stdout(to: str) -> bool:
 def _check_terminal(descriptor: int) -> None:
     if os.isatty(descriptor):
         raise InvalidValue(
-            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it, as in "
-            "`jcache export | ssh host jcache import -`."
+            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it into "
+            "`ssh host jcache import -`."
         )
 
 

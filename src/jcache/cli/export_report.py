@@ -8,7 +8,7 @@ from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
-from jcache.shell import quoted, shown
+from jcache.shell import command, shown
 from jcache.shipping.exporting import Exported, Prepared, keyed_for
 from jcache.store import Store
 from jcache.units import format_size
@@ -41,14 +41,15 @@ def summarize(
     }
 
 
-def tell_notes(prepared: Prepared) -> None:
+def tell_notes(store: Store, prepared: Prepared) -> None:
     """What is left out as it should be."""
     if not prepared.sources:
         why = " that was asked for" if prepared.excluded or prepared.legacy else ""
-        output.warning(f"No entry{why}: the archive is empty; `jcache ls` shows what there is.")
+        output.warning(f"No entry{why}: the archive is empty; `{command('ls', store.root.path)}` shows what there is.")
     if prepared.legacy:
         number = output.count(prepared.legacy, "legacy entry", "legacy entries")
-        output.message(f"{number} not exported, which no JAX after 0.4.30 reads: `jcache prune --legacy` removes such.")
+        prune = command("prune --legacy", store.root.path)
+        output.message(f"{number} not exported, which no JAX after 0.4.30 reads: `{prune}` removes such.")
 
 
 def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
@@ -63,14 +64,14 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
         output.message(line.replace("\n", "\\n"))
     if len(shown) < len(lines):
         output.message(f"… and {len(lines) - len(shown):,} more: -v shows all")
-    root = f"--root {quoted(str(store.root.path))}"
+    root = store.root.path
     unread = sum(finding.damage is Damage.UNREADABLE for finding in prepared.findings)
     if unread:
         number = output.count(unread, "entry", "entries")
-        output.error(f"{number} that cannot be read not exported: `jcache verify {root}` tells what to do.")
+        output.error(f"{number} that cannot be read not exported: `{command('verify', root)}` tells what to do.")
     if damaged := len(prepared.findings) - unread:
         number = output.count(damaged, "damaged entry", "damaged entries")
-        output.error(f"{number} not exported: `jcache verify --repair {root}`.")
+        output.error(f"{number} not exported: `{command('verify --repair', root)}`.")
     if prepared.in_the_making:
         number = output.count(len(prepared.in_the_making), "entry", "entries")
         output.error(f"{number} being written just now, and not exported: run the export again for the rest.")
@@ -100,12 +101,12 @@ def _keyed(directories: dict[str, int]) -> str:
     """Of entries that a plain copy would not let anybody hit."""
     number, path, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
     first = shown(path)
-    linked = "elsewhere only `jcache import --link` lets them be hit"
+    linked = "elsewhere only import --link lets them be hit"
     way = linked if os.path.isabs(path) else "only programs that start where it leads to them hit them"
     where = f"{first} and {output.count(more, 'other directory', 'other directories')}" if more else first
     return (
         f"{number:,} of them {'is' if number == 1 else 'are'} keyed for {where}, as JAX up to 0.10.2 does it: "
-        f"{way}, and what `jcache run` stores is hit anywhere"
+        f"{way}, and what jcache run stores is hit anywhere"
     )
 
 

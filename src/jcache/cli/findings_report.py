@@ -11,7 +11,7 @@ from jcache.layout import Kind
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.repair import Outcome, Repaired
-from jcache.shell import quoted
+from jcache.shell import command
 from jcache.store import Store
 from jcache.units import format_seconds, format_size
 from jcache.verification import Verification
@@ -171,10 +171,11 @@ def _render_loads(loads: Loads, *, verbose: bool) -> None:
 def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
     """What to do next, a line each, with commands that can be run as they are."""
     lines = []
-    root = f"--root {quoted(str(store.root.path))}"
+    root = store.root.path
+    mend, look = command("verify --repair", root), command("quarantine list", root)
     if repaired is None:
         if any(finding.remedy is not Remedy.BY_HAND for finding in verification.findings):
-            lines.append(f"Next: `jcache verify --repair {root}` moves damaged entries to quarantine, mends the rest")
+            lines.append(f"Next: `{mend}` moves damaged entries to quarantine, mends the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
         left = [one for one in repaired if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND]
@@ -182,14 +183,14 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
         lines += [f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is Outcome.FAILED]
         lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
         if any(one.outcome is Outcome.QUARANTINED for one in repaired):
-            lines.append(f"Next: `jcache quarantine list {root}` shows what was taken out; it is made anew when needed")
+            lines.append(f"Next: `{look}` shows what was taken out; it is made anew when needed")
         if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
             lines.append(_about_pins(store))
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
     if any(note.damage is Damage.LEGACY for note in verification.notes):
-        lines.append(f"Legacy entries: `jcache prune --legacy {root}` removes them")
+        lines.append(f"Legacy entries: `{command('prune --legacy', root)}` removes them")
     return [line.replace("\n", "\\n") for line in lines]
 
 

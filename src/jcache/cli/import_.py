@@ -31,6 +31,7 @@ from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.roots import choose_path, make_root, wants_plain
+from jcache.shell import command, quoted
 from jcache.shipping.fates import Imported
 from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
@@ -117,7 +118,7 @@ def import_(
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
     target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     name = "the standard input" if archive == _STDIN else archive
-    with _opened(archive) as stream:
+    with _opened(archive, root) as stream:
         outlook = Outlook(target, options)
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainReader):
@@ -132,20 +133,18 @@ def import_(
 
 
 @contextmanager
-def _opened(archive: str) -> Iterator[BinaryIO]:
+def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
     if archive == _STDIN:
         if sys.__stdin__ is None:
             raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
-            raise InvalidValue(
-                "An archive does not come from a terminal: pipe it in, as in `jcache export | jcache import -`, or "
-                "name a file."
-            )
+            raise InvalidValue("An archive does not come from a terminal: pipe it in, or name a file.")
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # what is there, at once
             yield raw
         return
     if not archive or os.path.isdir(archive):
-        raise InvalidValue(f"'{archive}' is no archive: name a file, or `jcache merge` a directory.")
+        merge = f", or a directory by `{command(f'merge {quoted(archive)}', root)}`" if archive else ""
+        raise InvalidValue(f"'{archive}' is no archive: name a file{merge}.")
     with files.refusal(f"read {archive}"):
         file = open(os.path.expanduser(archive), "rb", buffering=0)  # noqa: SIM115  closed below
     with file:

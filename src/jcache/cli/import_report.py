@@ -17,7 +17,7 @@ from jcache.layout import Kind, Root
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.recompiling import Recompiled, Recompiling
-from jcache.shell import quoted, shown
+from jcache.shell import command, shown
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
 from jcache.store import Store
@@ -162,18 +162,19 @@ class Report:
 
     def _next(self) -> Iterator[str]:
         """What to do about what was kept, and where to find what was replaced."""
-        kept, root = self.of(Fate.DIFFERENT), f"--root {quoted(str(self.root.path))}"
+        kept, root = self.of(Fate.DIFFERENT), self.root.path
         damaged = self.damaged()
         if len(kept) > len(self.found):
             yield "Other bytes under the same key are another build of the same program: --replace takes these."
         if unread := len(self.found) - len(damaged):
             number = output.count(unread, "entry", "entries")
-            yield f"{number} of those that were kept cannot be read here, and may be the same: `jcache verify` says why"
+            why = command("verify", root)
+            yield f"{number} that were kept cannot be read here, and may be the same: `{why}` says why"
         if damaged:
             number = output.count(len(damaged), "entry", "entries")
             yield (
                 f"{number} of those that were kept {'is' if len(damaged) == 1 else 'are'} damaged here:"
-                f" `jcache verify --repair {root}` takes such out, and the same command once more brings the others"
+                f" `{command('verify --repair', root)}` takes such out, and this command once more brings the others"
             )
         if left := len(self.of(Fate.CODE)):
             number = output.count(left, "entry was", "entries were")
@@ -186,7 +187,7 @@ class Report:
         if self.of(Fate.OMITTED):
             yield "What was omitted had changed, or was damaged, when it was exported: export it again for the rest"
         if self.of(Fate.REPLACED) and not self.dry_run:
-            yield f"What was replaced is in quarantine: `jcache quarantine list {root}`"
+            yield f"What was replaced is in quarantine: `{command('quarantine list', root)}`"
 
     def _summary(self) -> str:
         written = len(self.of(*WRITTEN))
@@ -230,5 +231,5 @@ def over_the_cap(store: Store) -> Iterable[str]:
     for kind, counted in take_census(store, os.environ).kinds.items():
         if kind is Kind.EXECUTABLES and counted.cap is not None and counted.bytes > counted.cap:
             over, cap = format_size(counted.bytes), format_size(counted.cap)
-            prune = f"jcache prune --max-size {counted.cap} --root {quoted(str(store.root.path))}"
+            prune = command(f"prune --max-size {counted.cap}", store.root.path)
             yield f"The {kind} have {over} now, over the {cap} of {CAP}: a bounded JAX evicts, as does `{prune}`"

@@ -22,7 +22,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
     if options.require_signature or options.allowed_signers is not None:
         raise Untrusted(
             f"{reader.name} does not begin with a manifest, which is what is signed: nothing of it was taken; ask for "
-            "an archive of `jcache export --sign KEY`."
+            "an archive that was exported with --sign."
         )
     result = PlainImport()
     wishes = Wishes(
@@ -93,5 +93,5 @@ def _repacked(result: PlainImport) -> str:
     trust = "its signature was not checked, and " if result.signed else ""
     return (
         f"It is an archive of jcache that was packed anew: {trust}pins, times of use and build seconds did not come. "
-        "Import it as `jcache export` wrote it."
+        "Import it as export wrote it."
     )

@@ -79,6 +79,7 @@ def prune(
         legacy=legacy,
         order=order,
         xla=xla,
+        root=root,
     )
     with open_store(root) as store:
         decided = plan_prune(store, policy, kinds_of(kind), xla=xla)

@@ -1,6 +1,8 @@
 """`jcache quarantine`: what `jcache verify --repair` took out of the way, and what `--replace` replaced."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +13,11 @@ from jcache.cli.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
+from jcache.findings import Damage
 from jcache.quarantine import Quarantine, Record
+from jcache.repair import damage_of
 from jcache.roots import choose_path, open_root
+from jcache.shell import command
 from jcache.store import Store
 from jcache.units import format_age, format_size, parse_age, rfc3339
 
@@ -55,6 +60,9 @@ def quarantine(
 ) -> int:
     """List, put back or remove for good the entries that `verify --repair`, or `import --replace`, took out.
 
+    --all and --older-than put back what is sound. A damaged or stale entry is put
+    back only if it is named, with a warning.
+
     Example: jcache quarantine drop --older-than 30d
     """
     if action not in _ACTIONS:
@@ -73,7 +81,10 @@ def quarantine(
             return 0
         failures: list[str] = []
         doing = output.progress(records, "restoring" if action == "restore" else "dropping")
-        done = [record for record in doing if _carry_out(store, place, action, record, failures, replace=replace)]
+        carry_out = partial(_restore, named=bool(which), replace=replace) if action == "restore" else _drop
+        done = [
+            record for record in doing if _is_done(partial(carry_out, store, place, record), action, record, failures)
+        ]
         verb = "restored" if action == "restore" else "dropped"
         if json:
             done_json = [_as_json(record) for record in done]
@@ -94,21 +105,38 @@ def _select(place: Quarantine, which: list[str] | None, older_than: str | None) 
     return [record for record in records if record.quarantined_ns < before]
 
 
-def _carry_out(
-    store: Store, place: Quarantine, action: str, record: Record, failures: list[str], *, replace: bool
-) -> bool:
+def _is_done(carry_out: Callable[[], None], action: str, record: Record, failures: list[str]) -> bool:
+    """Acts on an entry; what fails is kept as a sentence, and the others are acted on all the same."""
     try:
         with files.refusal(f"{action} {record.key}"):
-            if action == "restore":
-                store.restore(place, record, replace=replace)
-            else:
-                place.drop(record)
+            carry_out()
     except JcacheError as error:
         if error.exit_code != 1:
             raise
         failures.append(str(error))
         return False
     return True
+
+
+def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, replace: bool) -> None:
+    """Puts an entry back; what is damaged only if it is named."""
+    damage = damage_of(store, place, record)
+    what = "stale" if record.damage is Damage.STALE else "damaged"
+    if damage is not None and not named:
+        anyway = command(f"quarantine restore {record.id}", store.root.path)
+        raise JcacheError(
+            f"{record.key} stays in quarantine, since it is {what}: {damage} `{anyway}` puts it back anyway."
+        )
+    store.restore(place, record, replace=replace)
+    if damage is not None:
+        again = command("verify --repair", store.root.path)
+        output.warning(f"{record.key} is put back though it is {what}: {damage} `{again}` takes out what is damaged.")
+
+
+def _drop(store: Store, place: Quarantine, record: Record) -> None:
+    """Removes an entry for good."""
+    del store
+    place.drop(record)
 
 
 def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbose: bool) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from jcache import clock, files
 from jcache._recorder.path_keys import in_keys
+from jcache.calls import GraphCall, TraceCall
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
@@ -24,9 +25,8 @@ from jcache.recording import Program
 from jcache.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
 from jcache.runs import environment, learn, new_id, settings, without_cache
-from jcache.shell import quoted
+from jcache.shell import command as hint
 from jcache.store import Store
-from jcache.trace_calls import TraceCall
 from jcache.units import format_seconds
 
 
@@ -38,14 +38,14 @@ def run(
     report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report on stderr as JSON.")] = False,
     quiet: QuietOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report every program that JAX compiled.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report every executable, trace and graph.")] = False,
 ) -> int:
     """Run any program with the cache on, and report on stderr how JAX used it. The program's exit code is passed on.
 
     Example: jcache run -- python train.py --steps 10
     """
     if not command:
-        raise InvalidValue("run needs a program: jcache run -- python train.py")
+        raise InvalidValue(f"run needs a program: `{hint('run', root, '-- python train.py')}`")
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
@@ -55,7 +55,14 @@ def run(
         ).exit_code
 
 
-def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None], *, whatever: bool = False) -> Outcome:
+def recorded(
+    store: Store,
+    command: list[str],
+    tell: Callable[[RunReport], None],
+    *,
+    whatever: bool = False,
+    doing: str = "run",
+) -> Outcome:
     """Runs a program with a root's cache on, and records what JAX did with it, softly.
 
     Args:
@@ -63,6 +70,7 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
         command: the program.
         tell: is given the report, unless there is none.
         whatever: whether JAX stores programs whatever thresholds the user has set.
+        doing: the command.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
     base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # for programs that use jcache themselves
@@ -74,24 +82,25 @@ def recorded(store: Store, command: list[str], tell: Callable[[RunReport], None]
     try:
         _prepare(store)
         started_ns = clock.now_ns()
+        notices: list[str] = []
         paths = path_keys(store, filter(None, map(os.environ.get, VARIABLES)))
         env = environment(directory, log_dir, base, whatever=whatever, path_keys=paths)
-        outcome = _launched(store.root, command, env, log_dir)
+        outcome = _launched(store.root, command, env, log_dir, notices)
         try:
             result = _collect(store, log_dir, command, started_ns, outcome)
             if paths and in_keys(result.jax_version or ""):
-                store.notices.append(choice(directory))
-            learn(store, result)
-            tell(result)
+                notices.append(choice(directory))
+            tell(learn(store, result._replace(notices=tuple(notices)), doing=doing))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
-            output.warning(f"The run could not be recorded: {error}")
+            for notice in (*notices, f"The run could not be recorded: {error}"):
+                output.warning(notice)
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
     return outcome
 
 
-def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path) -> Outcome:
-    """Runs a program, and checks for it what it reads of a root's executables."""
+def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> Outcome:
+    """Runs a program, and checks for it what it reads of a root's executables; notices tell what was damaged."""
     reads = CheckedReads(root)
     try:
         with ExitStack() as stack:
@@ -108,9 +117,9 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
         reads.close()
         for found, is_away in reads.damaged.values():
             now = "is in quarantine now" if is_away else "stays where it is, for it cannot be moved"
-            output.warning(
+            notices.append(
                 f"{found.key} was damaged ({found.evidence.rstrip('.')}): the program did not get it, and it {now}. To "
-                f"look for more: jcache verify --repair --root {quoted(str(root.path))}"
+                f"look for more: `{hint('verify --repair', root.path)}`"
             )
 
 
@@ -168,14 +177,25 @@ def _trace_line(call: TraceCall) -> str:
     return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{reason}"
 
 
+def _graph_line(call: GraphCall) -> str:
+    reason = "" if call.reason is None else f"  ({call.reason})"
+    times = "" if call.times == 1 else f", {call.times:,} times"
+    outcome = f"graph {call.outcome.replace('_', ' ')}"
+    return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{times}{reason}"
+
+
 def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
         output.message(jsonlib.dumps(report.to_json(), indent=2))
     elif not quiet:
         output.message(summary(report))
         if verbose:
-            for line in (*map(_line, report.programs), *map(_trace_line, report.traces.calls)):
+            traces, graphs = map(_trace_line, report.traces.calls), map(_graph_line, report.graphs.calls)
+            for line in (*map(_line, report.programs), *traces, *graphs):
                 output.message(line)
+    if not json:  # which has them
+        for notice in report.notices:
+            output.warning(notice)
     if file is not None:
         try:
             with files.refusal(f"write the report {file}"):

@@ -169,10 +169,7 @@ def _hits(entry: Entry, known: Known | None) -> str | None:
 
 
 def _bytes(entry: Entry, details: dict[str, Any]) -> str:
-    raw, codec = (
-        details.get("raw_bytes", details.get("payload_length")),
-        details.get("codec", details.get("payload_codec")),
-    )
+    raw, codec = details.get("raw_bytes"), details.get("codec", details.get("payload_codec"))
     inside = f", {format_size(raw)} uncompressed ({codec})" if raw is not None else ""
     return f"{format_size(entry.bytes)} ({entry.bytes:,}){inside}"
 

@@ -1,23 +1,26 @@
 """`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves; and graphs."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from jcache.call_reports import saved_text
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
+from jcache.graph_reports import COUNTS as GRAPH_COUNTS
+from jcache.graph_reports import graph_lines
 from jcache.layout import Kind
 from jcache.run_reports import report_named
-from jcache.stored_reports import read_reports
-from jcache.trace_reports import trace_lines, traces_in_all
+from jcache.shell import command
+from jcache.stored_reports import COUNTS, SECONDS, read_reports, totals
+from jcache.trace_reports import COUNTS as TRACE_COUNTS
+from jcache.trace_reports import trace_lines
 from jcache.units import format_seconds, whole_number
 
-_COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
-_SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
 _HELP: Final = {
     "runs": "Recorded runs.",
     "hits": "Executables found in the cache.",
@@ -37,7 +40,12 @@ _GRAPHS_HELP: Final = {
     "load_seconds": "Seconds spent loading graphs.",
     "spared_seconds": "Seconds that building the graphs loaded had taken.",
 }
-
+_GRAPH_CALLS_HELP: Final = {
+    "hits": "Calls for graphs that were served and not built.",
+    "stored": "Calls for graphs that were looked up, built, and their graphs stored.",
+    "not_stored": "Calls for graphs that were looked up and not found, and stored nothing.",
+    "bypassed": "Calls for graphs that were built without a look-up.",
+}
 _TRACES_HELP: Final = {
     "hits": "Calls of jcache.jit functions that were not traced.",
     "stored": "Calls that were looked up, traced, and their traces stored.",
@@ -58,7 +66,9 @@ def stats(
         str | None, typer.Option("--run", metavar="ID", help="Only this run, or the last one: 'last'.")
     ] = None,
     limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show so many of the last runs.")] = "10",
-    plot: Annotated[bool, typer.Option("--plot", help="Draw the share of hits of the last runs.")] = False,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Draw the share of hits, of all kinds, of the last runs.")
+    ] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print totals in Prometheus' text format.")] = False,
     zero: Annotated[bool, typer.Option("--zero", help="Forget all runs, and begin to count anew.")] = False,
     json: JsonOption = False,
@@ -81,34 +91,21 @@ def stats(
             return
         reports: list[Report] = read_reports(store.ledger.runs())
         if run is not None:
-            reports = [report_named(reports, run)]
-        totals = _totals(reports)
+            reports = [report_named(reports, run, store.root.path)]
         graphs = store.ledger.economics(Kind.GRAPHS) if run is None else {}
+        summed = totals(reports, in_all(graphs).saved_seconds)
         if json:
             runs = reports[-count:] if count else []
-            output.as_json({"root": str(store.root.path), "totals": totals, "runs": runs, "graphs": _as_json(graphs)})
+            output.as_json({"root": str(store.root.path), "totals": summed, "runs": runs, "graphs": _as_json(graphs)})
         elif prometheus:
-            _prometheus(totals, graphs)
+            _prometheus(summed, graphs)
         else:
             for notice in reports[0].get("notices", ()) if run is not None else ():
                 output.warning(notice)
             shown = [] if quiet else reports if verbose else reports[-count:] if count else []
-            if totals["runs"] or not graphs:
-                _render(shown, totals, plot=plot, verbose=verbose)
-            _render_graphs(graphs, shown=not quiet)
-
-
-def _totals(reports: Sequence[Report]) -> dict[str, Any]:
-    reasons: dict[str, Counter[str]] = {}
-    for report in reports:
-        for outcome, counts in report["reasons"].items():
-            reasons.setdefault(outcome, Counter()).update(counts)
-    return {
-        "runs": len(reports),
-        **{name: sum(report[name] for report in reports) for name in (*_COUNTS, *_SECONDS)},
-        "reasons": {outcome: dict(counts.most_common()) for outcome, counts in reasons.items()},
-        "traces": traces_in_all(reports),
-    }
+            if reports or not graphs:
+                _render(store.root.path, shown, summed, plot=plot, verbose=verbose)
+            _render_graphs(graphs, shown=not quiet, alone=not reports)
 
 
 def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
@@ -121,27 +118,33 @@ def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
     return {"totals": fields(in_all(graphs)), "functions": functions}
 
 
-def _prometheus(totals: dict[str, Any], graphs: Mapping[str, Economics]) -> None:
-    of_graphs, of_traces = _as_json(graphs)["totals"], totals["traces"]
-    metrics = [(name, text, totals[name]) for name, text in _HELP.items()]
+def _prometheus(summed: dict[str, Any], graphs: Mapping[str, Economics]) -> None:
+    of_graphs, of_traces = _as_json(graphs)["totals"], summed["traces"]
+    metrics = [(name, text, summed[name]) for name, text in _HELP.items()]
     metrics += [(f"traces_{name}", text, of_traces[name]) for name, text in _TRACES_HELP.items()]
     metrics += [(f"graph_{name}", text, of_graphs[name]) for name, text in _GRAPHS_HELP.items()]
+    metrics += [(f"graphs_{name}", text, summed["graphs"][name]) for name, text in _GRAPH_CALLS_HELP.items()]
     for name, text, value in metrics:
         metric = f"jcache_{name}_total"
         output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}")
+    saved = "jcache_time_saved_seconds"  # no counter: graphs that load more slowly than they are built take from it
+    text = "Seconds saved in all: of compilation, of tracing and of building graphs."
+    output.data(f"# HELP {saved} {text}\n# TYPE {saved} gauge\n{saved} {summed['total_saved_seconds']}")
 
 
-def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verbose: bool) -> None:
-    if not totals["runs"]:
-        output.message("No runs recorded yet: `jcache run -- CMD` records one.")
+def _render(root: Path, shown: Sequence[Report], summed: dict[str, Any], *, plot: bool, verbose: bool) -> None:
+    if not summed["runs"]:
+        output.message(f"No runs recorded yet: `{command('run', root, '-- CMD')}` records one.")
         return
-    names = ("hits", "stored", "not", "bypassed", "saved")
+    kinds = [kind for kind in ("traces", "graphs") if any(_asked(report.get(kind) or {}) for report in shown)]
+    names = ("hits", "stored", "not", "bypassed", *kinds, "saved")
     rows = [
         (
             output.plain(report["id"]),
             output.plain(" ".join(report["command"])[: None if verbose else 40]),
-            *(str(report[name]) for name in _COUNTS),
-            format_seconds(report["saved_seconds"]),
+            *(str(report[name]) for name in COUNTS),
+            *(_share(report.get(kind) or {}) for kind in kinds),
+            format_seconds(totals([report])["total_saved_seconds"]),
         )
         for report in shown
     ]
@@ -149,20 +152,33 @@ def _render(shown: Sequence[Report], totals: dict[str, Any], *, plot: bool, verb
         output.rich(output.table([("run", "left"), ("command", "fold"), *((n, "right") for n in names)], rows), "")
     if plot:
         _plot(shown)
-    total = f"{output.count(totals['runs'], 'run', 'runs')}: {output.count(totals['hits'], 'hit', 'hits')}, "
-    total += f"{output.count(totals['stored'], 'miss', 'misses')} (stored), {totals['not_stored']} not stored, "
-    total += f"{totals['bypassed']} bypassed"
+    total = f"{output.count(summed['runs'], 'run', 'runs')}: {output.count(summed['hits'], 'hit', 'hits')}, "
+    total += f"{output.count(summed['stored'], 'miss', 'misses')} (stored), {summed['not_stored']} not stored, "
+    total += f"{summed['bypassed']} bypassed"
     output.data(total)
-    for outcome, counts in totals["reasons"].items():
+    for outcome, counts in summed["reasons"].items():
         for reason, number in counts.items():
             output.data(f"  {number} {outcome.replace('_', ' ')}: {reason}")
-    spent = ", ".join(f"{name[:-8]} {format_seconds(totals[name])}" for name in _SECONDS[:-1])
-    output.data(f"  {spent}; saved {format_seconds(totals['saved_seconds'])}")
-    for line in trace_lines(totals["traces"]):
+    traces, graphs = summed["traces"], summed["graphs"]
+    tracing = traces["saved_seconds"] if any(traces[name] for name in TRACE_COUNTS) else None
+    building = graphs["saved_seconds"] if graphs["saved_seconds"] or any(graphs[n] for n in GRAPH_COUNTS) else None
+    spent = ", ".join(f"{name[:-8]} {format_seconds(summed[name])}" for name in SECONDS[:-1])
+    output.data(f"  {spent}; {saved_text(summed['saved_seconds'], tracing, building)}")
+    for line in (*trace_lines(traces), *graph_lines(graphs)):
         output.data(f"  {line}")
 
 
-def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool) -> None:
+def _asked(calls: Mapping[str, Any]) -> int:
+    """How many executables, or calls for traces or graphs, there were."""
+    return sum(calls.get(name, 0) for name in COUNTS)
+
+
+def _share(calls: Mapping[str, Any]) -> str:
+    """How many of the calls for traces or graphs were hits."""
+    return f"{calls.get('hits', 0):,} of {asked:,}" if (asked := _asked(calls)) else "–"
+
+
+def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool, alone: bool) -> None:
     if not graphs:
         return
     if shown:
@@ -182,7 +198,8 @@ def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool) -> None:
     total = in_all(graphs)
     built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
     loaded = f"{total.loads:,} loaded in {format_seconds(total.load_seconds)}"
-    output.data(f"{built}, {loaded}; saved {format_seconds(total.saved_seconds)}")
+    saved = f"; saved {format_seconds(total.saved_seconds)}" if alone else ""  # else it is in the total of the runs
+    output.data(f"{built}, {loaded}{saved}")
     for name, each in graphs.items():
         if verdict := each.verdict(output.plain(name)):
             output.data(f"  {verdict}")
@@ -191,8 +208,9 @@ def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool) -> None:
 def _plot(reports: Sequence[Report]) -> None:
     width = 40
     for report in reports:
-        asked = sum(report[name] for name in _COUNTS)
-        share = report["hits"] / asked if asked else 0.0
+        parts = (report, report.get("traces") or {}, report.get("graphs") or {})
+        asked = sum(map(_asked, parts))
+        share = sum(part.get("hits", 0) for part in parts) / asked if asked else 0.0
         filled = round(share * width)
         output.data(f"{report['id']}  {'█' * filled}{'·' * (width - filled)} {share:4.0%} hits")
     output.data("")

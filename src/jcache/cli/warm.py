@@ -2,27 +2,33 @@
 
 import json as jsonlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
 import typer
 
+from jcache.calls import GraphCall, TraceCall
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.run import recorded
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.lineage import header_of, is_program
-from jcache.outcomes import BYPASSED, HIT
+from jcache.outcomes import BYPASSED, HIT, NOT_STORED
 from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.run_reports import SCHEMA_VERSION, RunReport
+from jcache.runs import own_directories, present
+from jcache.shell import command as hint
 from jcache.store import Store
-from jcache.trace_calls import TraceCall
-from jcache.trace_reports import NO_TRACES
 
 _NOT_WARM: Final = 1
 _ROWS: Final = 20
+_KINDS: Final[Mapping[type, tuple[Kind, str]]] = {
+    Program: (Kind.EXECUTABLES, "compiled"),
+    TraceCall: (Kind.TRACES, "traced"),
+    GraphCall: (Kind.GRAPHS, "built"),
+}
 
 
 def warm(
@@ -40,28 +46,32 @@ def warm(
     """Fill a root ahead of time: run a program and store all that it compiles, whatever thresholds are set for JAX.
 
     Else it is as `jcache run`, but for a root that cannot be made, which is an
-    error. The program's exit code is passed on; with --check it runs twice, and
-    exit code 1 says that not all of the second run was a hit.
+    error. The program's exit code is passed on; with --check it runs twice.
+    Exit code 1 says that not all of the second run was a hit, or that the
+    program has set a cache directory of its own, so that the root is not warm.
 
     Example: jcache warm --check -- python train.py --steps 1
     """
     if not command:
-        raise InvalidValue("warm needs a program: jcache warm -- python train.py --steps 1")
+        raise InvalidValue(f"warm needs a program: `{hint('warm', root, '-- python train.py --steps 1')}`")
     chosen = create_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     runs: list[RunReport] = []
     with store_of(chosen) as store:
         before = _keys(store)
-        code = recorded(store, command, runs.append, whatever=True).exit_code
+        code = recorded(store, command, runs.append, whatever=True, doing="warm").exit_code
         stored = {kind: _count(store, kind, keys - before[kind]) for kind, keys in _keys(store).items()}
         if check and code == 0:
-            code = recorded(store, command, runs.append, whatever=True).exit_code
+            code = recorded(store, command, runs.append, whatever=True, doing="warm").exit_code
     first, second = (*runs, None, None)[:2]
     missed = [] if second is None else _missed(second)
+    for notice in () if json else dict.fromkeys(notice for run in runs for notice in run.notices):
+        output.warning(notice)
     if json:
         output.message(jsonlib.dumps(_as_json(store, stored, first, second, missed), indent=2))
     elif not quiet:
         _render(store, stored, first, second, missed, verbose=verbose)
-    if check and code == 0 and (missed or second is None):
+    is_elsewhere = first is not None and bool(own_directories(chosen.directory(Kind.EXECUTABLES), first.programs))
+    if code == 0 and (is_elsewhere or (check and (missed or second is None))):
         return _NOT_WARM
     return code
 
@@ -76,10 +86,19 @@ def _count(store: Store, kind: Kind, keys: Collection[str]) -> int:
     return len(keys) - sum(header is not None and is_program(header) for header in headers)
 
 
-def _missed(report: RunReport) -> list[Program | TraceCall]:
-    """What was compiled or traced, though a run had been before."""
-    calls = [call for call in report.traces.calls if call.outcome not in (HIT, BYPASSED)]
-    return [*(program for program in report.programs if program.outcome != HIT), *calls]
+_Asked = Program | TraceCall | GraphCall
+
+
+def _missed(report: RunReport) -> list[_Asked]:
+    """What was compiled, traced or built, though a run had been before."""
+    calls: list[TraceCall | GraphCall] = [*report.traces.calls, *report.graphs.calls]
+    missed = [call for call in calls if call.outcome not in (HIT, BYPASSED) and not _only_looked_up(call)]
+    return [*(program for program in report.programs if program.outcome != HIT), *missed]
+
+
+def _only_looked_up(call: TraceCall | GraphCall) -> bool:
+    """Whether a call asked for a graph and has not built it, so that there is nothing to keep."""
+    return isinstance(call, GraphCall) and call.outcome == NOT_STORED and not call.seconds
 
 
 def _as_json(
@@ -87,7 +106,7 @@ def _as_json(
     stored: dict[Kind, int],
     first: RunReport | None,
     second: RunReport | None,
-    missed: list[Program | TraceCall],
+    missed: list[_Asked],
 ) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
@@ -99,8 +118,8 @@ def _as_json(
     }
 
 
-def _described(one: Program | TraceCall) -> dict[str, object]:
-    kind = Kind.TRACES if isinstance(one, TraceCall) else Kind.EXECUTABLES
+def _described(one: _Asked) -> dict[str, object]:
+    kind, _ = _KINDS[type(one)]
     return {"kind": kind.value, "key": one.key, "name": one.name, "outcome": one.outcome, "reason": one.reason}
 
 
@@ -109,36 +128,42 @@ def _render(
     stored: dict[Kind, int],
     first: RunReport | None,
     second: RunReport | None,
-    missed: list[Program | TraceCall],
+    missed: list[_Asked],
     *,
     verbose: bool,
 ) -> None:
     parts = [output.count(stored[kind], kind.value[:-1], kind.value) for kind in Kind]
-    output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_there(first)}")
+    output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_there(store, first)}")
     if first is not None and not first.processes:
-        output.message("  no program that uses JAX was seen (python -E, -I and -S are not watched)")
+        output.message("  no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)")
     if first is not None and first.exit_code:
         output.message(f"  the program ended with exit code {first.exit_code}: what it had compiled by then is stored")
     if second is None:
         return
-    traces = second.traces or NO_TRACES
+    traces, graphs = second.traces, second.graphs
     executables = output.count(len(second.programs), "executable", "executables")
     calls = output.count(len(traces.calls) - traces.bypassed, "trace", "traces")
-    output.message(f"jcache: second run: {second.hits:,} of {executables} hit, {traces.hits:,} of {calls} hit")
+    hits = f"{second.hits:,} of {executables} hit, {traces.hits:,} of {calls} hit"
+    if graphs:
+        asked = graphs.hits + graphs.stored + graphs.not_stored
+        hits += f", {graphs.hits:,} of {output.count(asked, 'graph', 'graphs')} hit"
+    output.message(f"jcache: second run: {hits}")
     for call in traces.calls:
         if call.outcome == BYPASSED:
             output.message(f"  left to jax.jit: {call.name}: {call.reason}")
     for one in missed if verbose else missed[:_ROWS]:
-        doing = "traced" if isinstance(one, TraceCall) else "compiled"
+        _, doing = _KINDS[type(one)]
         reason = "" if one.reason is None else f": {one.reason}"
         output.message(f"  {doing} again: {one.key or one.name or 'unknown'}{reason}")
     if not verbose and len(missed) > _ROWS:
         output.message(f"  … and {len(missed) - _ROWS:,} more: -v shows all")
 
 
-def _there(first: RunReport | None) -> str:
+def _there(store: Store, first: RunReport | None) -> str:
     """What had been there before."""
     if first is None:
         return ""
-    traces = first.traces or NO_TRACES
-    return f"; {first.hits:,} executables and {traces.hits:,} traces had been there" if first.hits else ""
+    here = present(store.root.directory(Kind.EXECUTABLES), first.programs)
+    hits = sum(program.outcome == HIT for _, program in here)
+    counts = output.count(hits, "executable", "executables"), output.count(first.traces.hits, "trace", "traces")
+    return f"; {' and '.join(counts)} had been there" if hits else ""

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
@@ -13,6 +13,7 @@ _SECRET: Final = re.compile("auth|credential|key|passw|secret|token", re.IGNOREC
 _BIG: Final = 10**40
 _MANY: Final = 60  # of what an object or a container holds
 _FEW: Final = 12  # of what one in it holds
+_FIRST: Final = 3  # of some changes
 _LONG: Final = 1000  # characters that tell it
 _DEEP: Final = 3
 _ARRAYS: Final = frozenset({"numpy", "jaxlib", "jax"})
@@ -211,3 +212,9 @@ def _items(inner: str) -> list[str]:
         else:
             depth += (sign in "([{") - (sign in ")]}")
     return [*items, inner[start:].strip()] if inner else []
+
+
+def some(changes: Sequence[str]) -> str:
+    """The first of some changes."""
+    more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
+    return f"{'; '.join(changes[:_FIRST])}{more}"

@@ -12,6 +12,7 @@ from jcache.archive.manifest import Item, Neighbour
 from jcache.errors import CannotWrite
 from jcache.files import refusal
 from jcache.layout import Kind, Root
+from jcache.shell import command
 from jcache.units import format_size
 
 _MARGIN: Final = 64 << 20  # what a disk is to have free afterwards
@@ -30,14 +31,18 @@ def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "wha
     if sizes and needed + _MARGIN > free:
         raise CannotWrite(
             f"{root.path} has no room for {what}: {format_size(needed)} are to be written, {format_size(_MARGIN)} are "
-            f"to stay free on the disk, and {format_size(free)} are free: make room with `jcache prune`, or name "
+            f"to stay free on the disk, and {format_size(free)} are free: make room with `{_prune(root)}`, or name "
             "another --root."
         )
     if disk.f_files and 2 * len(sizes) > disk.f_favail:
         raise CannotWrite(
             f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
-            f"takes {disk.f_favail:,} more: make room with `jcache prune`, or name another --root."
+            f"takes {disk.f_favail:,} more: make room with `{_prune(root)}`, or name another --root."
         )
+
+
+def _prune(root: Root) -> str:
+    return command("prune --max-size SIZE", root.path)
 
 
 def check_writable(root: Root, kinds: Iterable[Kind]) -> None:

@@ -142,7 +142,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
 
 def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
     """The entries that a recorded run has stored or hit."""
-    report = report_named(read_reports(store.ledger.runs()), wanted)
+    report = report_named(read_reports(store.ledger.runs()), wanted, store.root.path)
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
-from jcache.shell import quoted, shown
+from jcache.shell import command, quoted, shown
 from jcache.shipping.here import Here
 from jcache.shipping.linking import blocking, closed_above
 
@@ -188,11 +188,11 @@ class Forecast:
         if way.reader is Reader.PLAIN and way.directory is not None:
             command = self._settings(way.directory)
             return (
-                " by `jcache run`, with `jcache.enable()`, and by JAX with its default settings where it is told that"
-                f" its cache is {shown(way.directory)}: `{command}`; not after `jcache env`, which leaves the path out"
-                " of keys"
+                f" by `{self._run()}`, with `jcache.enable()`, and by JAX with its default settings where it is told that"
+                f" its cache is {shown(way.directory)}: `{command}`; not after jcache env, which leaves the path out of"
+                " keys"
             )
-        ours = f" by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
+        ours = f" by `{self._run()}`, with `jcache.enable()` or after `{self._env()}`"
         if way.reader is Reader.JCACHE and reader_of(self.environment) is not Reader.JCACHE:
             return f"{ours}; none of them by JAX alone, which has this path in the keys it looks for"
         is_told = spelled(self.environment.get(_DIRECTORY, "")) == spelled(self.directory)
@@ -225,7 +225,7 @@ class Forecast:
             yield from self._link(path)
         if self.elsewhere:
             yield (
-                f"What is built by `jcache run`, with `jcache.enable()` or after `{self._env()}`"
+                f"What is built by `{self._run()}`, with `jcache.enable()` or after `{self._env()}`"
                 " has no path in its keys, and hits wherever it is copied."
             )
 
@@ -259,18 +259,22 @@ class Forecast:
 
     def _settings(self, directory: str | None, caches: str | None = None) -> str:
         """The command by which JAX looks for keys with a directory, and with those of XLA's caches."""
-        command = f"export {_DIRECTORY}={quoted(directory)}" if directory is not None else ""
+        told = f"export {_DIRECTORY}={quoted(directory)}" if directory is not None else ""
         if directory is not None and not os.path.isabs(directory):
-            command = f"cd {quoted(os.getcwd())} && {command}"
+            told = f"cd {quoted(os.getcwd())} && {told}"
         if caches is not None:
-            return " && ".join(filter(None, [command, f"export {XLA_CACHES}={quoted(caches)}"]))
-        return command if reader_of(self.environment) is Reader.PLAIN else f"{command} && unset {XLA_CACHES}"
+            return " && ".join(filter(None, [told, f"export {XLA_CACHES}={quoted(caches)}"]))
+        return told if reader_of(self.environment) is Reader.PLAIN else f"{told} && unset {XLA_CACHES}"
+
+    def _run(self) -> str:
+        """The command under which JAX does the same."""
+        return command("run", self._root, "-- CMD")
 
     def _env(self) -> str:
         """The command by which JAX alone looks for keys without a directory; `jcache env` lets others' settings be."""
-        command = f'eval "$(jcache env --root {quoted(str(self._root))})"'
+        printed = f'eval "$({command("env", self._root)})"'
         free = reader_of(self.environment) is Reader.JCACHE or XLA_CACHES not in self.environment
-        return command if free else f"export {XLA_CACHES}=none && {command}"
+        return printed if free else f"export {XLA_CACHES}=none && {printed}"
 
     @property
     def _shown(self) -> str:

@@ -163,9 +163,7 @@ def check_trust(
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
     if signature is None:
         if required or allowed_signers is not None:
-            raise Untrusted(
-                "The archive is not signed, so nothing of it was taken: `jcache export --sign KEY` makes one that is."
-            )
+            raise Untrusted("The archive is not signed, so nothing of it was taken: export it with --sign.")
         return UNSIGNED
     if allowed_signers is None:
         signed_by(manifest, signature, NAMESPACE)

@@ -129,7 +129,7 @@ def read_all(
     except BrokenProcessPool:
         raise JcacheError(
             "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "
-            "`jcache verify`."
+            "the same command again."
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

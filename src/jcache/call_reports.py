@@ -1,0 +1,76 @@
+"""What the reports of executables, traces and graphs have in common: reasons, sums over many runs, and lines."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from jcache.frozen import Frozen
+from jcache.units import format_seconds
+
+_LONG: Final = 240  # characters of a reason
+_MOST_REASONS: Final = 8
+_DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16}(?:[0-9a-f]{40})?\b")
+
+
+def reasons_of(asked: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Why there were no better outcomes, and how often, by outcome."""
+    counts: dict[str, Counter[str]] = {}
+    for outcome, reason, number in asked:
+        counts.setdefault(outcome, Counter())[reason] += number
+    frozen = {outcome: Frozen(dict(counter.most_common())) for outcome, counter in counts.items()}
+    return Frozen(frozen)
+
+
+def in_all(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:
+    """The numbers and reasons of many reports together, where an older one may lack some."""
+    reasons: dict[str, Counter[str]] = {}
+    for report in reports:
+        for outcome, number in report.get("reasons", {}).items():
+            reasons.setdefault(outcome, Counter()).update(number)
+    return {
+        **{name: sum(report.get(name, 0) for report in reports) for name in counts},
+        **{name: sum(report.get(name, 0.0) for report in reports) for name in seconds},
+        "reasons": {outcome: dict(numbers.most_common()) for outcome, numbers in reasons.items()},
+    }
+
+
+def counts_line(what: str, report: Mapping[str, Any], without: str) -> str:
+    """Such as ``traces: 1 hit, 2 misses (stored), 0 not stored, 0 left to jax.jit``."""
+    hits, stored = report["hits"], report["stored"]
+    line = f"{what}: {hits:,} {'hit' if hits == 1 else 'hits'}, {stored:,} {'miss' if stored == 1 else 'misses'} "
+    return f"{line}(stored), {report['not_stored']:,} not stored, {report['bypassed']:,} {without}"
+
+
+def reason_lines(report: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    """The first reasons of each outcome."""
+    lines = []
+    for outcome, counts in report["reasons"].items():
+        shown = list(counts.items())[:_MOST_REASONS]
+        lines += [f"  {number:,} {words.get(outcome, outcome)}: {_short(reason)}" for reason, number in shown]
+        if len(counts) > len(shown):
+            more = len(counts) - len(shown)
+            lines.append(f"  and {more:,} more {'reason' if more == 1 else 'reasons'} (--json lists them)")
+    return lines
+
+
+def _short(reason: str) -> str:
+    """A reason with the beginnings of digests only, and of what is very long."""
+    text = _DIGEST.sub(r"\1…", reason)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def saved_text(compiling: float, tracing: float | None, building: float | None) -> str:
+    """The time saved in all, and its parts where there are several.
+
+    Args:
+        compiling: seconds of compilation that hits saved.
+        tracing: seconds of tracing; None where there were no traces.
+        building: seconds of building graphs; None where there were none.
+    """
+    parts = {"compiling": compiling, "tracing": tracing, "building graphs": building}
+    known = {name: seconds for name, seconds in parts.items() if seconds is not None}
+    each = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in known.items())
+    return f"saved {format_seconds(sum(known.values()))}" + (f" ({each})" if len(known) > 1 else "")
