@@ -109,7 +109,8 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     from jcache.inspection import inspect
     from jcache.serialization import unpack_executable
 
-    data = path.read_bytes()
+    with open(path, "rb", opener=_open_to_look) as file:
+        data = file.read()
     inspection = inspect(data)
     if not clients:
         raise _Elsewhere(f"JAX has no device here: {problem}")
@@ -120,6 +121,14 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     del data
     client = clients[platform]
     _deserialize(client, content, _compiled_for(content, platform, _devices(client)))
+
+
+def _open_to_look(path: str, flags: int) -> int:
+    """Opens a file so that its access time stays, where that is allowed: this is no use of it."""
+    try:
+        return os.open(path, flags | getattr(os, "O_NOATIME", 0))
+    except PermissionError:
+        return os.open(path, flags)
 
 
 def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[Any, ...]:

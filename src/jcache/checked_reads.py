@@ -56,12 +56,12 @@ class CheckedReads:
         self._desk = Desk(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
         self._gate = Gate(root, self._desk.store.threads_ledger, self._desk.learn)
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, *, as_use: bool = True) -> bytes | None:
         """The bytes of an entry that may be served, None if there is none. What is damaged goes to quarantine."""
         if not key or "/" in key or "\0" in key:
             return None
         with suppress(OSError, JcacheError):
-            found = self._gate.get(storable(key))
+            found = self._gate.get(storable(key), as_use=as_use)
             if isinstance(found, Sound):
                 return found.data
             if found is not None:
@@ -83,7 +83,7 @@ class CheckedReads:
         for entry in self._desk.store.entries([EXECUTABLES]):
             if clock.monotonic() >= until:
                 return False
-            self.get(entry.key)
+            self.get(entry.key, as_use=False)
         return True
 
     def close(self) -> None:

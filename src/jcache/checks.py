@@ -92,6 +92,7 @@ class Checked(NamedTuple):
         anew: whether the file is another one than the digest on record was taken of.
         exposure: who can change the file.
         taken_ns: as of when the digest holds, by the clock that tells when files are born.
+        moved: whether reading it may have moved access times in its directory.
     """
 
     claim: Claim
@@ -104,6 +105,7 @@ class Checked(NamedTuple):
     anew: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
+    moved: bool = False
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
@@ -140,6 +142,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         anew=anew,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
+        moved=files.moved_in(os.path.dirname(name)),
     )
     if is_other and not anew:
         other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."

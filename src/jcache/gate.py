@@ -69,15 +69,19 @@ class Gate:
         self._prefetched = False
         self._silent = False  # the ledger cannot be read; asking it again could mean waiting again
 
-    def get(self, key: str) -> Sound | Finding | None:
+    def get(self, key: str, *, as_use: bool = True) -> Sound | Finding | None:
         """An entry that may be served, what is wrong with it, or None if there is none (yet).
+
+        Args:
+            key: which.
+            as_use: whether a program wants it now, so that its access time may move.
 
         Raises:
             OSError: it is there and cannot be read.
         """
         path = self._prefix + key + ENTRY_SUFFIX
         try:
-            data = files.read(path)
+            data = files.read(path, as_use=as_use)
             record = self._records.get(key) or self._look_up(key)
             if record is None:
                 return self._at_first_sight(key, path)

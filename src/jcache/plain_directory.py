@@ -39,10 +39,10 @@ _LOCAL = "file://"
 class _AnyKeyStore(ProgramStore):
     """A store whose keys are any text that is a file name."""
 
-    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
         """The entries of some kinds, those of any name among the executables included."""
         chosen = list(kinds)
-        found = super().entries(chosen, legacy=legacy)
+        found = super().entries(chosen, legacy=legacy, uses=uses)
         if EXECUTABLES in chosen:
             found += self.enrich(EXECUTABLES, list(self._others()))
         return found

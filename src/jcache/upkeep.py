@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from jcache import clock, files
+from jcache.access_times import note_moved
 from jcache.directories import Directories, is_link, is_there, opened
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import LedgerUnavailable
@@ -58,6 +59,7 @@ class Upkeep:
         self.ledger = Ledger(root.ledger, outside=root.adapter is not None)
         self.pins = Pins(root, self.ledger)
         self.notices: list[str] = []
+        self._why_unknown: dict[Kind, str] = {}
         self._lock_timeout = lock_timeout
         self._waiting = waiting
         self._news: list[Known] = []
@@ -75,13 +77,16 @@ class Upkeep:
         """Writes what has been learnt to the ledger, if it can be written, and closes it."""
         self.flush()
         self.ledger.close()
+        if (notice := note_moved(self.root)) is not None:
+            self.notice(notice)
 
-    def listing(self, kind: Kind, *, remember: bool = True) -> Listing:
+    def listing(self, kind: Kind, *, remember: bool = True, uses: bool = False) -> Listing:
         """What lies in a kind's directory.
 
         Args:
             kind: which.
             remember: whether the ledger may keep a large one's snapshot.
+            uses: whether the last uses are to be those of now, also in a large one.
 
         Raises:
             CannotWrite: the directory cannot be read.
@@ -93,7 +98,13 @@ class Upkeep:
             if (self.root.path / name).is_symlink():
                 self.notice(f"{self.root.path / name} is a symbolic link, which is not followed.")
         with files.refusal(f"read {directory}"):
-            return list_root(self.root, kind, self.ledger if remember else None)
+            listing = list_root(self.root, kind, self.ledger if remember else None, uses=uses)
+        self._why_unknown[kind] = listing.times.why_unknown
+        return listing
+
+    def why_unknown(self, kinds: Iterable[Kind]) -> str:
+        """Why the last use of entries is unknown, as the end of a sentence, of kinds that have been listed."""
+        return "; ".join(dict.fromkeys(self._why_unknown[kind] for kind in kinds))
 
     def path(self, entry: Entry) -> Path:
         return self.root.place(entry.kind, entry.key, legacy=entry.legacy)
@@ -134,7 +145,7 @@ class Upkeep:
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
     def adopt(self, kind: Kind, *, record: bool = True, sweep: bool = False) -> int:
-        """Makes the sidecars that are missing, from the files' own times; returns how many.
+        """Makes the sidecars that are missing, of what is known of their last use; returns how many.
 
         JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
         over an unbounded cache after this.
@@ -146,7 +157,7 @@ class Upkeep:
         """
         if self.root.adapter is not None:
             return 0
-        listing = self.listing(kind)
+        listing = self.listing(kind, uses=True)
         missing = [entry for entry in listing.entries() if not entry.sidecar]
         orphans = [one.name for one in listing.neighbours if sweep and one.member is Member.SIDECAR]
         if orphans:
@@ -161,7 +172,7 @@ class Upkeep:
                 for entry in missing:
                     name = entry.key + SIDECAR_SUFFIX
                     if is_there(entry.key + ENTRY_SUFFIX, directory) and not is_there(name, directory):
-                        files.write_recency(name, entry.created_ns, directory=directory)
+                        files.write_recency(name, entry.recency_ns, directory=directory)
                         made.append(entry)
                     yield
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jcache import files
 from jcache.entry import Entry
 from jcache.layout import Kind
 from jcache.serialization import Codec, pack_executable
@@ -67,9 +68,16 @@ def tree(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
     found = {}
     for path in sorted(directory.rglob("*")):
         status = path.lstat()
-        data = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        data = os.readlink(path).encode() if path.is_symlink() else files.read(path) if path.is_file() else b""
         found[str(path)] = status.st_mode, status.st_ino, status.st_mtime_ns, data
     return found
+
+
+def unread(directory: Path) -> None:
+    """Sets the access times below a directory, which a test has moved by reading or copying it, to those of writing."""
+    for path in directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            os.utime(path, ns=(path.stat().st_mtime_ns, path.stat().st_mtime_ns))
 
 
 @contextmanager

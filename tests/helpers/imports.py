@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jcache import files
 from jcache.archive import open_archive
 from jcache.archive.reader import Reader
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
@@ -50,7 +51,7 @@ def facts(root: Root) -> dict[tuple[Kind, str], Facts]:
         known = {kind: store.ledger.known(kind) for kind in Kind}
         return {
             (e.kind, e.key): Facts(
-                store.path(e).read_bytes(),
+                files.read(store.path(e)),
                 e.created_ns,
                 e.recency_ns,
                 e.pinned,

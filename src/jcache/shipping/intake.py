@@ -116,7 +116,7 @@ class Intake:
         try:
             if root.adapter is not None:
                 content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
-            self._land(taken, content, Landing(directory, written_ns))
+            self._land(taken, content, Landing(directory, written_ns, self._at_most(item.recency_ns)))
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
         self._wait_for(self._behind.made())

@@ -231,7 +231,7 @@ class Survey:
             bytes=sound.mark.stamp.bytes,
             digest=sound.digest,
             created_ns=written_ns,
-            recency_ns=entry.recency_ns if entry.sidecar else written_ns,
+            recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
             sidecar=entry.sidecar,
             pinned=entry.pinned,
             seconds=seconds,
