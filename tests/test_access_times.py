@@ -20,7 +20,7 @@ from jcache.listing import SNAPSHOT_FROM
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
-from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
+from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_program
 
 KIND = Kind.EXECUTABLES
 HOUR = 3600 * SECOND
@@ -317,7 +317,12 @@ def give_away(root: Root) -> None:
 def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[str], *, many: bool) -> None:
     """Who may not leave access times as they are leaves a mark, until which they tell nothing; later ones do."""
     for number in range(100, 190 * many):
-        add(others.path, key(number), pack_executable(os.urandom(100_000), 1, Codec.ZLIB), written_ns=OLD_NS)
+        add(
+            others.path,
+            key(number),
+            pack_executable(xla_program(os.urandom(100_000)), 1, Codec.ZLIB),
+            written_ns=OLD_NS,
+        )
     give_away(others)
     more: dict[str, list[object]] = {"show": [key(0)], "export": ["--output", others.path.with_name("a.jca")]}
     done = without(FOWNER, *command, "--root", others.path, *more.get(command[0], ()))

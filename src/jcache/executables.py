@@ -50,6 +50,7 @@ class ExecutableCache:
         on_event: is told of each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
         told: what whoever is warned knows already, of the root.
+        platforms: tells which ones JAX has here; None where nobody knows.
         always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
 
     Raises:
@@ -72,6 +73,7 @@ class ExecutableCache:
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
         told: Collection[Refusal] = (),
+        platforms: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
         if self._least_bound is not None and max_size < self._least_bound:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
@@ -90,9 +92,11 @@ class ExecutableCache:
             self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency
         )
         self._desk = desk = Desk(make, EXECUTABLES)
-        self._gate = Gate(root, desk.store.threads_ledger, desk.learn)
+        self._gate = Gate(root, desk.store.threads_ledger, desk.learn, platforms)
         ledgers = [ThreadsLedger(other.ledger) for other in read_only]
-        self._shared = [(other, Gate(other, ledger, None)) for other, ledger in zip(read_only, ledgers, strict=True)]
+        self._shared = [
+            (other, Gate(other, ledger, None, platforms)) for other, ledger in zip(read_only, ledgers, strict=True)
+        ]
         self._close = partial(_close, desk, ledgers)
         weakref.finalize(self, self._close)
         _CACHES.add(self)

@@ -15,6 +15,7 @@ from jcache import files
 from jcache.entry import Entry
 from jcache.layout import Kind
 from jcache.serialization import Codec, pack_executable
+from tests.helpers.jax_entries import text
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
@@ -37,7 +38,12 @@ def entry(number: int, size: int = 100, used_ns: int = NOW, **more: Any) -> Entr
 
 def executable(seconds: int = 3, codec: Codec = Codec.ZSTD) -> bytes:
     """What JAX would store."""
-    return pack_executable(b"\x0anot quite an executable" * 40, seconds, codec)
+    return pack_executable(xla_program(b"machine code" * 100), seconds, codec)
+
+
+def xla_program(code: bytes) -> bytes:
+    """What XLA makes of a program, as far as jcache can tell: its machine code may be anything."""
+    return text(1, text(1, text(1, b"")) + text(4, code)) + text(2, b"")
 
 
 def add(

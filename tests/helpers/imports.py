@@ -20,7 +20,7 @@ from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import ImportPlan, plan_import, receive
 from jcache.store import Store
-from tests.helpers.entries import DAY, NOW, add, key
+from tests.helpers.entries import DAY, NOW, add, key, xla_program
 
 HERE = Here()
 
@@ -30,7 +30,7 @@ def content(kind: Kind, a_key: str, build: int = 0) -> bytes:
     chance = random.Random(f"{kind} {a_key} {build}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is Kind.EXECUTABLES:
-        return pack_executable(payload, 3, Codec.ZSTD)
+        return pack_executable(xla_program(payload), 3, Codec.ZSTD)
     return seal(payload, kind=kind, name="jit_step", key=a_key, build_seconds=1.5, created_ns=NOW)
 
 
