@@ -33,7 +33,7 @@ from jcache.inspection import Inspection, inspect
 from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
-from jcache.serialization import check_seal, sealed_length, unpack_executable, unseal
+from jcache.serialization import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
 from jcache.shell import quoted
 
 if TYPE_CHECKING:
@@ -325,10 +325,12 @@ def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] |
     if inspection.platform is not None:
         return None if inspection.platform in _READABLE else inspection.platform
     own = sorted((platforms or frozenset()) - _READABLE)
-    content = unpack_executable(data).payload  # no metadata: of jax < 0.9, or it is the metadata that is damaged
-    starts = (content[skip : skip + len(_METADATA_START)] for skip in (1, 2))
+    if not own:
+        return None
+    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # no metadata: of jax < 0.9, or they are damaged
+    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # behind the seconds
     alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
-    if not own or 2 * alike > len(_METADATA_START) or any(sign in content[:256] for sign in _OF_METADATA):
+    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _OF_METADATA):
         return None
     return None if any(sign in content for sign in _OF_KNOWN_BODIES) else own[0]
 
