@@ -5,6 +5,7 @@ Entries are removed under the lock, in short batches, each file before its sidec
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -16,7 +17,7 @@ from jcache import clock, files
 from jcache.access_times import note_moved
 from jcache.directories import Directories, is_link, is_there, opened
 from jcache.entry import GRACE_NS, Entry
-from jcache.errors import LedgerUnavailable
+from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Member, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing
@@ -130,9 +131,14 @@ class Upkeep:
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
-                self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
+                self._remove_in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
-                removal.adopted += self.adopt(kind, sweep=True)
+                try:
+                    removal.adopted += self.adopt(kind, sweep=True)
+                except CannotWrite as error:  # what was to make room has made it
+                    if not _is_full(error):
+                        raise
+                    self.notice(f"{error} `jcache verify --repair` makes them once there is room.")
         for entry in (*removal.removed, *removal.gone):
             self._unlearn(entry.kind, entry.key)
         self.flush()
@@ -272,6 +278,20 @@ class Upkeep:
         self._mark(kind)
         in_batches(self.root, kind, steps, timeout=self._lock_timeout, waiting=self._waiting)
 
+    def _remove_in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+        """The same of removals, which make room: on a full disk, where there is no lock file and none can be made.
+
+        Nobody holds what is not there, so that an entry may go without, until the lock can be had.
+        """
+        while True:
+            try:
+                return self.in_batches(kind, steps)
+            except CannotWrite as error:
+                if not _is_full(error) or os.path.lexists(self.root.locks(kind) / LOCK_NAME):
+                    raise
+            if next(steps, steps) is steps:  # there was no more to remove
+                return None
+
     def _learn(self, known: Known) -> None:
         self._news.append(known)
         if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
@@ -298,3 +318,8 @@ class Upkeep:
             self.softly(lambda: self.ledger.forget(evicted))
         if news:
             self.softly(lambda: self.ledger.record(news))
+
+
+def _is_full(error: CannotWrite) -> bool:
+    """Whether it is the disk, or somebody's quota, that has no room."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)

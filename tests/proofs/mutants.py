@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "upkeep.py",
-        "self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))",
+        "self._remove_in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))",
         "list(removing(self.root, progress(victims), removal, pins, plan.because))",
         "A plan's victims are removed without the lock.",
         ("test_store",),
