@@ -26,7 +26,7 @@ from jcache.serialization import seal
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import call
-from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree
+from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree, unread
 
 START = time.time_ns()
 TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
@@ -205,6 +205,7 @@ def test_prune_is_what_the_command_does(native: Root, asked: dict[str, Any], opt
     """The same policy does the same to the same root, and the value has all that `--json` prints."""
     root = fill(native)
     other = Path(shutil.copytree(root.path, root.path.parent / "other"))
+    unread(root.path)
     shown = printed("prune", "--root", other, *options, *["--dry-run"] * dry_run)
     done = prune(root=root.path, **asked, dry_run=dry_run)
     assert as_printed(done) == shown | {"root": str(root.path)}

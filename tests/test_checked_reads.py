@@ -20,7 +20,7 @@ def ask(directory: Path, where: Path, name: str) -> bytes:
     """The answer to one request."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.fspath(directory / SOCKET))
-        connection.sendall(os.fsencode(where) + b"\0" + name.encode() + b"\n")
+        connection.sendall(os.fsencode(where) + b"\0" + name.encode() + b"\0cpu\n")
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 

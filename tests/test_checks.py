@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jcache import checks, files
 from jcache.checks import Checked, Claim, check, fault_of
 from jcache.digests import digest
 from jcache.exposure import Exposure
 from jcache.findings import Damage, Fault, Remedy
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.serialization import Codec, pack_executable, seal, unpack_executable
 from tests.helpers.entries import SECOND, add, executable, key
 from tests.helpers.jax_entries import h200_entry, number, text, varint
@@ -105,11 +107,50 @@ def test_every_flip_in_a_gpu_body_is_found() -> None:
         assert fault is not None and fault.damage is Damage.GRAMMAR
 
 
-@pytest.mark.parametrize("body", [b"", b"\0" * 99, b"a serialized TPU program" * 9])
-def test_a_plug_ins_body_is_its_own_affair(body: bytes) -> None:
-    """A body that we do not know is no damage if the metadata name another platform than those that we do know."""
-    abi = text(9, text(3, text(2, text(2, text(1, b"tpu")))))
-    assert fault_of(with_metadata(body, METADATA + abi), Kind.EXECUTABLES, key(1)) is None
+BODIES = [b"", b"\0" * 99, b"a serialized TPU program" * 9]
+TPU = METADATA + text(9, text(3, text(2, text(2, text(1, b"tpu")))))
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    ("platforms", "damage"), [(None, Damage.OPAQUE), ({"cpu", "tpu"}, Damage.OPAQUE), ({"cpu", "cuda"}, Damage.GRAMMAR)]
+)
+def test_a_plug_ins_body_is_its_own_affair(body: bytes, platforms: set[str] | None, damage: Damage) -> None:
+    """A body that we cannot read is not checked if the metadata name its platform, and never loaded on another one."""
+    known = None if platforms is None else frozenset(platforms)
+    fault = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1), platforms=known)
+    assert fault is not None and fault.damage is damage and fault.evidence.startswith("It is for tpu, ")
+    wrong = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1, "jit_other"), platforms=known)
+    assert wrong is not None and wrong.damage is (Damage.NAME if damage is Damage.OPAQUE else Damage.GRAMMAR)
+
+
+@given(st.binary(max_size=3000), st.sampled_from([Codec.ZSTD, Codec.ZLIB]))
+def test_framed_random_bytes_are_damage(content: bytes, codec: Codec) -> None:
+    """What is right in its frame alone is damage, but for a process with a device whose programs we cannot read."""
+    data = packed(content, codec)
+    found = fault_of(data, Kind.EXECUTABLES, key(1))
+    on_cpu = fault_of(data, Kind.EXECUTABLES, key(1), platforms=frozenset({"cpu", "cuda"}))
+    assert found == on_cpu and found is not None and found.damage in (Damage.GRAMMAR, Damage.NAME)
+
+
+@pytest.mark.parametrize("body", BODIES[1:])
+def test_a_process_may_tell_what_an_old_jax_did_not(body: bytes) -> None:
+    """Without metadata, as before jax 0.9, a body may be of the process's own device; not so one that shows damage."""
+    tpu = frozenset({"cpu", "tpu"})
+    fault = fault_of(packed(body), Kind.EXECUTABLES, key(1), platforms=tpu)
+    assert fault is not None and fault.damage is Damage.OPAQUE
+    for damaged in (packed(b"\x7fELF" + body), with_metadata(body), packed(b"\xff" + METADATA + body)):
+        fault = fault_of(damaged, Kind.EXECUTABLES, key(1), platforms=tpu)
+        assert fault is not None and fault.damage is Damage.GRAMMAR
+
+
+def test_what_was_not_checked_inside_never_counts_as_passed(plain: Root) -> None:
+    """It is no finding, and is told; its digest says nothing of its inside, so that it is looked at each time."""
+    add(plain.path, key(1), with_metadata(BODIES[2], TPU))
+    checked = check(plain.path, claim())
+    assert checked.finding is None and not checked.passed and "tpu" in (checked.opaque or "")
+    add(plain.path, key(1), with_metadata(BODIES[1], TPU))
+    assert damage_of(check(plain.path, claim(with_metadata(BODIES[2], TPU)))) in (None, Damage.CHANGED)
 
 
 def test_names_beyond_ascii_are_the_same_name() -> None:

@@ -23,6 +23,7 @@ from jcache.ledger import UNVERIFIED, Known, Ledger
 from jcache.names import kept_of, storable
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root, open_root
+from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
@@ -171,6 +172,18 @@ def test_a_torn_entry_of_jax_is_not_served(native: Root, caches: Caches, data: b
     assert cache.get(key(1)) == DATA
 
 
+@pytest.mark.parametrize("platforms", [None, {"cpu"}, {"cpu", "tpu"}])
+def test_random_bytes_in_a_sound_frame_are_not_served(native: Root, platforms: set[str] | None) -> None:
+    """They go to quarantine, but where the program has a device whose programs jcache cannot read."""
+    path = add(native.directory(Kind.EXECUTABLES), key(1), pack_executable(os.urandom(999), 1, Codec.ZSTD))
+    age(path)
+    known = None if platforms is None else frozenset(platforms)
+    cache = ExecutableCache(native, warn=lambda _: None, platforms=lambda: known)
+    served = cache.get(key(1)) is not None
+    assert served == path.exists() == ("tpu" in (platforms or ()))
+    cache.close()
+
+
 def test_what_was_seen_once_is_on_record(plain: Root, caches: Caches) -> None:
     """An entry that JAX wrote is recorded at the first hit, so that a change of it is found by another process."""
     path = add(plain.directory(Kind.EXECUTABLES), key(1), DATA)
@@ -312,6 +325,7 @@ import sys
 from pathlib import Path
 from jcache.executables import ExecutableCache
 from jcache.layout import Root
+from jcache.serialization import Codec, pack_executable
 
 cache = ExecutableCache(Root(Path(sys.argv[1]), plain=True))
 for key in sys.argv[2:]:

@@ -30,7 +30,7 @@ from jcache.serialization import Codec, pack_executable, seal
 from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store import Store
-from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree
+from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree, xla_program
 from tests.helpers.jax_entries import H200
 
 HOUR = 3600 * SECOND
@@ -52,8 +52,8 @@ def members(data: bytes) -> dict[str, bytes]:
 
 
 def incompressible(megabytes: int) -> bytes:
-    """An executable of some device that we do not know, which no compression makes smaller; no ELF begins in it."""
-    return pack_executable(b"a" + os.urandom(megabytes * 1_000_000).replace(b"\x7f", b"\x7e"), 1, Codec.ZSTD)
+    """An executable that no compression makes smaller."""
+    return pack_executable(xla_program(os.urandom(megabytes * 1_000_000)), 1, Codec.ZSTD)
 
 
 def quiet(root: Root) -> None:

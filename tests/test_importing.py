@@ -35,7 +35,7 @@ from jcache.shipping.here import Here
 from jcache.shipping.importing import check_trust, future_root, plan_import, receive
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
+from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree, xla_program
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
 
 
@@ -412,7 +412,7 @@ def test_transcoded(tmp_path: Path) -> None:
     """Entries that JAX would find here and not read get its codec, once, and pass all checks."""
     target = create_root(tmp_path / "b")
     a_key = key(1)
-    data = pack_executable(b"\x0aan executable", 3, Codec.ZLIB)
+    data = pack_executable(xla_program(b"an executable"), 3, Codec.ZLIB)
     item = Item(Kind.EXECUTABLES, a_key, len(data), digest(data), NOW, NOW, codec="zlib")
     manifest = Manifest(jcache="0", root="/old", directory="/old", items=(item,))
     here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
@@ -425,7 +425,7 @@ def test_transcoded(tmp_path: Path) -> None:
             receive(plan, [Member(item, "", io.BytesIO(data).readinto)], store, imported)
         assert imported.fates == {(Kind.EXECUTABLES, a_key): fate}
     stored = unpack_executable((target.directory(Kind.EXECUTABLES) / f"{a_key}-cache").read_bytes())
-    assert (stored.codec, stored.seconds, stored.payload) == (Codec.ZSTD, 3, b"\x0aan executable")
+    assert (stored.codec, stored.seconds, stored.payload) == (Codec.ZSTD, 3, xla_program(b"an executable"))
     check_clean(target)
 
 

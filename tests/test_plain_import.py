@@ -21,7 +21,7 @@ from jcache.shipping.here import Here
 from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
+from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of, xla_program
 from tests.helpers.imports import HERE, content, facts, tar_of
 
 
@@ -127,12 +127,12 @@ def test_transcoded(tmp_path: Path) -> None:
     """Entries that JAX would find here and not read get its codec, as those of archives do; a dry run says the same."""
     root = create_root(tmp_path / "root")
     here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
-    tar = tar_of({f"{key(n)}-cache": pack_executable(b"\x0asome" * 40, n, Codec.ZLIB) for n in (1, 2)})
+    tar = tar_of({f"{key(n)}-cache": pack_executable(xla_program(b"some" * 40), n, Codec.ZLIB) for n in (1, 2)})
     for dry_run, fate in ((True, Fate.NEW), (False, Fate.NEW), (False, Fate.PRESENT)):
         result = taken(tar, root, here, transcode=Codec.ZSTD, dry_run=dry_run)
         assert set(result.imported.fates.values()) == {fate}
     found = [unpack_executable(one.data) for one in facts(root).values()]
-    assert {(one.codec, one.payload) for one in found} == {(Codec.ZSTD, b"\x0asome" * 40)}
+    assert {(one.codec, one.payload) for one in found} == {(Codec.ZSTD, xla_program(b"some" * 40))}
     with Store(root) as store:
         assert verify(store, Request(grace_ns=0)).findings == []
 

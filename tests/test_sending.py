@@ -26,7 +26,7 @@ from jcache.shipping.exporting import Exported, Prepared, Request, prepare, writ
 from jcache.shipping.sink import OpenSink, Piece
 from jcache.store import Store
 from tests.helpers.command_line import call
-from tests.helpers.entries import NOW, add, executable, key
+from tests.helpers.entries import NOW, add, executable, key, xla_program
 from tests.helpers.waiting import LIMIT_S
 from tests.test_exporting import members
 
@@ -136,7 +136,7 @@ def test_a_change_while_it_waits_in_a_pipe(plain: Root, change: Callable[[Path],
     """An entry that is written to when the pipe has it, and its reader has not, is omitted; what else happens to the
     file then is no matter.
     """
-    contents = [pack_executable(b"\x0a" + random.Random(i).randbytes(800_000), 3, Codec.ZSTD) for i in range(4)]
+    contents = [pack_executable(xla_program(random.Random(i).randbytes(800_000)), 3, Codec.ZSTD) for i in range(4)]
     paths = [add(plain.path, key(i), data, written_ns=NOW) for i, data in enumerate(contents)]
     prepared_of(plain, once=False)
     prepared = prepared_of(plain)
@@ -199,7 +199,7 @@ def test_what_verify_has_found_damaged_is_not_taken_for_sound(known: Root) -> No
 def test_what_a_disk_loses_on_its_way_into_a_pipe_is_seen_by_who_takes_it(plain: Root, tmp_path: Path) -> None:
     """What is on record goes unread into a pipe; import refuses what has another digest, and takes the rest."""
     for i in range(4):
-        content = b"\x0a" + random.Random(i).randbytes(800_000)
+        content = xla_program(random.Random(i).randbytes(800_000))
         add(plain.path, key(i), pack_executable(content, 3, Codec.ZSTD), written_ns=NOW)
     jcache = f"{shlex.quote(sys.executable)} -m jcache"
     assert call(["sh", "-c", f"{jcache} export --root {plain.path} | cat >{tmp_path}/before"]).code == 0

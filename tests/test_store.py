@@ -196,6 +196,32 @@ def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
         subprocess.run(["umount", place], check=True)
 
 
+def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
+    """Where neither lock, ledger nor pins can be made, the first removals make the room for them."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=12", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        root = Root(place / "root", plain=True)
+        for number in range(6):
+            add(root.path, key(number), 30_000, written_ns=NOW + number)
+        with pytest.raises(OSError, match="No space left"):  # noqa: PT012
+            for number in range(12):
+                (place / f"filler{number}").touch()
+        with pytest.raises(OSError, match="No space left"):
+            (place / "filler0").write_bytes(bytes(1 << 20))
+        with Store(root) as store:
+            decided = plan(store.entries(), Policy(keep_last=2), now_ns=NOW + DAY)
+            removal = store.execute(decided)
+        assert len(removal.removed) == 4 and not removal.failures
+        assert shelf(root) == {key(4): 30_000, key(5): 30_000}
+        assert (root.path / ".lockfile").exists()
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
 def test_touching(store: Store) -> None:
     """Recency only grows; entries that are not there are not counted and get no sidecar."""
     add(store.root.path, key(1), used_ns=NOW)

@@ -132,6 +132,13 @@ def backends_ready() -> bool:
     return initialized is not None and bool(initialized())
 
 
+def platforms() -> frozenset[str] | None:
+    """The platforms that JAX has here, such as ``cpu`` and ``tpu``; None while it has started none; starts none."""
+    from jax._src import xla_bridge
+
+    return frozenset(map(str, getattr(xla_bridge, "_backends", None) or ())) or None
+
+
 def process_index() -> int:
     """The number of this process among those of the program, 0 if it is alone; starts no backend."""
     from jax._src import distributed

@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+_MOST_CONTENT: Final = 64 << 20  # bytes, which no ratio is held against
+_MOST_RATIO: Final = 100
 _LONGEST: Final = 300  # characters of an error's first line
 _LACKING: Final = (  # in what jaxlib says of executables that are whole
     "RESOURCE_EXHAUSTED",  # memory of the accelerator, which somebody else has
@@ -109,7 +111,10 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     from jcache.inspection import inspect
     from jcache.serialization import unpack_executable
 
-    data = path.read_bytes()
+    with open(path, "rb", opener=_open_to_look) as file:
+        data = file.read()
+    if not _is_plausible(data):
+        raise _Elsewhere(f"it holds over {_MOST_RATIO} times its bytes, as if it were made to fill a memory")
     inspection = inspect(data)
     if not clients:
         raise _Elsewhere(f"JAX has no device here: {problem}")
@@ -120,6 +125,36 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     del data
     client = clients[platform]
     _deserialize(client, content, _compiled_for(content, platform, _devices(client)))
+
+
+def _is_plausible(data: bytes) -> bool:
+    """Whether an entry holds no more than a program does; what is damaged otherwise is for others to tell."""
+    import zlib
+
+    limit = max(_MOST_CONTENT, _MOST_RATIO * len(data))
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        try:
+            return bool(zstandard.frame_content_size(data) <= limit)
+        except zstandard.ZstdError:
+            return True
+    stream, seen, rest = zlib.decompressobj(), 0, data
+    try:
+        while rest and seen <= limit:
+            seen += len(stream.decompress(rest, 1 << 20))
+            rest = stream.unconsumed_tail
+    except zlib.error:
+        return True
+    return seen <= limit
+
+
+def _open_to_look(path: str, flags: int) -> int:
+    """Opens a file so that its access time stays, where that is allowed: this is no use of it."""
+    try:
+        return os.open(path, flags | getattr(os, "O_NOATIME", 0))
+    except PermissionError:
+        return os.open(path, flags)
 
 
 def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[Any, ...]:

@@ -216,6 +216,12 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
     decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
+    if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
+        why = store.why_unknown(unknown)
+        store.notice(
+            f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, counted from writing: {why}. "
+            "`jcache run` and `jcache.enable()` record it from now on."
+        )
     reachable = free + sum(_on_disk(verdict.entry) for verdict in decided.victims)
     reachable += xla_size(store.root) if xla else 0
     if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
@@ -244,10 +250,10 @@ def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
 
 def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
     """The entries of some kinds and, where traces need executables of them, the traces; with the links between them."""
-    entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True)
+    entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True, uses=True)
     if not kinds & {Kind.EXECUTABLES, Kind.TRACES}:
         return entries, NO_LINKS
-    traces = [] if Kind.TRACES in kinds else store.entries([Kind.TRACES])
+    traces = [] if Kind.TRACES in kinds else store.entries([Kind.TRACES], uses=True)
     if not traces and not any(entry.kind is Kind.TRACES for entry in entries):
         return entries, NO_LINKS
     from jcache.lineage import read_lineage

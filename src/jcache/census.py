@@ -40,6 +40,8 @@ class KindCensus:
         pinned: how many of them prune must keep.
         cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
         empty: how many of them are empty files.
+        unknown: of how many nobody knows the last use; theirs is counted from writing.
+        accessed_ns: as of when the uses are known that no sidecar tells, nanoseconds since 1970; None for now.
     """
 
     entries: int
@@ -50,6 +52,8 @@ class KindCensus:
     pinned: int
     cap: int | None
     empty: int = 0
+    unknown: int = 0
+    accessed_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +212,17 @@ def _unfinished(listing: Listing) -> int:
 
 
 def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
-    recency = listing.columns.recency
+    used = list(listing.used())
     return KindCensus(
         entries=len(listing),
         bytes=listing.bytes,
         sidecars=listing.sidecars,
-        oldest_ns=min(recency, default=None),
-        newest_ns=max(recency, default=None),
+        oldest_ns=min(used, default=None),
+        newest_ns=max(used, default=None),
         pinned=pinned,
         empty=listing.columns.sizes.count(0),
+        unknown=listing.unknown,
+        accessed_ns=listing.accessed_ns,
         cap=cap,
     )
 

@@ -2,9 +2,9 @@
 
 The program's Python need not have jcache, so the recorder asks the `jcache run` above it, over a Unix socket in the
 recorder's directory, and hands on the bytes that come back: what is served is what was checked. One connection is one
-entry: the request is a line, the cache's directory and the key with a NUL between them. The answer is ``+``, the number
-of bytes in 16 hexadecimal digits and the bytes; ``-`` where there is none that may be served; and ``?`` where the
-directory is not that of the root.
+entry: the request is a line, the cache's directory, the key and the program's platforms with NULs between them. The
+answer is ``+``, the number of bytes in 16 hexadecimal digits and the bytes; ``-`` where there is none that may be
+served; and ``?`` where the directory is not that of the root.
 
 A Python that does not run the recorder (``-I``, ``-S``, ``-E``) reads by itself: what it may find is checked before.
 """
@@ -54,14 +54,15 @@ class CheckedReads:
         self.damaged: dict[str, tuple[Finding, bool]] = {}
         self._directory = root.directory(EXECUTABLES)
         self._desk = Desk(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
-        self._gate = Gate(root, self._desk.store.threads_ledger, self._desk.learn)
+        self._of = threading.local()  # the platforms of the program that asks
+        self._gate = Gate(root, self._desk.store.threads_ledger, self._desk.learn, self._platforms)
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, *, as_use: bool = True) -> bytes | None:
         """The bytes of an entry that may be served, None if there is none. What is damaged goes to quarantine."""
         if not key or "/" in key or "\0" in key:
             return None
         with suppress(OSError, JcacheError):
-            found = self._gate.get(storable(key))
+            found = self._gate.get(storable(key), as_use=as_use)
             if isinstance(found, Sound):
                 return found.data
             if found is not None:
@@ -69,6 +70,13 @@ class CheckedReads:
                 self._desk.quarantine(found)
                 self.damaged[key] = found, True
         return None
+
+    def of_program(self, platforms: str) -> None:
+        """Says for which platforms this thread reads: their names with commas between them, none for not known."""
+        self._of.platforms = frozenset(filter(None, platforms.split(","))) or None
+
+    def _platforms(self) -> frozenset[str] | None:
+        return getattr(self._of, "platforms", None)
 
     def is_of(self, directory: str) -> bool:
         """Whether a directory is that of the root's executables."""
@@ -83,7 +91,7 @@ class CheckedReads:
         for entry in self._desk.store.entries([EXECUTABLES]):
             if clock.monotonic() >= until:
                 return False
-            self.get(entry.key)
+            self.get(entry.key, as_use=False)
         return True
 
     def close(self) -> None:
@@ -98,9 +106,10 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Answers one request."""
         words = self.rfile.readline(_LONGEST).rstrip(b"\n").split(b"\0")
-        if len(words) != 2:
+        if len(words) != 3:
             return
-        directory, key = map(os.fsdecode, words)
+        directory, key, platforms = map(os.fsdecode, words)
+        self.reads.of_program(platforms)
         if not self.reads.is_of(directory):
             self.wfile.write(b"?")
             return

@@ -33,7 +33,7 @@ from jcache.inspection import Inspection, inspect
 from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
-from jcache.serialization import check_seal, sealed_length, unpack_executable, unseal
+from jcache.serialization import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
 from jcache.shell import quoted
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20
 _ENOUGH: Final = 256 << 20
+_READABLE: Final = frozenset({"cpu", "cuda", "rocm", "gpu"})
 _OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
 _OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
 _METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
@@ -62,6 +63,7 @@ class Claim(NamedTuple):
         copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
         passed: whether bytes of that digest have passed all checks of this version.
         adapter: knows what the entries of another program's directory hold; None for JAX's and jcache's own.
+        platforms: those of the process that is to load it, where one is.
     """
 
     kind: Kind
@@ -72,6 +74,7 @@ class Claim(NamedTuple):
     copied_ns: int | None = None
     passed: bool = False
     adapter: Adapter | None = None
+    platforms: frozenset[str] | None = None
 
     @property
     def file_name(self) -> str:
@@ -92,6 +95,8 @@ class Checked(NamedTuple):
         anew: whether the file is another one than the digest on record was taken of.
         exposure: who can change the file.
         taken_ns: as of when the digest holds, by the clock that tells when files are born.
+        moved: whether reading it may have moved access times in its directory.
+        opaque: why its inside was not checked; None where it was.
     """
 
     claim: Claim
@@ -104,6 +109,8 @@ class Checked(NamedTuple):
     anew: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
+    moved: bool = False
+    opaque: str | None = None
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
@@ -132,14 +139,17 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     is_known = claim.digest is not None and claim.passed and not is_other
     anew = is_other and _is_new(Path(name), claim, data)
     fault = None if is_known else _fault_of(data, claim, quick=quick)
+    opaque, fault = (fault.evidence, None) if fault and fault.damage is Damage.OPAQUE else (None, fault)
     checked = Checked(
         claim,
         stamp,
         found,
-        passed=is_known or (fault is None and not quick),
+        passed=is_known or (fault is None and opaque is None and not quick),
+        opaque=opaque,
         anew=anew,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
+        moved=files.moved_in(os.path.dirname(name)),
     )
     if is_other and not anew:
         other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."
@@ -207,15 +217,25 @@ def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
 
 def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
     if claim.adapter is None:
-        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick)
+        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick, platforms=claim.platforms)
     try:
         return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
     except MemoryError:
         return Fault(Damage.UNREADABLE, _NO_MEMORY)
 
 
-def fault_of(data: bytes, kind: Kind, key: str, *, legacy: bool = False, quick: bool = False) -> Fault | None:
+def fault_of(
+    data: bytes,
+    kind: Kind,
+    key: str,
+    *,
+    legacy: bool = False,
+    quick: bool = False,
+    platforms: frozenset[str] | None = None,
+) -> Fault | None:
     """What is wrong with the bytes of an entry by themselves, None if nothing is.
+
+    `Damage.OPAQUE` says that nothing is wrong as far as can be seen, of an entry whose inside cannot be read.
 
     Args:
         data: the stored bytes.
@@ -223,18 +243,21 @@ def fault_of(data: bytes, kind: Kind, key: str, *, legacy: bool = False, quick: 
         key: under which key.
         legacy: whether some jax <= 0.4.30 wrote it, whose grammar may have been another one.
         quick: whether to do without decompressing them.
+        platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
     """
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
     try:
         if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, legacy=legacy, quick=quick)
+            return _executable_fault(data, key, legacy=legacy, quick=quick, platforms=platforms)
         return _envelope_fault(data, kind, key, quick=quick)
     except MemoryError:
         return Fault(Damage.UNREADABLE, _NO_MEMORY)
 
 
-def _executable_fault(data: bytes, key: str, *, legacy: bool, quick: bool) -> Fault | None:
+def _executable_fault(
+    data: bytes, key: str, *, legacy: bool, quick: bool, platforms: frozenset[str] | None
+) -> Fault | None:
     if codec_of(data) is None:
         return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
     if quick:
@@ -248,9 +271,15 @@ def _executable_fault(data: bytes, key: str, *, legacy: bool, quick: bool) -> Fa
         return None
     if inspection.raw_bytes == 0:
         return Fault(Damage.GRAMMAR, "It holds no executable.")
-    if inspection.problems and _should_be_known(inspection, data):
+    if not inspection.problems:
+        return _name_fault(inspection, key)
+    platform = _plug_in_of(inspection, data, platforms)
+    if platform is None:
         return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
-    return _name_fault(inspection, key)
+    if platforms is not None and platform not in platforms:
+        return Fault(Damage.GRAMMAR, f"It is for {platform}, and is to be loaded on {' or '.join(sorted(platforms))}.")
+    opaque = f"It is for {platform}, whose programs jcache cannot read: its inside is not checked."
+    return _name_fault(inspection, key) or Fault(Damage.OPAQUE, opaque)
 
 
 def _name_fault(inspection: Inspection, key: str) -> Fault | None:
@@ -286,18 +315,24 @@ def _raise_want_of_memory(error: DamagedEntry) -> None:
         raise error.__cause__
 
 
-def _should_be_known(inspection: Inspection, data: bytes) -> bool:
-    """Whether a body that cannot be read should have been one that can: plug-ins for other devices have their own."""
+def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
+    """The platform whose own body an unreadable one may be; None where it should have been one that can be read.
+
+    The metadata of jax >= 0.9 name it. Without them only the process that is to load the entry can tell of one.
+    """
     if inspection.body_format is not None:
-        return True
+        return None
     if inspection.platform is not None:
-        return inspection.platform in ("cpu", "cuda", "rocm")
-    content = unpack_executable(data).payload  # no metadata: of jax < 0.9, or it is the metadata that is damaged
-    starts = (content[skip : skip + len(_METADATA_START)] for skip in (1, 2))
+        return None if inspection.platform in _READABLE else inspection.platform
+    own = sorted((platforms or frozenset()) - _READABLE)
+    if not own:
+        return None
+    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # no metadata: of jax < 0.9, or they are damaged
+    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # behind the seconds
     alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
-    if 2 * alike > len(_METADATA_START) or any(sign in content[:256] for sign in _OF_METADATA):
-        return True
-    return any(sign in content for sign in _OF_KNOWN_BODIES)
+    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _OF_METADATA):
+        return None
+    return None if any(sign in content for sign in _OF_KNOWN_BODIES) else own[0]
 
 
 def _ends_early(data: bytes) -> bool:

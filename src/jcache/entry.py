@@ -25,11 +25,15 @@ class Entry(NamedTuple):
         key: ``<name>-<64 hex>``; a legacy entry of jax <= 0.4.16 is ``<64 hex>`` alone.
         bytes: size of the entry's file.
         created_ns: modification time of the file, nanoseconds since 1970.
-        recency_ns: when it was last used: what the sidecar says, else ``created_ns``.
+        recency_ns: when it was last used: what the sidecar or, where it is later, the file's access time says; else
+            ``created_ns``.
         sidecar: whether it has a sidecar.
         legacy: whether it was written by jax <= 0.4.30, and so is never hit by a later one.
         seconds: what building it took, where the ledger knows; None where it does not.
         pinned: whether prune must keep it.
+        unknown: whether nobody knows when it was last used, so that ``recency_ns`` is counted from its writing.
+        within_ns: how much later than ``recency_ns`` it may have been used all the same: a day where that is an access
+            time, which most file systems move once a day.
     """
 
     kind: Kind
@@ -41,6 +45,13 @@ class Entry(NamedTuple):
     legacy: bool = False
     seconds: float | None = None
     pinned: bool = False
+    unknown: bool = False
+    within_ns: int = 0
+
+    @property
+    def latest_ns(self) -> int:
+        """When it was last used, at the latest."""
+        return self.recency_ns + self.within_ns
 
     @property
     def name(self) -> str:
@@ -69,16 +80,18 @@ class Columns(NamedTuple):
     created: "array[int]"
     recency: "array[int]"
     sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
+    accessed: "array[int]"  # access time of the entry, or `jcache.access_times.NEVER` or ``UNKNOWN``
 
     @classmethod
     def empty(cls) -> "Columns":
-        return cls([], array("q"), array("q"), array("q"), array("q"))
+        return cls([], *(array("q") for _ in range(5)))
 
     @property
     def are_sound(self) -> bool:
         """Whether columns that were read from somewhere hold keys, and no negative size or time."""
         names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
         lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
+        lowest = min(lowest, 1 + min(self.accessed, default=0))  # where UNKNOWN is -1
         return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
 
     def where(self, keep: list[bool]) -> "Columns":
@@ -118,14 +131,17 @@ class Snapshot(NamedTuple):
 
     def packed(self) -> tuple[object, ...]:
         """The two times, then each column and the others as bytes, which `unpacked` reads on the same machine."""
-        keys, *numbers = self.columns
+        keys, sizes, created, recency, sidecars, accessed = self.columns
+        numbers = sizes, created, recency + accessed, sidecars  # together, as the ledger has a place for four
         return self.changed_ns, self.read_ns, _join(keys), *(column.tobytes() for column in numbers), _join(self.others)
 
     @classmethod
     def unpacked(cls, changed_ns: int, read_ns: int, keys: bytes, *rest: bytes) -> "Snapshot | None":
         """The snapshot that was packed; None where the columns do not belong together."""
         *numbers, others = rest
-        columns = Columns(_split(keys), *(_numbers(column) for column in numbers))
+        sizes, created, times, sidecars = map(_numbers, numbers)
+        half = len(times) // 2
+        columns = Columns(_split(keys), sizes, created, times[:half], sidecars, times[half:])
         if len({len(column) for column in columns}) != 1 or not columns.are_sound or b"/" in others:
             return None
         return cls(changed_ns, read_ns, columns, _split(others))

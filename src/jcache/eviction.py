@@ -37,6 +37,7 @@ class Reason(StrEnum):
     """Why an entry goes or stays."""
 
     AGE = "not used for that long"
+    WRITTEN = "last use unknown, counted from writing"
     SPACE = "over the bound"
     NOT_LAST = "not among the last used"
     LEGACY = "legacy: no later JAX reads it"
@@ -204,7 +205,8 @@ def plan(
     gone = {verdict.entry.key for verdict in victims} if ties.units else ()
     for entry in candidates[chosen:]:
         old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
-        (victims if old else kept).append(Verdict(entry, Reason.AGE if old else Reason.WITHIN))
+        aged = Reason.WRITTEN if entry.unknown else Reason.AGE
+        (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
 
 
@@ -213,7 +215,7 @@ def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None
     if entry.legacy:
         return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
     if oldest_ns is not None and used_ns < oldest_ns:
-        return Reason.AGE
+        return Reason.WRITTEN if entry.unknown else Reason.AGE
     return Reason.NOT_LAST if policy.keep_last is not None and not policy.bounded else None
 
 

@@ -51,6 +51,7 @@ class ExecutableCache:
         lock_timeout: seconds that a put waits for the directory's lock.
         path_keys: keys that depend on a directory's path, of entries that JAX has stored by itself.
         told: what whoever is warned knows already, of the root.
+        platforms: tells which ones JAX has here; None where nobody knows.
         always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
 
     Raises:
@@ -74,6 +75,7 @@ class ExecutableCache:
         always_recency: bool = True,
         path_keys: Container[str] = (),
         told: Collection[Refusal] = (),
+        platforms: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
         if self._least_bound is not None and max_size < self._least_bound:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
@@ -93,9 +95,11 @@ class ExecutableCache:
             self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency
         )
         self._desk = desk = Desk(make, EXECUTABLES)
-        self._gate = Gate(root, desk.store.threads_ledger, desk.learn)
+        self._gate = Gate(root, desk.store.threads_ledger, desk.learn, platforms)
         ledgers = [ThreadsLedger(other.ledger) for other in read_only]
-        self._shared = [(other, Gate(other, ledger, None)) for other, ledger in zip(read_only, ledgers, strict=True)]
+        self._shared = [
+            (other, Gate(other, ledger, None, platforms)) for other, ledger in zip(read_only, ledgers, strict=True)
+        ]
         self._close = partial(_close, desk, ledgers)
         weakref.finalize(self, self._close)
         _CACHES.add(self)

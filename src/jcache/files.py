@@ -24,6 +24,9 @@ from jcache.layout import TEMPORARY_PREFIX
 RECENCY_BYTES: Final = 8
 _WITHOUT_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 LATEST_NS: Final = 2**63 - 1  # what SQLite and our columns hold, in the year 2262
+_READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_ATIME: Final = getattr(os, "O_NOATIME", 0)  # of Linux
+_moved: set[tuple[int, int]] = set()  # devices and inodes of directories
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800  # linux/fcntl.h, linux/stat.h
 
 _REFUSED = {
@@ -129,9 +132,14 @@ class Unpublished:
             data = memoryview(data)[written:]
             written = os.write(self._file, data)
 
-    def settle(self, written_ns: int) -> int:
-        """Sets the modification time; gives the moment as of when the bytes are known, by the file system's clock."""
-        os.utime(self._file, ns=(written_ns, written_ns))
+    def settle(self, written_ns: int, used_ns: int | None = None) -> int:
+        """Sets its times, and gives the moment as of when the bytes are known, by the file system's clock.
+
+        Args:
+            written_ns: the modification time, nanoseconds since 1970.
+            used_ns: the access time; None for the same.
+        """
+        os.utime(self._file, ns=(written_ns if used_ns is None else used_ns, written_ns))
         return os.fstat(self._file).st_ctime_ns
 
     def take_mode_of(self, name: str) -> None:
@@ -197,13 +205,56 @@ def give_name(temporary: str, name: str, *, directory: int) -> bool:
     return True
 
 
-def read(path: str | Path, limit: int | None = None, *, directory: int | None = None) -> bytes:
+def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
+    """Opens a file so that reading it leaves its access time, by which is told when a program last used it.
+
+    The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells so.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    if _NO_ATIME:
+        try:
+            return os.open(path, _READING | _NO_ATIME, dir_fd=directory)
+        except PermissionError as error:
+            if error.errno != errno.EPERM:
+                raise
+    descriptor = os.open(path, _READING, dir_fd=directory)
+    note_moved_in(directory if directory is not None else os.path.dirname(path) or ".")
+    return descriptor
+
+
+def note_moved_in(directory: str | Path | int) -> None:
+    """Keeps in mind that this process has moved access times of files in a directory."""
+    with suppress(OSError):
+        status = os.stat(directory)
+        _moved.add((status.st_dev, status.st_ino))
+
+
+def moved_in(directory: str | Path) -> bool:
+    """Whether this process has moved access times of files in a directory, as far as it knows."""
+    if not _moved:
+        return False
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in _moved
+
+
+def read(path: str | Path, limit: int | None = None, *, directory: int | None = None, as_use: bool = False) -> bytes:
     """The bytes of a regular file, at most ``limit`` of them.
+
+    Args:
+        path: which file.
+        limit: how many bytes at most; None for all.
+        directory: as everywhere here.
+        as_use: whether it is read for a program, so that its access time may move; else it stays where it can.
 
     Raises:
         OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(path, _READING, dir_fd=directory) if as_use else open_to_look(path, directory=directory)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -235,7 +286,7 @@ def write_recency(path: str | Path, time_ns: int, *, directory: int | None = Non
 def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:
     """The nanoseconds that a sidecar holds; None if it is absent, unreadable, not 8 bytes or beyond the year 2262."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        descriptor = os.open(path, _READING, dir_fd=directory)
     except OSError:
         return None
     try:

@@ -62,7 +62,9 @@ class Filter:
     value: Any
 
     def matches(self, entry: Entry, now_ns: int) -> bool:
-        """Whether an entry satisfies it at a time, nanoseconds since 1970."""
+        """Whether an entry satisfies it for certain at a time, nanoseconds since 1970."""
+        if self.field == "used" and self.operator in (">", ">="):
+            entry = entry._replace(recency_ns=min(entry.latest_ns, max(now_ns, entry.recency_ns)))
         value = value_of(self.field, entry, now_ns)
         return value is not None and _COMPARE[self.operator](value, self.value)
 

@@ -36,6 +36,7 @@ class Damage(StrEnum):
     REPLACED = "replaced"  # no damage: other bytes of the same key have taken its place, on request
     STALE = "stale"  # no damage: a graph that was built from something else than there is now
     DANGLING = "dangling"  # no damage: what it is linked to is not here
+    OPAQUE = "opaque"  # no damage: of a platform whose programs jcache cannot read, so that its inside is not checked
     LEGACY = "legacy"  # only jax <= 0.4.30 reads it: no damage, but waste
 
 
@@ -60,6 +61,7 @@ _REMEDIES: Final = {
     Damage.OWNER: Remedy.BY_HAND,
     Damage.LEDGER: Remedy.BEGIN_ANEW,
     Damage.DANGLING: Remedy.BY_HAND,
+    Damage.OPAQUE: Remedy.BY_HAND,
     Damage.LEGACY: Remedy.BY_HAND,
 }
 

@@ -57,9 +57,17 @@ class Gate:
         root: which root.
         ledger: of that root.
         learn: is told of entries that are new to the ledger.
+        platforms: tells which ones the process has that is to load what is served; None where nobody knows.
     """
 
-    def __init__(self, root: Root, ledger: ThreadsLedger, learn: Callable[[Known], None] | None) -> None:
+    def __init__(
+        self,
+        root: Root,
+        ledger: ThreadsLedger,
+        learn: Callable[[Known], None] | None,
+        platforms: Callable[[], frozenset[str] | None] = lambda: None,
+    ) -> None:
+        self._platforms = platforms
         self._directory = root.directory(EXECUTABLES)
         self._prefix = f"{self._directory}{os.sep}"
         self._ledger_path = root.ledger
@@ -69,15 +77,19 @@ class Gate:
         self._prefetched = False
         self._silent = False  # the ledger cannot be read; asking it again could mean waiting again
 
-    def get(self, key: str) -> Sound | Finding | None:
+    def get(self, key: str, *, as_use: bool = True) -> Sound | Finding | None:
         """An entry that may be served, what is wrong with it, or None if there is none (yet).
+
+        Args:
+            key: which.
+            as_use: whether a program wants it now, so that its access time may move.
 
         Raises:
             OSError: it is there and cannot be read.
         """
         path = self._prefix + key + ENTRY_SUFFIX
         try:
-            data = files.read(path)
+            data = files.read(path, as_use=as_use)
             record = self._records.get(key) or self._look_up(key)
             if record is None:
                 return self._at_first_sight(key, path)
@@ -151,7 +163,7 @@ class Gate:
         if is_key(key):  # what else a program puts need not be an executable
             from jcache.checks import fault_of
 
-            if fault_of(data, EXECUTABLES, key) is not None:
+            if fault_of(data, EXECUTABLES, key, platforms=self._platforms()) is not None:
                 return self._examine(key, path, None)
         return self._admit(key, data, digest(data), status.st_ctime_ns)
 
@@ -172,6 +184,7 @@ class Gate:
 
         known = (record.digest, record.digest_ns) if record else (None, 0)
         claim = Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1], copied_ns=self._copied_ns)
+        claim = claim._replace(platforms=self._platforms())
         checked = check(self._directory, claim)
         finding = checked.finding
         if checked.gone or checked.being_written:
@@ -183,7 +196,7 @@ class Gate:
         data = files.read(path)
         if checked.digest is None or digest(data) != checked.digest:
             return None
-        return self._admit(key, data, checked.digest, checked.taken_ns or 0)
+        return self._admit(key, data, checked.digest, checked.taken_ns or 0, is_read=checked.opaque is None)
 
     def _in_the_making(self, finding: Finding, path: str) -> bool:
         if finding.expected is not None and files.born_ns(finding.path) is not None:
@@ -198,7 +211,7 @@ class Gate:
         except LedgerUnavailable:
             return None
 
-    def _admit(self, key: str, data: bytes, found: str, taken_ns: int) -> Sound:
+    def _admit(self, key: str, data: bytes, found: str, taken_ns: int, *, is_read: bool = True) -> Sound:
         from jcache.checks import CHECKS_VERSION
 
         seconds = _seconds(data, None)
@@ -210,7 +223,7 @@ class Gate:
             seconds,
             None if key in self._records else "seen",
             digest_ns=holds_from(taken_ns, self._copied_ns),
-            checks=CHECKS_VERSION if is_key(key) else None,
+            checks=CHECKS_VERSION if is_key(key) and is_read else None,
         )
         self.remember(known)
         if self._learn is not None:

@@ -245,6 +245,11 @@ class Root(NamedTuple):
         return self.state / "unbounded"
 
     @property
+    def moved_mark(self) -> Path:
+        """Written when jcache had to move access times, see `jcache.access_times`."""
+        return self.state / "moved"
+
+    @property
     def quarantine(self) -> Path:
         """Where damaged entries go."""
         return self.state / "quarantine"

@@ -10,7 +10,7 @@ columns (a *snapshot*), and a later reading only looks at what can have changed 
 - and the sidecars, which JAX rewrites in place on each bounded hit.
 
 So every number is current, but for the size of an older entry that somebody changed in place, which no writer of
-entries does and `jcache verify` is there to find.
+entries does and `jcache verify` is there to find; and for access times, which are looked at again on request.
 """
 
 import os
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jcache import clock
+from jcache.access_times import NOT_KEPT, UNKNOWN, AccessTimes, access_times
 from jcache.directories import open_below
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.files import LATEST_NS, read, read_recency, tree_size
@@ -41,7 +42,12 @@ class Snapshots(Protocol):
 
 @dataclass(slots=True)
 class Listing:
-    """The entries of one kind and what lies beside them; with an adapter, what is no entry is told with graphs."""
+    """The entries of one kind and what lies beside them; with an adapter, what is no entry is told with graphs.
+
+    Attributes:
+        times: what access times tell here.
+        accessed_ns: as of when they are known, nanoseconds since 1970; None for now.
+    """
 
     kind: Kind
     directory: Path
@@ -50,6 +56,8 @@ class Listing:
     legacy: list[Entry] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
     changed_ns: int = 0
+    times: AccessTimes = NOT_KEPT
+    accessed_ns: int | None = None
 
     def __len__(self) -> int:
         return len(self.columns.keys)
@@ -73,15 +81,49 @@ class Listing:
 
     def entry(self, index: int) -> Entry:
         c = self.columns
-        sidecar = c.sidecars[index] != NO_SIDECAR
-        return Entry(self.kind, c.keys[index], c.sizes[index], c.created[index], c.recency[index], sidecar)
+        made, used, accessed = c.created[index], c.recency[index], c.accessed[index]
+        entry = Entry(self.kind, c.keys[index], c.sizes[index], made, used, c.sidecars[index] != NO_SIDECAR)
+        return self._with_use(entry, accessed)
+
+    def looked_at(self, entry: Entry) -> Entry:
+        """An entry with its access time as it is now."""
+        try:
+            status = os.lstat(self.directory / entry.file_name)
+        except OSError:
+            return entry
+        return self._with_use(entry, self.times.used_ns(status))
+
+    def _with_use(self, entry: Entry, accessed: int) -> Entry:
+        if accessed > entry.recency_ns:
+            return entry._replace(recency_ns=accessed, within_ns=self.times.within_ns or 0, unknown=False)
+        if accessed == UNKNOWN and entry.recency_ns == entry.created_ns:  # which a sidecar of use never says
+            return entry._replace(unknown=True)
+        return entry
+
+    def used(self) -> Iterator[int]:
+        """The last use of each entry, as far as it is known."""
+        recency, accessed = self.columns.recency, self.columns.accessed
+        return map(max, recency, accessed) if max(accessed, default=0) > 0 else iter(recency)
+
+    @property
+    def unknown(self) -> int:
+        """How many entries there are whose last use nobody knows."""
+        c = self.columns
+        if UNKNOWN not in c.accessed:
+            return 0
+        return sum(a == UNKNOWN and r == m for a, r, m in zip(c.accessed, c.recency, c.created, strict=True))
 
     def entries(self) -> Iterator[Entry]:
         return map(self.entry, range(len(self)))
 
 
 def read_listing(
-    kind: Kind, directory: Path, snapshots: Snapshots | None = None, *, root: Root | None = None
+    kind: Kind,
+    directory: Path,
+    snapshots: Snapshots | None = None,
+    *,
+    root: Root | None = None,
+    uses: bool = False,
 ) -> Listing:
     """Reads a directory of entries; one that does not exist is empty.
 
@@ -90,6 +132,7 @@ def read_listing(
         directory: where.
         snapshots: the ledger, for directories with many entries.
         root: in which no link is followed: a directory behind one is empty.
+        uses: whether access times are to be those of now where a snapshot remembers them.
 
     Raises:
         OSError: the directory cannot be read.
@@ -103,23 +146,28 @@ def read_listing(
     except (FileNotFoundError, NotADirectoryError):
         return listing
     try:
-        _fill(listing, _Reader(descriptor), snapshots)
+        listing.times = access_times(descriptor, root)
+        _fill(listing, _Reader(descriptor, listing.times), snapshots, uses=uses and listing.times.within_ns is not None)
     finally:
         os.close(descriptor)
     return listing
 
 
-def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None) -> None:
+def _fill(listing: Listing, reader: "_Reader", snapshots: Snapshots | None, *, uses: bool) -> None:
     read_ns = clock.now_ns()
     listing.changed_ns = _kept_ns(os.fstat(reader.descriptor).st_mtime_ns)
     old = snapshots.load_snapshot(str(listing.directory)) if snapshots else None
-    if old and old.names_final and old.changed_ns == listing.changed_ns:
+    if old and not uses and old.names_final and old.changed_ns == listing.changed_ns:
         listing.columns, others, remember = reader.refresh(old), old.others, old.unsettled
+        if listing.times.within_ns is not None:
+            listing.accessed_ns = old.read_ns
     else:
         present, others = _classify(os.listdir(reader.descriptor))
         listing.columns = reader.read(present, old)
         quiet = listing.changed_ns < read_ns - SETTLED_NS
-        remember = len(present) >= SNAPSHOT_FROM and (old is None or quiet)
+        same = old is not None and old.names_final and old.changed_ns == listing.changed_ns
+        known = same and old is not None and old.columns == listing.columns
+        remember = len(present) >= SNAPSHOT_FROM and (old is None or (quiet and not known))
     others += reader.rejected
     if snapshots and remember:
         snapshots.save_snapshot(str(listing.directory), Snapshot(listing.changed_ns, read_ns, listing.columns, others))
@@ -166,11 +214,13 @@ class _Reader:
 
     Attributes:
         descriptor: the directory.
+        times: what access times tell in it.
         rejected: names of entries that are no regular files.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, times: AccessTimes) -> None:
         self.descriptor = descriptor
+        self.times = times
         self.rejected: list[str] = []
 
     def read(self, present: dict[str, bool], old: Snapshot | None) -> Columns:
@@ -182,7 +232,7 @@ class _Reader:
     def refresh(self, old: Snapshot) -> Columns:
         """The old columns brought up to date, where the names are the old ones."""
         limit = old.settled_before_ns
-        keys, _, made, _, sidecars = old.columns
+        keys, _, made, _, sidecars, _ = old.columns
         keep = [created < limit for created in made]
         again = [(key, s != NO_SIDECAR) for key, s, k in zip(keys, sidecars, keep, strict=True) if not k]
         columns = old.columns if not again else old.columns.where(keep)
@@ -199,8 +249,8 @@ class _Reader:
                 columns.recency[i], columns.sidecars[i] = self._recency(columns.keys[i], columns.created[i], known)
 
     def _append(self, columns: Columns, present: Iterable[tuple[str, bool]], known: dict[str, tuple[int, int]]) -> None:
-        lstat, descriptor = os.lstat, self.descriptor
-        keys, sizes, made, used, sidecars = columns
+        lstat, descriptor, used_ns = os.lstat, self.descriptor, self.times.used_ns
+        keys, sizes, made, used, sidecars, accessed = columns
         for key, has_sidecar in present:
             try:
                 status = lstat(key + ENTRY_SUFFIX, dir_fd=descriptor)
@@ -218,6 +268,7 @@ class _Reader:
             made.append(created)
             used.append(recency)
             sidecars.append(sidecar)
+            accessed.append(used_ns(status))
 
     def _recency(self, key: str, created: int, known: tuple[int, int] | None = None) -> tuple[int, int]:
         """Recency and the sidecar's modification time; the file is read only if that time is not the known one."""
@@ -242,7 +293,7 @@ class _Reader:
 def _sidecars(old: Snapshot) -> dict[str, tuple[int, int]]:
     """Recency and modification time of the sidecars that a snapshot knows for certain, by key."""
     limit = old.settled_before_ns
-    keys, _, created, recency, sidecars = old.columns
+    keys, _, created, recency, sidecars, _ = old.columns
     rows = zip(keys, created, recency, sidecars, strict=True)
     return {key: (used, changed) for key, made, used, changed in rows if 0 <= changed < limit and used != made}
 
@@ -265,7 +316,8 @@ def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> No
             continue
         if what is Member.LEGACY and is_legacy(listing.directory / name):
             made = _kept_ns(status.st_mtime_ns)
-            listing.legacy.append(Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True))
+            entry = Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True)
+            listing.legacy.append(listing._with_use(entry, listing.times.used_ns(status)))
         elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
             listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))
         else:

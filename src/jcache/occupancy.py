@@ -16,11 +16,12 @@ from contextlib import suppress
 from typing import Final
 
 from jcache import clock
+from jcache.access_times import NOT_KEPT
 from jcache.directories import opened
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Entry
 from jcache.eviction import Excess, make_room
 from jcache.files import read_recency, write_recency
-from jcache.layout import SIDECAR_SUFFIX, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
 from jcache.listing import Snapshots
 from jcache.scanning import list_root
 
@@ -52,6 +53,7 @@ class Occupancy:
         self._missing: list[tuple[str, int]] = []
         self._snapshots = snapshots
         self._others = others
+        self._times = NOT_KEPT
         self._heap: list[tuple[int, str]] = []
         self._sizes: dict[str, tuple[int, int]] = {}  # key → bytes, created_ns
         self._changed_ns: int | None = None
@@ -73,7 +75,9 @@ class Occupancy:
         listing = list_root(self._root, self._kind, self._snapshots)
         self._changed_ns = listing.changed_ns
         self._read = clock.monotonic()
-        keys, sizes, created, recency, sidecars = listing.columns
+        self._times = listing.times
+        keys, sizes, created, _, sidecars, _ = listing.columns
+        recency = list(listing.used())
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))
         heapq.heapify(self._heap)
@@ -149,9 +153,17 @@ class Occupancy:
             known = self._sizes.get(key)
             if known is None:
                 continue
-            now = read_recency(self._directory / (key + SIDECAR_SUFFIX))
-            if now is not None and now > recency:
+            told = read_recency(self._directory / (key + SIDECAR_SUFFIX))
+            now = max(told or 0, self._accessed(key))
+            if now > recency:
                 heapq.heappush(self._heap, (now, key))
                 continue
             size, created = known
-            yield Entry(self._kind, key, size, created, recency, sidecar=now is not None)
+            yield Entry(self._kind, key, size, created, recency, sidecar=told is not None)
+
+    def _accessed(self, key: str) -> int:
+        """When plain JAX, which may write no sidecar, has read an entry, as far as the file system tells."""
+        try:
+            return self._times.used_ns(os.lstat(self._directory / (key + ENTRY_SUFFIX)))
+        except OSError:
+            return 0

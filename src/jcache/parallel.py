@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from jcache.checks import Checked, Claim, check_all
 from jcache.errors import JcacheError
+from jcache.files import note_moved_in
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as checking so much
 _AHEAD: Final = 2  # batches waiting for each process
@@ -71,7 +72,10 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future.result()
+                batch, checked = running.pop(future), future.result()
+                if any(one.moved for one in checked):
+                    note_moved_in(batch.directory)
+                yield batch, checked
     except BrokenProcessPool:
         raise JcacheError(
             "A process that checked entries was killed, perhaps for want of memory: look with `dmesg`; the same "

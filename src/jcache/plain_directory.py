@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,10 +39,10 @@ _LOCAL = "file://"
 class _AnyKeyStore(ProgramStore):
     """A store whose keys are any text that is a file name."""
 
-    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
         """The entries of some kinds, those of any name among the executables included."""
         chosen = list(kinds)
-        found = super().entries(chosen, legacy=legacy)
+        found = super().entries(chosen, legacy=legacy, uses=uses)
         if EXECUTABLES in chosen:
             found += self.enrich(EXECUTABLES, list(self._others()))
         return found
@@ -83,6 +83,7 @@ class PlainDirectoryCache(ExecutableCache):
         path: of the directory, which is made if it is not there.
         max_size: bound of the bytes of its entries; -1 for none, 0 or any other number below it to store nothing.
         lock_timeout_secs: seconds to wait for the lock; None for as long as it takes.
+        platforms: tells which ones JAX has here; None where nobody knows.
 
     Raises:
         RuntimeError: the path is a URL of another machine, where JAX's own cache needs another package.
@@ -92,14 +93,25 @@ class PlainDirectoryCache(ExecutableCache):
     _least_bound = None
 
     def __init__(
-        self, path: str | os.PathLike[str], *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_size: int = -1,
+        lock_timeout_secs: float | None = DEFAULT_TIMEOUT,
+        platforms: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
         self.lock_timeout_secs = lock_timeout_secs
         timeout = -1 if lock_timeout_secs is None else lock_timeout_secs
         directory = _local(os.fspath(path))
         with suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
-        super().__init__(Root(directory, plain=True), max_size=max_size, lock_timeout=timeout, always_recency=False)
+        super().__init__(
+            Root(directory, plain=True),
+            max_size=max_size,
+            lock_timeout=timeout,
+            always_recency=False,
+            platforms=platforms,
+        )
         self.lock_path = self.path / LOCK_NAME
 
     def _name(self, key: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jcache import clock, files
+from jcache.access_times import AccessTimes, access_times
 from jcache.directories import Directories, is_there, opened
 from jcache.entry import Entry, is_young
 from jcache.eviction import Plan, Reason, Verdict
@@ -104,6 +105,7 @@ def removing(
     """
     stayed: set[str] = set()
     with Directories(root) as directories:
+        uses = _Uses(root, directories)
         for verdict in victims:
             entry = verdict.entry
             before = len(removal.kept) + len(removal.failures)
@@ -111,7 +113,7 @@ def removing(
                 removal.kept.append(Verdict(entry, Reason.NEEDED))
             elif not entry.pinned and (entry.kind, entry.key) in pins:
                 removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
-            elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and _used_since(root, entry, directories):
+            elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and uses.since(entry):
                 removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
             else:
                 _remove(root, entry, directories, removal)
@@ -193,12 +195,24 @@ def xla_size(root: Root) -> int:
         return 0
 
 
-def _used_since(root: Root, entry: Entry, directories: Directories) -> bool:
-    try:
-        name, directory = directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
-        if root.adapter is not None:
-            return os.lstat(name, dir_fd=directory).st_mtime_ns > entry.recency_ns
-    except OSError:
-        return False
-    now = files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory)
-    return now is not None and now > entry.recency_ns
+class _Uses:
+    """Tells what has been used since a plan was made."""
+
+    def __init__(self, root: Root, directories: Directories) -> None:
+        self._root = root
+        self._directories = directories
+        self._times: dict[int, AccessTimes] = {}
+
+    def since(self, entry: Entry) -> bool:
+        root = self._root
+        try:
+            name, directory = self._directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
+            status = os.lstat(name, dir_fd=directory)
+        except OSError:
+            return False
+        if directory not in self._times:
+            self._times[directory] = access_times(directory, root)
+        now = max(self._times[directory].used_ns(status), status.st_mtime_ns if root.adapter else 0)
+        if root.adapter is None:
+            now = max(now, files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory) or 0)
+        return now > entry.recency_ns

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jcache import clock, files, single_flight
+from jcache.access_times import access_times
 from jcache.checks import fault_of
 from jcache.directories import Directories, is_there
 from jcache.entry import is_young
@@ -165,7 +166,8 @@ class _Repairer:
     def _make_sidecar(self, finding: Finding) -> None:
         now = clock.now_ns()
         name, directory = self.directories.of(finding.path)
-        written = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory).st_mtime_ns
+        status = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory)
+        written = max(status.st_mtime_ns, access_times(directory, self.store.root).used_ns(status))
         recency = files.read_recency(name, directory=directory)
         if recency is not None and recency <= now + FUTURE_NS:
             return  # JAX has made it meanwhile

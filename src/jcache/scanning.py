@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from jcache.access_times import access_times
+from jcache.directories import opened
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.files import LATEST_NS
 from jcache.layout import Kind, Member, Root
@@ -19,20 +21,29 @@ if TYPE_CHECKING:
 _TELLS: Final = Kind.GRAPHS  # with which what is no entry of another program's is listed
 
 
-def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None) -> Listing:
+def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None, *, uses: bool = False) -> Listing:
     """Lists the entries of one kind in a root, and what lies beside them; links below the root are not followed.
+
+    Args:
+        root: which.
+        kind: of these entries.
+        snapshots: as in `jcache.listing.read_listing`.
+        uses: as there.
 
     Raises:
         OSError: a directory cannot be read.
     """
     if root.adapter is not None:
-        return _list_others(root.adapter, root.path, kind)
+        return _list_others(root, root.adapter, kind)
     directory = root.directory(kind)
-    return read_listing(kind, directory, snapshots, root=root)
+    return read_listing(kind, directory, snapshots, root=root, uses=uses)
 
 
-def _list_others(adapter: Adapter, path: Path, kind: Kind) -> Listing:
+def _list_others(root: Root, adapter: Adapter, kind: Kind) -> Listing:
+    path = root.path
     listing = Listing(kind, path, adapter)
+    with opened(root, path) as descriptor:
+        listing.times = access_times(descriptor, root)
     for name, item in _scan(adapter, path):
         known = adapter.entry(name)
         if (known[0] if known else _TELLS) is not kind:
@@ -46,8 +57,9 @@ def _list_others(adapter: Adapter, path: Path, kind: Kind) -> Listing:
             made = min(max(status.st_mtime_ns, 0), LATEST_NS)
             columns = listing.columns
             columns.keys.append(known[1])
-            for numbers, number in zip(columns[1:], (status.st_size, made, made, NO_SIDECAR), strict=True):
-                numbers.append(number)
+            numbers_of = status.st_size, made, made, NO_SIDECAR, listing.times.used_ns(status)
+            for column, number in zip(columns[1:], numbers_of, strict=True):
+                column.append(number)
         else:
             what = Member.UNKNOWN if known else listing.member(name)[0]
             listing.neighbours.append(Neighbour(name, what, 1, status.st_size if regular else 0))

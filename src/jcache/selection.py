@@ -5,6 +5,7 @@ never makes 100,000 values, and seconds are read from the entries' own headers o
 """
 
 import heapq
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -48,6 +49,12 @@ class Selection:
     def needs_seconds(self) -> bool:
         return self.sort.field == "seconds" or any(f.field == "seconds" for f in self.filters)
 
+    @property
+    def needs_uses(self) -> bool:
+        """Whether the last uses of all entries are wanted."""
+        few = self.limit is not None and not self.filters and self.sort.field in _IN_COLUMNS
+        return not few or self.sort.field == "used"
+
 
 def select(
     store: Store, selection: Selection, *, seconds: bool = True, progress: Progress[Entry] = iter
@@ -63,8 +70,10 @@ def select(
     now = clock.now_ns()
     found: list[Entry] = []
     for kind in selection.kinds:
-        listing = store.listing(kind)
+        listing = store.listing(kind, uses=selection.needs_uses)
         some = list(_candidates(listing, selection))
+        if listing.accessed_ns is not None:
+            some = list(map(listing.looked_at, some))
         found += store.enrich(kind, some)
     if selection.needs_seconds:
         found = with_seconds(store, found, progress)
@@ -91,7 +100,7 @@ def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
         yield from listing.entries()
         return
     columns, field = listing.columns, selection.sort.field
-    column = {"size": columns.sizes, "age": columns.created, "used": columns.recency}[field]
+    column = {"size": columns.sizes, "age": columns.created}.get(field) or array("q", listing.used())
     # The times in the columns grow as ages fall.
     largest_first = selection.sort.descending == (field == "size")
     yield from map(listing.entry, _first(column, columns.keys, selection.limit, largest_first=largest_first))

@@ -303,6 +303,7 @@ class Session:
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
+            platforms=_jax.platforms,
             told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
         installed = _jax.install(self._cache_of)
@@ -322,7 +323,11 @@ class Session:
         """The cache of a directory that JAX is configured with, which the program can change; None for JAX's own."""
         if self.root is not None and Path(path) == self.root.directory(Kind.EXECUTABLES):
             return self._cache
-        return None if "://" in path else PlainDirectoryCache(path, max_size=_options.option(_BOUND))
+        return (
+            None
+            if "://" in path
+            else PlainDirectoryCache(path, max_size=_options.option(_BOUND), platforms=_jax.platforms)
+        )
 
     def _use_jaxs_own(self, root: Root) -> None:
         if _options.option(_BOUND) != -1:

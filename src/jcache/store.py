@@ -77,16 +77,17 @@ class Store(Upkeep):
 
     # -- looking
 
-    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False) -> list[Entry]:
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
         """The entries of some kinds, with what the ledger knows of them.
 
         Args:
             kinds: which.
             legacy: whether to count in the entries that only jax <= 0.4.30 reads.
+            uses: whether the last uses are to be those of now, also in large directories.
         """
         found: list[Entry] = []
         for kind in kinds:
-            listing = self.listing(kind)
+            listing = self.listing(kind, uses=uses)
             some = [*listing.entries(), *(listing.legacy if legacy else ())]
             found += self.enrich(kind, some)
         return found
@@ -111,7 +112,8 @@ class Store(Upkeep):
         for kind in Kind:
             listing = self.listing(kind)
             keys = listing.columns.keys
-            found += (listing.entry(i) for i in range(len(listing)) if _answers(keys[i], prefix))
+            answering = (listing.entry(i) for i in range(len(listing)) if _answers(keys[i], prefix))
+            found += map(listing.looked_at, answering) if listing.accessed_ns is not None else answering
             found += (entry for entry in listing.legacy if _answers(entry.key, prefix))
         exact = [entry for entry in found if entry.key == prefix]
         found = exact if exact else found
@@ -143,7 +145,7 @@ class Store(Upkeep):
         name = check_key(key) + ENTRY_SUFFIX
         try:
             with opened(self.root, self.root.directory(kind)) as directory:
-                data = files.read(name, directory=directory)
+                data = files.read(name, directory=directory, as_use=True)
                 with suppress(OSError):  # a read-only root serves hits as well
                     files.write_recency(key + SIDECAR_SUFFIX, clock.now_ns(), directory=directory)
         except FileNotFoundError:

@@ -77,12 +77,12 @@ class Ties:
         return self._links.executables.get(trace, ())
 
     def used_ns(self, entry: Entry, gone: Collection[str] = ()) -> int:
-        """When an entry, or what needs it and has not gone, was last used."""
+        """When an entry, or what needs it and has not gone, was last used, at the latest."""
         unit = self.unit_of(entry)
         if unit is not None:
-            return self.as_one(unit).recency_ns
-        needing = (self.as_one(trace).recency_ns for trace in self.needing(entry) if trace not in gone)
-        return max([entry.recency_ns, *needing])
+            return self.as_one(unit).latest_ns
+        needing = (self.as_one(trace).latest_ns for trace in self.needing(entry) if trace not in gone)
+        return max([entry.latest_ns, *needing])
 
     def as_one(self, trace: str) -> Entry:
         """A trace with its programs, as if they were one entry."""
@@ -116,8 +116,10 @@ class Ties:
 
 
 def _as_one(unit: Sequence[Entry]) -> Entry:
+    recency_ns = max(entry.recency_ns for entry in unit)
     return unit[0]._replace(
         bytes=sum(entry.bytes for entry in unit),
-        recency_ns=max(entry.recency_ns for entry in unit),
+        recency_ns=recency_ns,
+        within_ns=max(entry.latest_ns for entry in unit) - recency_ns,
         seconds=sum(entry.seconds or 0.0 for entry in unit),
     )

@@ -5,6 +5,7 @@ Entries are removed under the lock, in short batches, each file before its sidec
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -13,9 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from jcache import clock, files
+from jcache.access_times import note_moved
 from jcache.directories import Directories, is_link, is_there, opened
 from jcache.entry import GRACE_NS, Entry
-from jcache.errors import LedgerUnavailable
+from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Member, Root
 from jcache.ledger import Known, Ledger
 from jcache.listing import Listing
@@ -58,6 +60,7 @@ class Upkeep:
         self.ledger = Ledger(root.ledger, outside=root.adapter is not None)
         self.pins = Pins(root, self.ledger)
         self.notices: list[str] = []
+        self._why_unknown: dict[Kind, str] = {}
         self._lock_timeout = lock_timeout
         self._waiting = waiting
         self._news: list[Known] = []
@@ -75,13 +78,16 @@ class Upkeep:
         """Writes what has been learnt to the ledger, if it can be written, and closes it."""
         self.flush()
         self.ledger.close()
+        if (notice := note_moved(self.root)) is not None:
+            self.notice(notice)
 
-    def listing(self, kind: Kind, *, remember: bool = True) -> Listing:
+    def listing(self, kind: Kind, *, remember: bool = True, uses: bool = False) -> Listing:
         """What lies in a kind's directory.
 
         Args:
             kind: which.
             remember: whether the ledger may keep a large one's snapshot.
+            uses: whether the last uses are to be those of now, also in a large one.
 
         Raises:
             CannotWrite: the directory cannot be read.
@@ -93,7 +99,13 @@ class Upkeep:
             if (self.root.path / name).is_symlink():
                 self.notice(f"{self.root.path / name} is a symbolic link, which is not followed.")
         with files.refusal(f"read {directory}"):
-            return list_root(self.root, kind, self.ledger if remember else None)
+            listing = list_root(self.root, kind, self.ledger if remember else None, uses=uses)
+        self._why_unknown[kind] = listing.times.why_unknown
+        return listing
+
+    def why_unknown(self, kinds: Iterable[Kind]) -> str:
+        """Why the last use of entries is unknown, as the end of a sentence, of kinds that have been listed."""
+        return "; ".join(dict.fromkeys(self._why_unknown[kind] for kind in kinds))
 
     def path(self, entry: Entry) -> Path:
         return self.root.place(entry.kind, entry.key, legacy=entry.legacy)
@@ -119,9 +131,14 @@ class Upkeep:
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
             victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
             if victims:
-                self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
+                self._remove_in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))
             if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
-                removal.adopted += self.adopt(kind, sweep=True)
+                try:
+                    removal.adopted += self.adopt(kind, sweep=True)
+                except CannotWrite as error:  # what was to make room has made it
+                    if not _is_full(error):
+                        raise
+                    self.notice(f"{error} `jcache verify --repair` makes them once there is room.")
         for entry in (*removal.removed, *removal.gone):
             self._unlearn(entry.kind, entry.key)
         self.flush()
@@ -134,7 +151,7 @@ class Upkeep:
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
     def adopt(self, kind: Kind, *, record: bool = True, sweep: bool = False) -> int:
-        """Makes the sidecars that are missing, from the files' own times; returns how many.
+        """Makes the sidecars that are missing, of what is known of their last use; returns how many.
 
         JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
         over an unbounded cache after this.
@@ -146,7 +163,7 @@ class Upkeep:
         """
         if self.root.adapter is not None:
             return 0
-        listing = self.listing(kind)
+        listing = self.listing(kind, uses=True)
         missing = [entry for entry in listing.entries() if not entry.sidecar]
         orphans = [one.name for one in listing.neighbours if sweep and one.member is Member.SIDECAR]
         if orphans:
@@ -161,7 +178,7 @@ class Upkeep:
                 for entry in missing:
                     name = entry.key + SIDECAR_SUFFIX
                     if is_there(entry.key + ENTRY_SUFFIX, directory) and not is_there(name, directory):
-                        files.write_recency(name, entry.created_ns, directory=directory)
+                        files.write_recency(name, entry.recency_ns, directory=directory)
                         made.append(entry)
                     yield
 
@@ -261,6 +278,20 @@ class Upkeep:
         self._mark(kind)
         in_batches(self.root, kind, steps, timeout=self._lock_timeout, waiting=self._waiting)
 
+    def _remove_in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+        """The same of removals, which make room: on a full disk, where there is no lock file and none can be made.
+
+        Nobody holds what is not there, so that an entry may go without, until the lock can be had.
+        """
+        while True:
+            try:
+                return self.in_batches(kind, steps)
+            except CannotWrite as error:
+                if not _is_full(error) or os.path.lexists(self.root.locks(kind) / LOCK_NAME):
+                    raise
+            if next(steps, steps) is steps:  # there was no more to remove
+                return None
+
     def _learn(self, known: Known) -> None:
         self._news.append(known)
         if len(self._news) + len(self._evicted) >= _FLUSH_EVERY:
@@ -287,3 +318,8 @@ class Upkeep:
             self.softly(lambda: self.ledger.forget(evicted))
         if news:
             self.softly(lambda: self.ledger.record(news))
+
+
+def _is_full(error: CannotWrite) -> bool:
+    """Whether it is the disk, or somebody's quota, that has no room."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)

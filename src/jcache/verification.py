@@ -72,6 +72,7 @@ class Verification:
         unchanged: how many had passed before and have the very same bytes.
         anew: how many were written anew since their digest was recorded.
         being_written: how many changed while they were looked at, and were not judged.
+        opaque: how many were not checked inside, by the reason.
         sound: the entries without a finding.
         seconds: how long it took.
         complete: whether entries of all kinds were to be checked, and were.
@@ -86,6 +87,7 @@ class Verification:
     unchanged: int = 0
     anew: int = 0
     being_written: int = 0
+    opaque: Counter[str] = field(default_factory=Counter)
     sound: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
     complete: bool = False
@@ -244,6 +246,8 @@ class _Verifier:
             return
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
+        if checked.opaque is not None:
+            result.opaque[checked.opaque] += 1
         version = CHECKS_VERSION if checked.passed else None
         taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
         self._news.append(

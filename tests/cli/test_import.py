@@ -20,7 +20,7 @@ from jcache.roots import create_root, open_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
-from tests.helpers.entries import add, key, mounted_read_only, tree
+from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
 from tests.helpers.imports import content, packed, populated, tar_of
 from tests.helpers.waiting import LIMIT_S, until
 from tests.test_jax_fence import JAX, PATH_IN_KEYS
@@ -214,7 +214,12 @@ def test_what_is_replaced_can_be_had_back(jcache: Jcache, archive: Path, target:
 def test_listed_alike(jcache: Jcache, tmp_path: Path, target: Path, plain: bool, bounded: bool) -> None:
     """`jcache ls` says the same of both roots, in every type and digit."""
     source = populated(tmp_path / "source", plain=plain, bounded=bounded)
-    add(source.directory(Kind.EXECUTABLES), key(7), pack_executable(b"\x0afast" * 40, 0, Codec.ZSTD), written_ns=10**18)
+    add(
+        source.directory(Kind.EXECUTABLES),
+        key(7),
+        pack_executable(xla_program(b"fast" * 40), 0, Codec.ZSTD),
+        written_ns=10**18,
+    )
     assert pipe(source.path, target).code == 0
     for kind in Kind:
         before, after = (jcache("ls", "--json", "--kind", kind, "--root", root) for root in (source.path, target))
@@ -329,7 +334,7 @@ def test_pins_that_cannot_be_written(jcache: Jcache, archive: Path, target: Path
 def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:
     """What can never be hit here is counted, and left out on request."""
     source = create_root(tmp_path / "source")
-    zlib = pack_executable(b"\x0aan executable" * 40, 3, Codec.ZLIB)
+    zlib = pack_executable(xla_program(b"an executable" * 40), 3, Codec.ZLIB)
     with Store(source) as store:
         store.put(Kind.EXECUTABLES, key(1), zlib)
         store.put(Kind.EXECUTABLES, key(2), content(Kind.EXECUTABLES, key(2)))

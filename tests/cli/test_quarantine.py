@@ -16,10 +16,10 @@ from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine
 from jcache.serialization import Codec, pack_executable
 from tests.helpers.command_line import Jcache, call, powerless
-from tests.helpers.entries import HOLD_LOCK, add, key, process, tree
+from tests.helpers.entries import HOLD_LOCK, add, key, process, tree, xla_program
 
 OLD = time.time_ns() - 86_400 * 10**9
-SOUND = pack_executable(b"\x0aan executable " * 99, 2, Codec.ZSTD)
+SOUND = pack_executable(xla_program(b"an executable " * 99), 2, Codec.ZSTD)
 TORN = SOUND[:-5]
 
 

@@ -14,10 +14,10 @@ from jcache.findings import Damage, Remedy
 from jcache.serialization import Codec, pack_executable
 from tests.cli.test_company import hits_and_stores
 from tests.helpers.command_line import LEGACY, PROGRAM, Jcache, Result, call, keys, powerless
-from tests.helpers.entries import add, key, tree
+from tests.helpers.entries import add, key, tree, xla_program
 
 OLD = time.time_ns() - 86_400 * 10**9
-SOUND = pack_executable(b"\x0aan executable " * 99, 2, Codec.ZSTD)
+SOUND = pack_executable(xla_program(b"an executable " * 99), 2, Codec.ZSTD)
 
 
 @pytest.fixture

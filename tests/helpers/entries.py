@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from jcache import files
 from jcache.entry import Entry
 from jcache.layout import Kind
 from jcache.serialization import Codec, pack_executable
+from tests.helpers.jax_entries import text
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
@@ -36,7 +38,12 @@ def entry(number: int, size: int = 100, used_ns: int = NOW, **more: Any) -> Entr
 
 def executable(seconds: int = 3, codec: Codec = Codec.ZSTD) -> bytes:
     """What JAX would store."""
-    return pack_executable(b"\x0anot quite an executable" * 40, seconds, codec)
+    return pack_executable(xla_program(b"machine code" * 100), seconds, codec)
+
+
+def xla_program(code: bytes) -> bytes:
+    """What XLA makes of a program, as far as jcache can tell: its machine code may be anything."""
+    return text(1, text(1, text(1, b"")) + text(4, code)) + text(2, b"")
 
 
 def add(
@@ -67,9 +74,16 @@ def tree(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
     found = {}
     for path in sorted(directory.rglob("*")):
         status = path.lstat()
-        data = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        data = os.readlink(path).encode() if path.is_symlink() else files.read(path) if path.is_file() else b""
         found[str(path)] = status.st_mode, status.st_ino, status.st_mtime_ns, data
     return found
+
+
+def unread(directory: Path) -> None:
+    """Sets the access times below a directory, which a test has moved by reading or copying it, to those of writing."""
+    for path in directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            os.utime(path, ns=(path.stat().st_mtime_ns, path.stat().st_mtime_ns))
 
 
 @contextmanager

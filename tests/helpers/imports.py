@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jcache import files
 from jcache.archive import open_archive
 from jcache.archive.reader import Reader
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
@@ -19,7 +20,7 @@ from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import ImportPlan, plan_import, receive
 from jcache.store import Store
-from tests.helpers.entries import DAY, NOW, add, key
+from tests.helpers.entries import DAY, NOW, add, key, xla_program
 
 HERE = Here()
 
@@ -29,7 +30,7 @@ def content(kind: Kind, a_key: str, build: int = 0) -> bytes:
     chance = random.Random(f"{kind} {a_key} {build}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is Kind.EXECUTABLES:
-        return pack_executable(payload, 3, Codec.ZSTD)
+        return pack_executable(xla_program(payload), 3, Codec.ZSTD)
     return seal(payload, kind=kind, name="jit_step", key=a_key, build_seconds=1.5, created_ns=NOW)
 
 
@@ -50,7 +51,7 @@ def facts(root: Root) -> dict[tuple[Kind, str], Facts]:
         known = {kind: store.ledger.known(kind) for kind in Kind}
         return {
             (e.kind, e.key): Facts(
-                store.path(e).read_bytes(),
+                files.read(store.path(e)),
                 e.created_ns,
                 e.recency_ns,
                 e.pinned,

@@ -13,10 +13,10 @@ import pytest
 
 from jcache.serialization import Codec, pack_executable
 from tests.helpers.command_line import Result, call
-from tests.helpers.entries import DAY, add, key, tree
+from tests.helpers.entries import DAY, add, key, tree, xla_program
 
 OLD = time.time_ns() - DAY
-SOUND = pack_executable(b"\x0aan executable " * 99, 2, Codec.ZSTD)
+SOUND = pack_executable(xla_program(b"an executable " * 99), 2, Codec.ZSTD)
 TORN = SOUND[:-5]
 
 PUT = """

@@ -42,7 +42,7 @@ from jcache.shipping.here import Here
 from jcache.shipping.importing import plan_import, receive
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.helpers.entries import NOW, SECOND, key
+from tests.helpers.entries import NOW, SECOND, key, xla_program
 
 NEW = range(100, 104)  # what is put
 BOUND = 14_000  # room for what is new and for two pinned entries
@@ -76,7 +76,7 @@ def content(kind: Kind, a_key: str) -> bytes:
     chance = random.Random(f"{kind} {a_key}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is Kind.EXECUTABLES:
-        return pack_executable(payload, 3, chance.choice([Codec.ZSTD, Codec.ZLIB]))
+        return pack_executable(xla_program(payload), 3, chance.choice([Codec.ZSTD, Codec.ZLIB]))
     return seal(payload, kind=kind, name="jit_step", key=a_key, build_seconds=1.5, created_ns=NOW)
 
 

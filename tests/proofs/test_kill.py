@@ -31,7 +31,7 @@ from jcache.roots import create_root
 from jcache.serialization import Codec, pack_executable
 from jcache.store import Outcome, Store
 from jcache.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, add, digits, files_of, key
+from tests.helpers.entries import DAY, NOW, add, digits, files_of, key, xla_program
 from tests.proofs.killing import BOUND, NEW, OPERATIONS, Answer, Order_, content, policy
 
 Name = tuple[Kind, str]
@@ -199,7 +199,7 @@ def for_import_over_others(store: Store, expected: Expected, _: random.Random, _
     """Under a bound, with two entries that are there already as another build."""
     for number in NEW[:2]:
         name = Kind.EXECUTABLES, key(number)
-        other = pack_executable(b"\x0aanother build" * 40, 3, Codec.ZSTD)
+        other = pack_executable(xla_program(b"another build" * 40), 3, Codec.ZSTD)
         expected.goes[name] = expected.replaced[name] = other
         add(store.root.directory(name[0]), name[1], other, used_ns=NOW, written_ns=NOW - DAY)
     for kind in OLD:

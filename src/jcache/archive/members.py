@@ -32,12 +32,12 @@ class Head:
 
     Attributes:
         manifest: what it lists.
-        manifest_bytes: its bytes, which are what is signed.
+        manifest_size: of its bytes, which are what is signed.
         signature: armored SSHSIG; None if it is not signed.
     """
 
     manifest: Manifest
-    manifest_bytes: bytes
+    manifest_size: int
     signature: bytes | None
 
 

@@ -93,7 +93,7 @@ class Reader:
                 check(data, signature)
             manifest = decode(data, name=self.name)
             self._check_promises(manifest)
-            self._head = Head(manifest=manifest, manifest_bytes=data, signature=signature)
+            self._head = Head(manifest=manifest, manifest_size=len(data), signature=signature)
         return self._head
 
     def members(self) -> Iterator[Member]:
@@ -140,7 +140,7 @@ class Reader:
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
         """Reads the trailer, which accounts for everything that is absent, and the end."""
         head = self.head()
-        omitted = _omitted(self._whole(trailer, 64 + len(head.manifest_bytes)), head.manifest)
+        omitted = _omitted(self._whole(trailer, 64 + head.manifest_size), head.manifest)
         if omitted is None:
             raise self._tar.refused(f"its {TRAILER_NAME} does not follow its manifest")
         if not absent <= omitted:

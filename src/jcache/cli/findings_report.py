@@ -35,6 +35,7 @@ def as_json(
         "unchanged_entries": verification.unchanged,
         "rewritten_entries": verification.anew,
         "being_written": verification.being_written,
+        "not_checked_inside": verification.opaque.total(),
         "seconds": round(verification.seconds, 3),
         "findings": [_finding(finding, outcomes.get(id(finding))) for finding in verification.findings],
         "notes": [_finding(finding, None) for finding in verification.notes],
@@ -189,6 +190,7 @@ def _next(store: Store, verification: Verification, repaired: list[Repaired] | N
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
+    lines += [f"Not checked inside: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
     if any(note.damage is Damage.LEGACY for note in verification.notes):
         lines.append(f"Legacy entries: `{command('prune --legacy', root)}` removes them")
     return [line.replace("\n", "\\n") for line in lines]

@@ -91,6 +91,8 @@ def _kind_json(kind: KindCensus) -> dict[str, Any]:
         "pinned": kind.pinned,
         "newest_use": None if kind.newest_ns is None else rfc3339(kind.newest_ns),
         "max_bytes": kind.cap,
+        "use_unknown": kind.unknown,
+        "uses_as_of": None if kind.accessed_ns is None else rfc3339(kind.accessed_ns),
     }
 
 
@@ -107,6 +109,13 @@ def _render(census: Census, verbose: bool) -> None:
     kinds = {kind: counted for kind, counted in census.kinds.items() if counted.entries or not census.root.adapter}
     rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
     output.rich(output.table(columns, rows))
+    for kind, counted in kinds.items():
+        if counted.unknown:
+            some = output.count(counted.unknown, "entry", "entries")
+            output.message(f"* {kind}: the last use of {some} is unknown, and counted from writing.")
+        if counted.accessed_ns is not None:
+            ago = format_age(max(now - counted.accessed_ns, 0))
+            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` looks again.")
     beside = [
         (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
         for name, label in _LABELS.items()
@@ -177,7 +186,8 @@ def _ago(time_ns: int | None, now: int) -> str:
 
 
 def _row(kind: str, counted: KindCensus, now: int) -> tuple[str, ...]:
-    used = _ago(counted.newest_ns, now), _ago(counted.oldest_ns, now)
+    mark = "*" if counted.unknown or counted.accessed_ns is not None else ""
+    used = f"{_ago(counted.newest_ns, now)}{mark}", f"{_ago(counted.oldest_ns, now)}{mark}"
     return kind, f"{counted.entries:,}", format_size(counted.bytes), *used
 
 

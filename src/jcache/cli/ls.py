@@ -99,6 +99,8 @@ def ls(
                 output.data(entry.key)
         else:
             _render(entries, verbose)
+            if unknown := [entry.kind for entry in entries if entry.unknown]:
+                output.message(f"* last use unknown, counted from writing: {store.why_unknown(unknown)}")
             if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
                 output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
 
@@ -112,6 +114,7 @@ def as_json(entry: Entry) -> dict[str, Any]:
         "bytes": entry.bytes,
         "created": rfc3339(entry.created_ns),
         "recency": rfc3339(entry.recency_ns),
+        "use_unknown": entry.unknown,
         "build_seconds": None if entry.seconds is None else float(entry.seconds),
         "pinned": entry.pinned,
         "legacy": entry.legacy,
@@ -140,7 +143,7 @@ def _render(entries: Sequence[Entry], verbose: bool) -> None:
         ("key", "fold"): [entry.key if verbose else short_key(entry.key) for entry in entries],
         ("kind", "left"): [entry.kind.value for entry in entries],
         ("bytes", "right"): [format_size(entry.bytes) for entry in entries],
-        ("used", "right"): [format_age(now - entry.recency_ns) for entry in entries],
+        ("used", "right"): [format_age(now - entry.recency_ns) + "*" * entry.unknown for entry in entries],
         ("built in", "right"): [seconds_text(entry.seconds) for entry in entries],
         ("", "left"): ["pinned" if entry.pinned else "legacy" if entry.legacy else "" for entry in entries],
     }

@@ -103,7 +103,7 @@ def _render(
         ("bytes", _bytes(entry, details)),
         ("digest", _digest(known, details)),
         ("created", _moment(entry.created_ns, now)),
-        ("last used", _moment(entry.recency_ns, now)),
+        ("last used", _moment(entry.recency_ns, now) if not entry.unknown else _unknown(store, entry)),
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
         ("jaxlib", None if known is None else known.jaxlib),
         ("hits", _hits(entry, known)),
@@ -178,6 +178,10 @@ def _digest(known: Known | None, details: dict[str, Any]) -> str | None:
     """The digest, and whether it is another one than the ledger's: then the entry is damaged, or was written anew."""
     other = known is not None and known.digest is not None and details["digest"] not in (None, known.digest)
     return f"{details['digest']} (not the one on record)" if other else details["digest"]
+
+
+def _unknown(store: Store, entry: Entry) -> str:
+    return f"unknown, counted from writing: {store.why_unknown([entry.kind])}"
 
 
 def _moment(time_ns: int, now: int) -> str:

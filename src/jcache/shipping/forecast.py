@@ -188,9 +188,9 @@ class Forecast:
         if way.reader is Reader.PLAIN and way.directory is not None:
             command = self._settings(way.directory)
             return (
-                f" by `{self._run()}`, with `jcache.enable()`, and by JAX with its default settings where it is told that"
-                f" its cache is {shown(way.directory)}: `{command}`; not after jcache env, which leaves the path out of"
-                " keys"
+                f" by `{self._run()}`, with `jcache.enable()`, and by JAX with its default settings where it is told"
+                f" that its cache is {shown(way.directory)}: `{command}`; not after jcache env, which leaves the path"
+                " out of keys"
             )
         ours = f" by `{self._run()}`, with `jcache.enable()` or after `{self._env()}`"
         if way.reader is Reader.JCACHE and reader_of(self.environment) is not Reader.JCACHE:

@@ -48,6 +48,7 @@ class Trust:
     signer: str | None = None
 
 
+_AT_ONCE: Final = 1024
 UNSIGNED: Final = Trust()
 
 
@@ -261,12 +262,16 @@ def receive(
         return None if item.maker is None else manifest.makers[item.maker].jaxlib
 
     with Intake(store, imported, jaxlib_of) as intake:
+        present: list[Item] = []
         for item in manifest.items:
             fate = plan.fates[item.kind, item.key]
             if fate not in WRITTEN and not plan.is_transcoded(item):
                 imported.fates[item.kind, item.key] = fate
                 if fate is Fate.PRESENT:
-                    intake.take_over(item)
+                    present.append(item)
+            if len(present) >= _AT_ONCE or (present and item is manifest.items[-1]):
+                intake.take_over(*present)
+                present.clear()
         imported.neighbours |= {path: fate for path, fate in plan.neighbours.items() if fate not in WRITTEN}
         for member in members:
             _take(plan, member, intake)

@@ -70,7 +70,6 @@ class Intake:
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of what is on its way
-        self._known: dict[Kind, dict[str, Known]] = {}
         self._behind: Behind[_Taken, Staged | None] = Behind()
         self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
         self._bytes = 0  # of these
@@ -116,7 +115,7 @@ class Intake:
         try:
             if root.adapter is not None:
                 content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
-            self._land(taken, content, Landing(directory, written_ns))
+            self._land(taken, content, Landing(directory, written_ns, self._at_most(item.recency_ns)))
         except Mismatch as mismatch:
             return self._imported.refused.append(Refused(item, str(mismatch)))
         self._wait_for(self._behind.made())
@@ -213,18 +212,22 @@ class Intake:
         sidecar = item.sidecar or (self._bounded and item.kind is Kind.EXECUTABLES)
         return Arrival(known, staged.file, self._at_most(item.recency_ns), sidecar, taken.replace)
 
-    def take_over(self, item: Item) -> None:
-        """Lets an entry that is there, and equal, have what is newer or was not known of it."""
+    def take_over(self, *items: Item) -> None:
+        """Lets entries that are there, and equal, have what is newer or was not known of them."""
+        for kind in {item.kind for item in items}:
+            keys = [item.key for item in items if item.kind is kind]
+            known = self._store.softly(partial(self._store.ledger.known, kind, keys)) or {}
+            for item in items:
+                if item.kind is kind:
+                    self._take_over(item, known.get(item.key) or Known(kind, item.key))
+
+    def _take_over(self, item: Item, mine: Known) -> None:
         path = self._path(item)
         with suppress(FileNotFoundError):
             status = os.lstat(path)
             recency = self._at_most(item.recency_ns)
             if recency > status.st_mtime_ns:
                 self._store.touch(item.kind, [item.key], recency)
-            if item.kind not in self._known:
-                known = self._store.softly(lambda: self._store.ledger.known(item.kind))
-                self._known[item.kind] = known or {}
-            mine = self._known[item.kind].get(item.key) or Known(item.kind, item.key)
             theirs = self._what_is_known(item, status.st_ctime_ns)
             news = theirs._replace(
                 seconds=None if mine.seconds is not None else theirs.seconds,

@@ -25,6 +25,7 @@ from jcache.compression import Codec
 from jcache.digests import digest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
+from jcache.findings import Damage
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.shipping import provenance
@@ -227,7 +228,8 @@ class _Taker:
         item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
         adapter = self.root.adapter
         fault = fault_of(data, kind, key) if adapter is None else adapter.fault(kind, key, data, quick=False)
-        if fault is not None:
+        opaque = fault is not None and fault.damage is Damage.OPAQUE
+        if fault is not None and not opaque:
             fates[kind, key] = Fate.REFUSED
             self.result.imported.refused.append(Refused(item, fault.evidence))
             return None
@@ -241,7 +243,7 @@ class _Taker:
         if fate in WRITTEN and self.wishes.dry_run:
             check_writable(self.root, [kind])
         elif fate in WRITTEN:
-            checks = CHECKS_VERSION if codec is None else None
+            checks = CHECKS_VERSION if codec is None and not opaque else None
             return self._store(item, data, replace=fate is Fate.REPLACED, checks=checks)
         fates[kind, key] = fate
         if fate is Fate.PRESENT and not self.wishes.dry_run:

@@ -29,7 +29,6 @@ _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as read
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _ENVELOPE_HEAD: Final = MAX_HEADER + 64
-_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Wanted(NamedTuple):
@@ -80,7 +79,7 @@ def open_regular(path: str | Path) -> FileIO:
     Raises:
         OSError: there is none, or something else, a symbolic link among it.
     """
-    descriptor = os.open(path, _REGULAR)
+    descriptor = files.open_to_look(path)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
@@ -125,7 +124,10 @@ def read_all(
     try:
         with uninterrupted():
             results = pool.map(work, batches)
-        yield from zip(sizes, results, strict=True)
+        for size, some in zip(sizes, results, strict=True):
+            for kind in {seen.checked.claim.kind for seen in some if seen.checked.moved}:
+                files.note_moved_in(directories[kind])
+            yield size, some
     except BrokenProcessPool:
         raise JcacheError(
             "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "

@@ -35,11 +35,12 @@ class Landing:
     Args:
         directory: descriptor of the one in which it is to be published.
         written_ns: the modification time to be.
+        used_ns: the access time to be; None for the same.
     """
 
-    def __init__(self, directory: int, written_ns: int) -> None:
+    def __init__(self, directory: int, written_ns: int, used_ns: int | None = None) -> None:
         self._directory = directory
-        self._written_ns = written_ns
+        self._times = written_ns, used_ns
         self._file: Unpublished | None = None
 
     def add(self, data: memoryview, *, is_last: bool) -> Staged | None:
@@ -52,7 +53,7 @@ class Landing:
             if self._file is None:
                 self._file = Unpublished(self._directory)
             self._file.write(data)
-            return Staged(self._file, self._file.settle(self._written_ns)) if is_last else None
+            return Staged(self._file, self._file.settle(*self._times)) if is_last else None
         except BaseException:
             self.discard()
             raise

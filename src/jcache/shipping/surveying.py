@@ -180,8 +180,9 @@ class Survey:
                 self._new_contents.append(seen.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
             if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
+                version = None if checked.opaque else CHECKS_VERSION
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
-                self._news.append(about._replace(verified_ns=clock.now_ns(), checks=CHECKS_VERSION))
+                self._news.append(about._replace(verified_ns=clock.now_ns(), checks=version))
 
     def _write_down(self) -> None:
         """That saves time the next time, so a ledger that cannot be written is no failure."""
@@ -231,7 +232,7 @@ class Survey:
             bytes=sound.mark.stamp.bytes,
             digest=sound.digest,
             created_ns=written_ns,
-            recency_ns=entry.recency_ns if entry.sidecar else written_ns,
+            recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
             sidecar=entry.sidecar,
             pinned=entry.pinned,
             seconds=seconds,
