@@ -133,7 +133,7 @@ def test_the_root_in_use_is_the_one_meant(native: Root, plain: Root, monkeypatch
             add(root.directory(Kind.EXECUTABLES), key(i), executable())
     monkeypatch.setenv("JCACHE_DIR", str(native.path))
     assert info().root == native
-    put_in_use(InUse(plain, None))
+    put_in_use(InUse(plain))
     assert info().root == plain and info(native.path).root == native
     assert len(prune(max_size=0, dry_run=True).removed) == 2 and len(clear(dry_run=True).removed) == 2
     put_in_use(None)
@@ -142,7 +142,7 @@ def test_the_root_in_use_is_the_one_meant(native: Root, plain: Root, monkeypatch
 
 def test_a_root_in_use_may_be_empty(plain: Root) -> None:
     """A plain directory in use is a root before its first entry, and none any more once it is gone."""
-    put_in_use(InUse(plain, None))
+    put_in_use(InUse(plain))
     assert info().kinds[Kind.EXECUTABLES].entries == 0 and clear().removed == ()
     shutil.rmtree(plain.path)
     for call_it in (info, clear, lambda: prune(legacy=True)):

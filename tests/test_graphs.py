@@ -198,7 +198,7 @@ def test_the_root_that_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("JCACHE_DIR", str(tmp_path / "ours"))
     assert cache.root == tmp_path / "ours" and (tmp_path / "ours" / "CACHEDIR.TAG").exists()
     enabled = create_root(tmp_path / "enabled")
-    put_in_use(InUse(enabled, None))
+    put_in_use(InUse(enabled))
     cache.get_or_build(ramp, 3)
     assert cache.root == enabled.path and len(graphs_of(enabled)) == 1
     put_in_use(None)

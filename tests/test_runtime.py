@@ -353,12 +353,105 @@ def test_what_the_program_changes_meanwhile_is_put_right(tmp_path: Path) -> None
     program = """
 import jax
 first = enable(sys.argv[1])
-jax.config.update("jax_enable_compilation_cache", False)
+jax.config.update("jax_compilation_cache_dir", sys.argv[1] + "-other")
 second = enable(sys.argv[1])
-show(first is second, compute(), counts(), jax.config.jax_enable_compilation_cache)
+show(compute(), counts(), jax.config.jax_compilation_cache_dir)
 """
-    same, _, cold, on = said(program, tmp_path)
-    assert not same and on and cold[1] > 0
+    _, cold, directory = said(program, tmp_path / "root")
+    assert directory == str(tmp_path / "root" / "executables") and cold[1] > 0
+
+
+@pytest.mark.parametrize(
+    "setting", ["jax_enable_compilation_cache=False", "jax_persistent_cache_min_compile_time_secs=9.0"]
+)
+def test_what_the_program_has_set_wins(tmp_path: Path, setting: str) -> None:
+    """What it set before `enable` holds, as the environment's does, with a warning, and an error under `strict`."""
+    option, _, value = setting.partition("=")
+    program = f"""
+import jax
+jax.config.update({option!r}, {value})
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    jcache.enable(sys.argv[1])
+compute()
+stored = counts()[1]
+try:
+    jcache.enable(sys.argv[1], strict=True)
+except jcache.NotInEffect as error:
+    show([str(w.message) for w in heard], stored, str(error), jax.config.values[{option!r}])
+"""
+    (heard,), stored, error, left = said(program, tmp_path)
+    assert f"The program has set {option} to {value}" in heard and heard.partition(": ")[2] in error
+    assert stored == 0 and str(left) == value
+
+
+def test_a_bound_that_is_set_later_holds(tmp_path: Path) -> None:
+    """From the next put on, as told by the next `enable`; set back to -1, there is none any more."""
+    program = """
+import jax
+first = enable(sys.argv[1])
+compute(2); compute(3)
+free = len(keys())
+jax.config.update("jax_compilation_cache_max_size", max(path.stat().st_size for path in files()) + 100)
+compute(4); compute(5)
+bounded, told = len(keys()), enable(sys.argv[1]).max_bytes == jax.config.jax_compilation_cache_max_size
+jax.config.update("jax_compilation_cache_max_size", -1)
+compute(6); compute(7)
+show(first.max_bytes, free, bounded, told, len(keys()))
+"""
+    prelude = """
+def files():
+    return list((pathlib.Path(sys.argv[1]) / "executables").glob("*-cache"))
+keys = files
+import pathlib
+"""
+    first, free, bounded, told, after = said(prelude + program, tmp_path)
+    assert first is None and free >= 2 and bounded == 1 and told and after >= 3
+    clean(tmp_path)
+
+
+def test_what_another_session_has_cached_is_not_called_uncached(tmp_path: Path) -> None:
+    """Enabling anew says nothing of what was compiled in the session before."""
+    program = """
+import jax
+compute(2)
+late = enable(sys.argv[1]).notes
+compute(3)
+again = enable(sys.argv[1], max_size="1GiB")
+compute(4)
+elsewhere = enable(sys.argv[1] + "-2")
+show(late, again.notes, again.warnings, elsewhere.warnings)
+"""
+    late, again, warned, elsewhere = said(program, tmp_path / "root")
+    assert any("not cached" in note for note in late) and not any("not cached" in note for note in again)
+    assert warned == elsewhere == []
+
+
+def test_damage_raises_where_jax_is_told_so(tmp_path: Path) -> None:
+    """Under `jax_raise_persistent_cache_errors` a damaged entry is an error once, as in JAX, and then compiled anew."""
+    program = """
+import jax
+enable(sys.argv[1])
+compute(2)
+for path in (pathlib.Path(sys.argv[1]) / "executables").glob("*-cache"):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+jax.clear_caches()
+jax.config.update("jax_raise_persistent_cache_errors", True)
+raised = []
+for _ in range(9):
+    try:
+        compute(2)
+    except Exception as error:
+        raised.append(str(error))
+    else:
+        break
+show(raised, compute(2))
+"""
+    raised, result = said("import pathlib" + program, tmp_path)
+    assert raised and all("in quarantine now" in text for text in raised) and result
+    clean(tmp_path)
 
 
 def test_the_time_to_wait_for_a_lock(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def note_moved(root: Root) -> str | None:
     except OSError as error:
         return (
             f"Files in {root.path} belong to others, so that reading them has moved their access times, by which "
-            f"`jcache prune` tells their last use, and {root.state} cannot say so ({error.strerror}): let their owner "
+            f"jcache prune tells their last use, and {root.state} cannot say so ({error.strerror}): let their owner "
             "run this command."
         )
     return None

@@ -55,7 +55,7 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
     """
     with _open(root) as store:
         ours = roots.in_use()
-        bound = ours.max_bytes if ours and ours.root == store.root else None
+        bound = ours.bound() if ours and ours.root == store.root else None
         return take_census(store, os.environ if bound is None else os.environ | {CAP: str(bound)})
 
 
@@ -220,7 +220,7 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
         why = store.why_unknown(unknown)
         store.notice(
             f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, counted from writing: {why}. "
-            "`jcache run` and `jcache.enable()` record it from now on."
+            "jcache run and jcache.enable() record it from now on."
         )
     reachable = free + sum(_on_disk(verdict.entry) for verdict in decided.victims)
     reachable += xla_size(store.root) if xla else 0

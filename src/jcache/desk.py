@@ -196,6 +196,7 @@ class Desk:
 
     def __init__(self, make: Callable[[], ProgramStore], kind: Kind) -> None:
         self._make = make
+        self._bound: tuple[int | None] | None = None  # that has come to hold in place of that of `make`
         self._kind = kind
         self._mutex = threading.Lock()
         self._used: dict[str, int] = {}  # since the last put, what was served again
@@ -205,6 +206,12 @@ class Desk:
         self._inherited: list[ProgramStore] = []  # never closed: a connection of our parent is not ours to close
         self.store = make()
         _DESKS.add(self)
+
+    def bound(self, max_bytes: int | None) -> None:
+        """Has another bound hold from the next put on; None for none."""
+        with self._mutex:
+            self._bound = (max_bytes,)
+            self.store.max_bytes = max_bytes
 
     def put(self, key: str, data: bytes, *, seconds: float | None, origin: str) -> tuple[Outcome, Known | None]:
         """Stores an entry, and tells what has been learnt of it.
@@ -283,6 +290,8 @@ class Desk:
         self._seen.clear()
         self._inherited.append(self.store)
         self.store = self._make()
+        if self._bound is not None:
+            self.store.max_bytes = self._bound[0]
 
     def _hand_over(self) -> None:
         while self._seen:

@@ -38,7 +38,7 @@ class Enabled(NamedTuple):
     Attributes:
         root: the root that is read and written; None if there is none that could be, and JAX was left alone.
         directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
-        max_bytes: bound of the executables together; None for none.
+        max_bytes: bound of the executables together as of this call; None for none.
         preset: of the settings.
         read_only: the roots that are read as well.
         store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;

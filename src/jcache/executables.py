@@ -5,8 +5,8 @@
     put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store`)
 
 The cache may fail, the program may not: whatever cannot be read is a miss, whatever cannot be written is let be, and
-one warning says so for each reason. ``jax_raise_persistent_cache_errors`` raises what fails in JAX and XLA around the
-cache, and nothing of ours. JAX itself is not imported here.
+one warning says so for each reason. Under ``jax_raise_persistent_cache_errors`` such a failure is an
+error in place of the warning, and so is damage, as in JAX. JAX itself is not imported here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from jcache import deferred
 from jcache.counts import Counts, Event, Refusal, Tally, What, refusal_of
 from jcache.desk import Desk, ProgramStore, ThreadsLedger
-from jcache.errors import CannotWrite, InvalidValue, JcacheError
+from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.layout import Root
 from jcache.locking import DEFAULT_TIMEOUT
@@ -42,7 +42,7 @@ class ExecutableCache:
     Args:
         root: is read and written.
         max_size: bound of its executables' bytes together, as ``jax_compilation_cache_max_size``: -1 for none, 0 to
-            store nothing.
+            store nothing; or a function that is asked for it at each put.
         read_only: are read in this order where the root has no entry, and never written.
         copy_on_hit: whether what a read-only root serves is stored in the root.
         may_write: whether this process stores anything; asked at each put.
@@ -50,6 +50,8 @@ class ExecutableCache:
         on_event: is told of each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
         path_keys: keys that depend on a directory's path, of entries that JAX has stored by itself.
+        raises: returns whether damage, and what cannot be read or stored, is raised in place of a warning, as
+            ``jax_raise_persistent_cache_errors`` asks for.
         told: what whoever is warned knows already, of the root.
         platforms: tells which ones JAX has here; None where nobody knows.
         always_recency: whether use is written down without a bound, too, so that `jcache prune` knows of it.
@@ -65,7 +67,7 @@ class ExecutableCache:
         self,
         root: Root,
         *,
-        max_size: int = -1,
+        max_size: int | Callable[[], int] = -1,
         read_only: Sequence[Root] = (),
         copy_on_hit: bool = False,
         may_write: Callable[[], bool] | bool = True,
@@ -74,9 +76,12 @@ class ExecutableCache:
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
         path_keys: Container[str] = (),
+        raises: Callable[[], bool] = lambda: False,
         told: Collection[Refusal] = (),
         platforms: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
+        self._ask_bound = max_size if callable(max_size) else None
+        max_size = max_size() if callable(max_size) else max_size
         if self._least_bound is not None and max_size < self._least_bound:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
         self.root = root
@@ -88,6 +93,7 @@ class ExecutableCache:
         self._warn = warn
         self._on_event = on_event
         self._path_keys = path_keys
+        self._raises = raises
         self._tally = Tally()
         self._warned: set[tuple[str, str]] = {(refusal, str(root.path)) for refusal in told}
         bound = max_size if self.eviction_enabled else None
@@ -120,6 +126,7 @@ class ExecutableCache:
 
         Raises:
             ValueError: the key is empty.
+            DamagedEntry, OSError: where `raises` says so, what cannot be served.
         """
         if not key:
             raise ValueError("key cannot be empty")
@@ -140,7 +147,7 @@ class ExecutableCache:
                 return self._hit(key, found, shared=True)
             if found is not None:
                 self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
-                self._warn_once("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
+                self._fail("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
         self._tell(Event(What.MISS, key))
         return None
 
@@ -155,6 +162,7 @@ class ExecutableCache:
         if not self._writes():
             self._refuse(key, Refusal.NOT_ALLOWED)
             return
+        self._follow_bound()
         self._put(key, self._name(key), value, build_seconds(value), self._origin(key, "program"))
 
     def clear(self) -> None:
@@ -210,6 +218,8 @@ class ExecutableCache:
         try:
             return gate.get(name)
         except OSError as error:
+            if self._raises():
+                raise
             reason = error.strerror or str(error)
             self._warn_once("read", root, f"jcache cannot read {name} in {root.directory(EXECUTABLES)}: {reason}.")
             return None
@@ -226,14 +236,16 @@ class ExecutableCache:
     def _remove_damaged(self, key: str, name: str, finding: Finding) -> None:
         self._tell(Event(What.DAMAGED, key, detail=finding.damage))
         about = f"{name} in {self.path} was damaged ({finding.evidence.rstrip('.')})"
+        reason, text = "damaged", f"{about}: it is in quarantine now, and is compiled anew."
         try:
             if not self._writes():
                 raise CannotWrite("this process only reads.")
-            if self._desk.quarantine(finding):
-                self._gate.forget(name)
-                self._warn_once("damaged", self.root, f"{about}: it is in quarantine now, and is compiled anew.")
+            if not self._desk.quarantine(finding):
+                return
+            self._gate.forget(name)
         except (OSError, JcacheError) as error:
-            self._warn_once("quarantine", self.root, f"{about}, and stays there: {error}")
+            reason, text = "quarantine", f"{about}, and stays there: {error}"
+        self._fail(reason, self.root, text)
 
     def _put(self, key: str, name: str, value: bytes, seconds: float | None, origin: str) -> None:
         try:
@@ -241,6 +253,8 @@ class ExecutableCache:
         except (OSError, JcacheError) as error:
             refusal = refusal_of(error)
             self._refuse(key, refusal)
+            if self._raises():
+                raise
             self._warn_once(refusal, self.root, f"jcache cannot store {key}: {error}")
             return
         if known is not None:
@@ -249,6 +263,12 @@ class ExecutableCache:
             self._too_large(key, len(value))
         else:
             self._tell(Event(What.STORED if outcome is Outcome.STORED else What.PRESENT, key, len(value)))
+
+    def _follow_bound(self) -> None:
+        """Takes the bound that holds now."""
+        if self._ask_bound is not None and (bound := self._ask_bound()) != self.max_size:
+            self.max_size, self.eviction_enabled = bound, bound != -1
+            self._desk.bound(bound if self.eviction_enabled else None)
 
     def _too_large(self, key: str, size: int) -> None:
         if size > self.max_size:
@@ -269,6 +289,12 @@ class ExecutableCache:
         self._tally.add(event)
         if self._on_event is not None:
             self._on_event(event)
+
+    def _fail(self, reason: str, root: Root, text: str) -> None:
+        """Says what is damaged, as an error where the program wants errors."""
+        if self._raises():
+            raise DamagedEntry(text)
+        self._warn_once(reason, root, text)
 
     def _warn_once(self, reason: str, root: Root, text: str) -> None:
         if (reason, str(root.path)) not in self._warned:

@@ -99,6 +99,7 @@ class PlainDirectoryCache(ExecutableCache):
         max_size: int = -1,
         lock_timeout_secs: float | None = DEFAULT_TIMEOUT,
         platforms: Callable[[], frozenset[str] | None] = lambda: None,
+        raises: Callable[[], bool] = lambda: False,
     ) -> None:
         self.lock_timeout_secs = lock_timeout_secs
         timeout = -1 if lock_timeout_secs is None else lock_timeout_secs
@@ -111,6 +112,7 @@ class PlainDirectoryCache(ExecutableCache):
             lock_timeout=timeout,
             always_recency=False,
             platforms=platforms,
+            raises=raises,
         )
         self.lock_path = self.path / LOCK_NAME
 

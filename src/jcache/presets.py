@@ -1,7 +1,7 @@
 """What `jcache.enable` sets in JAX's configuration, by preset, and what of it the environment overrides.
 
 Each option is JAX's own, and has the environment variable of its name in capitals. Such a variable is the word of
-whoever runs the program, so it wins over a preset.
+whoever runs the program, so it wins over a preset; so does what the program itself has set.
 """
 
 import os
@@ -39,6 +39,14 @@ STORE_EVERYTHING: Final[Mapping[str, Value]] = Frozen(
         "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
     }
 )
+_DEFAULTS: Final[dict[str, Value]] = {
+    "jax_enable_compilation_cache": True,
+    "jax_persistent_cache_min_compile_time_secs": 1.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_optimization_level": "UNKNOWN",
+    "jax_disable_most_optimizations": False,
+}
+JAX_DEFAULTS: Final[Mapping[str, Value]] = Frozen(_DEFAULTS)  # the same in jax 0.4.31 to 0.12
 SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = Frozen(
     {
         Preset.BALANCED: STORE_EVERYTHING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,12 +22,12 @@ class InUse(NamedTuple):
 
     Attributes:
         root: the root, None if it is not in effect.
-        max_bytes: its bound, None for none.
+        bound: returns its bound of now, None for none.
         shared: more roots, which are read only.
     """
 
     root: Root | None
-    max_bytes: int | None
+    bound: Callable[[], int | None] = lambda: None
     shared: tuple[Root, ...] = ()
 
 

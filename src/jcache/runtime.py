@@ -47,7 +47,7 @@ def enable(
 
     It can be called before or after ``import jax``, which it does itself, best before the first computation. Called
     again with the same arguments it changes nothing; with others, those hold from then on. JAX processes without
-    jcache can share the directory.
+    jcache can share the directory. Processes that the program spawns need a call of their own; forked ones do not.
 
     Args:
         root: a jcache root or a plain JAX cache directory, made if it is not there. By default ``$JCACHE_DIR``, else
@@ -55,9 +55,9 @@ def enable(
             ``jcache`` in the user's cache directory.
         max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
             and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it
-            there is no bound.
-        preset: of settings for JAX's cache and compiler, see `Preset`. Where the environment sets one of them, as
-            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, the environment wins.
+            there is no bound. A ``jax_compilation_cache_max_size`` that the program sets later holds from then on.
+        preset: of settings for JAX's cache and compiler, see `Preset`. What the environment sets of them, as
+            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, or the program itself, wins over the preset.
         read_only: more roots, which are looked into in this order where `root` has no entry, and never written.
         copy_on_hit: whether what one of those serves is stored in `root`.
         write: whether of a program of several processes only the first one stores executables, ``"rank0"``, or
@@ -97,15 +97,17 @@ def enable(
     with _Current.mutex, collector.waits():
         session = _Current.session
         if session is None or not session.answers(request):
+            anew = session is not None and session.was_used()
             _end()
-            session = _Current.session = Session(request)
+            session = _Current.session = Session(request, anew=anew)
             _Current.is_off = False
-            put_in_use(InUse(session.root, session.enabled.max_bytes, session.shared))
+            put_in_use(InUse(session.root, session.max_bytes, session.shared))
             if session.enabled.warnings and not strict:
                 _warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:
             _end()
             raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
+        session.follow_bound()
         return session.enabled
 
 

@@ -20,7 +20,7 @@ from jcache.locking import timeout_in
 from jcache.names import storable
 from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
-from jcache.presets import SETTINGS, overridden
+from jcache.presets import JAX_DEFAULTS, SETTINGS, overridden
 from jcache.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
 from jcache.soon import Soon
 from jcache.store import Store
@@ -38,6 +38,7 @@ class Session:
 
     Args:
         request: what is to be in effect; what cannot be is told by `enabled.warnings`, and nothing is raised for it.
+        anew: whether it takes the place of a session in which JAX has compiled something.
 
     Attributes:
         enabled: what is in effect.
@@ -45,8 +46,9 @@ class Session:
         shared: more roots, which are only read.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, anew: bool = False) -> None:
         self.request = request
+        self._anew = anew
         self.root: Root | None = None
         self.shared: tuple[Root, ...] = ()
         self._warnings: list[str] = []
@@ -72,6 +74,20 @@ class Session:
             return self.root is not None and self.root.path == self._choose_path()
         except NoCacheHere:
             return False
+
+    def max_bytes(self) -> int | None:
+        """The bound of the executables together, which the program may change at any time; None for none."""
+        bound = _bound()
+        return None if bound == -1 else bound
+
+    def follow_bound(self) -> None:
+        """Has `enabled` tell the bound of now."""
+        if self.enabled.root is not None and self.enabled.max_bytes != self.max_bytes():
+            self.enabled = self.enabled._replace(max_bytes=self.max_bytes())
+
+    def was_used(self) -> bool:
+        """Whether JAX has compiled something since the session began."""
+        return _jax.used_before()
 
     def report(self) -> RunReport:
         """What JAX's cache has done since the beginning."""
@@ -130,11 +146,10 @@ class Session:
         self._configure(directory)
         self._make_keys_portable(self.root, shared)
         store = self._install(self.root, shared)
-        bound = _options.option(_BOUND)
         return Enabled(
             root=self.root.path,
             directory=directory,
-            max_bytes=None if bound == -1 else bound,
+            max_bytes=self.max_bytes(),
             preset=self.request.preset,
             read_only=tuple(root.path for root in shared),
             store=store,
@@ -194,7 +209,7 @@ class Session:
         return found
 
     def _look_for_lateness(self, directory: Path) -> None:
-        if not _jax.used_before():
+        if self._anew or not _jax.used_before():
             return
         used = _jax.in_use()
         advice = "call jcache.enable() before the first computation."
@@ -207,10 +222,18 @@ class Session:
             self._notes.append(f"What was compiled so far is not cached; {advice}")
 
     def _configure(self, directory: Path) -> None:
-        """Sets JAX's options; the environment wins over a preset, and what the program itself asks for over both."""
+        """Sets JAX's options; over a preset wins what the program has set before, or else the environment."""
         preset = self.request.preset
         theirs = overridden(preset, os.environ)
-        for option in sorted(theirs):
+        for option in sorted(SETTINGS[preset].keys() - theirs):
+            wanted, found = SETTINGS[preset][option], _options.option(option)
+            if found is not None and found not in (wanted, JAX_DEFAULTS[option]):
+                theirs |= {option}
+                self._warnings.append(
+                    f"The program has set {option} to {found!r}, which is {wanted!r} in preset '{preset}': call "
+                    "jcache.enable() before, or do not set it."
+                )
+        for option in sorted(overridden(preset, os.environ)):
             wanted, found = SETTINGS[preset][option], _options.option(option)
             if found != wanted:
                 self._warnings.append(
@@ -295,7 +318,7 @@ class Session:
             self._warnings.append(f"Only the first process stores programs: {reason}.")
         self._cache = ExecutableCache(
             root,
-            max_size=_options.option(_BOUND),
+            max_size=_bound,
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
             may_write=self._may_write,
@@ -303,6 +326,7 @@ class Session:
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
+            raises=_raises,
             platforms=_jax.platforms,
             told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
@@ -326,7 +350,7 @@ class Session:
         return (
             None
             if "://" in path
-            else PlainDirectoryCache(path, max_size=_options.option(_BOUND), platforms=_jax.platforms)
+            else PlainDirectoryCache(path, max_size=_options.option(_BOUND), platforms=_jax.platforms, raises=_raises)
         )
 
     def _use_jaxs_own(self, root: Root) -> None:
@@ -339,6 +363,16 @@ class Session:
                 self._warnings.append(str(error))
         _jax.reset()
         self._undo.callback(_jax.reset)
+
+
+def _bound() -> int:
+    """The bound that JAX is configured with; -1 for none."""
+    return max(int(_options.option(_BOUND)), -1)
+
+
+def _raises() -> bool:
+    """Whether JAX is told to raise what fails around its cache, in place of a warning."""
+    return bool(_options.option("jax_raise_persistent_cache_errors"))
 
 
 def _absolute(text: str) -> Path:

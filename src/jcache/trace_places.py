@@ -37,6 +37,6 @@ def shelf_in_use() -> Shelf:
     if reason := _replay.install():
         raise NotStorable(f"{reason}.")
     if _Shelf.of is None or _Shelf.of[0] is not ours:
-        store = store_of(ours.root, TRACES, max_bytes=ours.max_bytes, lock_timeout=timeout_in(os.environ))
+        store = store_of(ours.root, TRACES, max_bytes=ours.bound(), lock_timeout=timeout_in(os.environ))
         _Shelf.of = ours, Shelf(store, ours.shared)
     return _Shelf.of[1]

@@ -24,6 +24,7 @@ from jcache.listing import Listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
 from jcache.pins import Pins
 from jcache.scanning import list_root
+from jcache.shell import command
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
     from jcache.eviction import Plan, Verdict
@@ -138,7 +139,8 @@ class Upkeep:
                 except CannotWrite as error:  # what was to make room has made it
                     if not _is_full(error):
                         raise
-                    self.notice(f"{error} `jcache verify --repair` makes them once there is room.")
+                    mend = command("verify --repair", self.root.path)
+                    self.notice(f"{error} `{mend}` makes them once there is room.")
         for entry in (*removal.removed, *removal.gone):
             self._unlearn(entry.kind, entry.key)
         self.flush()

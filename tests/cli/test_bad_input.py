@@ -213,7 +213,7 @@ def test_a_full_disk_hinders_only_what_writes(jcache: Jcache, jax_cache: Path, s
     assert (ran.code, ran.out) == (0, "ran\n")
     result = jcache("prune", "--keep-last", "2", "--root", root)
     assert result.code == 0, result.err
-    assert len(keys(root)) == 2
+    assert len(keys(root)) in ((2,) if pinned.code else (2, 3))  # the pinned one need not be among the last
 
 
 def test_entries_that_vanish_meanwhile_are_no_failure(jcache: Jcache, cache: Path) -> None:

@@ -283,7 +283,7 @@ def test_the_log_is_as_with_jax(sides: dict[str, Seen], ours: str) -> None:
 def test_a_directory_that_cannot_be(sides: dict[str, Seen], ours: str, setting: str) -> None:
     """One warning and right results, also under ``jax_raise_persistent_cache_errors``, where JAX's own cache raises.
 
-    That setting is for errors that reach JAX; what goes wrong in our cache stays in it.
+    Our cache is told of that setting by `jcache.enable()`; by itself it raises nothing.
     """
     (theirs,), (seen,) = sides["JAX"][setting], sides[ours][setting]
     assert seen["result"] == sides["JAX"]["usual"][0]["result"] and seen["entries"] == []
