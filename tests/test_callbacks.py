@@ -1,9 +1,11 @@
 """Tests for caching programs with host callbacks, each in processes of its own with the JAX installed."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.command_line import Jcache
 from tests.test_jax_fence import CACHES_CALLBACKS, JAX, needs_callbacks, said
 
 pytestmark = pytest.mark.jax
@@ -97,6 +99,39 @@ def test_another_process_loads_the_program_and_calls_its_own_callbacks(name: str
     counts, *fresh = said(program, tmp_path / "fresh", "other", **flags)
     assert [called, results] == fresh
     assert counts["cache_misses"] > 0
+
+
+UNDER_RUN = """
+import sys
+{first}
+import jax, numpy as np
+heard = []
+@jax.jit
+def told(x):
+    jax.debug.callback(lambda value: heard.append(float(value)), x.sum())
+    return jax.pure_callback(lambda value: np.asarray(value) * {factor}, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+result = told(np.ones(3, np.float32)).tolist()
+jax.effects_barrier()
+print(result, heard)
+"""
+
+
+@pytest.mark.skipif(not CACHES_CALLBACKS or JAX >= (0, 11), reason="jcache caches callbacks for jax 0.8.1 to 0.10.2")
+@pytest.mark.parametrize("first", ["", "sys.modules['jcache'] = None", "import jcache; jcache.enable()"])
+def test_callbacks_under_jcache_run(jcache: Jcache, tmp_path: Path, first: str) -> None:
+    """`jcache run` stores and hits them as `enable` does, also where the program's Python has no jcache."""
+    root = tmp_path / "root"
+    for factor, stored in ((2, 1), (3, 0), (2, 0)):  # the function that is called is that of the process
+        program = UNDER_RUN.format(first=first, factor=factor)
+        said = jcache("run", "--root", root, "--", sys.executable, "-c", program)
+        assert said.code == 0 and said.out == f"{[factor + 1.0] * 3} [3.0]\n", said.err
+        report = jcache("stats", "--root", root, "--run", "last", "--json").json["totals"]
+        assert (report["not_stored"], report["stored"]) == (0, stored) and report["hits"] == 1 - stored
+    if not first.startswith("import"):
+        return
+    off = UNDER_RUN.format(first="import jcache; jcache.enable(callbacks=False)", factor=2)
+    assert "it calls back to the host" in jcache("run", "--root", root, "--", sys.executable, "-c", off).err
+    assert jcache("verify", "--root", root).code == 0
 
 
 @pytest.mark.smoke

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from jcache._patching import Patch
-from jcache._recorder.path_keys import with_path_keys
+from jcache._path_keys import with_path_keys
 
 _PARAMETERS: Final = ("module", "devices", "compile_options", "backend")
 

@@ -9,19 +9,23 @@ equal keys mean equal numbers at equal places, and whoever loads it binds functi
 - from jax 0.11 on, JAX stores and loads these programs itself;
 - JAX from 0.6 to 0.10.2 loads whatever it finds under its key without functions, and the process dies (SIGSEGV) when
   one is called. So these programs get keys of their own, under which JAX alone never looks.
+
+The recorder of `jcache run` loads this, too, so that it and what it imports need the standard library and JAX alone.
 """
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from jcache._jax import version, versions
-from jcache._patching import Patch, View
+from ._jax import version, versions
+from ._patching import Patch, View
 
+BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
 _NUMBERED: Final = (0, 6, 0)
 _REBINDING: Final = (0, 8, 1)
 _BY_JAX: Final = (0, 11, 0)
@@ -53,6 +57,9 @@ def cache_callbacks(*, on: bool) -> str | None:
     Returns:
         Why this JAX does not, and will not, keep them; None if it does, or if `on` is false.
     """
+    recorders = sys.modules.get(f"{BESIDE}._callbacks")  # of a `jcache run` above: the program decides now
+    if recorders is not None and recorders.__name__ != __name__:
+        recorders.cache_callbacks(on=False)
     while _patches:
         _patches.pop().undo()
     if not on or version() >= _BY_JAX:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import _cache_keys, _callbacks, _jax, _options, files, observers, watching
-from jcache._recorder.path_keys import is_file
+from jcache._path_keys import is_file
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere

@@ -61,7 +61,7 @@ def test_bit_flip(jcache: Jcache, root: Path) -> None:
     assert put(root, 3).out == "stored\n" and jcache("verify", "--root", root).code == 0
     assert jcache("quarantine", "restore", "--all", "--root", root).code == 1  # never over a new one
     assert jcache("prune", "--keep-last", "0", "--root", root).code == 0
-    assert jcache("quarantine", "restore", "--all", "--root", root).code == 0 and path.read_bytes() == flipped
+    assert jcache("quarantine", "restore", key(3), "--root", root).code == 0 and path.read_bytes() == flipped
 
 
 @pytest.mark.jax
@@ -111,7 +111,7 @@ def test_no_space(disk: Disk) -> None:
     assert disk.jcache("verify", "--repair").code == 0 and disk.jcache("verify").code == 0
     assert keys(root) == {key(5), key(6)}
     (disk.outside / "ballast").unlink()
-    assert disk.jcache("quarantine", "restore", "--all").code == 0 and torn.read_bytes() == TORN
+    assert disk.jcache("quarantine", "restore", key(7)).code == 0 and torn.read_bytes() == TORN
 
 
 def test_read_only(disk: Disk) -> None:
@@ -139,7 +139,7 @@ def test_held_lock(jcache: Jcache, root: Path, full: bool) -> None:
     add(root, key(3), TORN, written_ns=OLD)
     before = kept(root)
     limit, more = ("10 s", {}) if full else ("2 s", {"JCACHE_LOCK_TIMEOUT": "2s"})
-    commands = [["verify", "--repair"], ["prune", "--keep-last", "1"], ["quarantine", "restore", "--all"]]
+    commands = [["verify", "--repair"], ["prune", "--keep-last", "1"], ["quarantine", "restore", key(1)]]
     with process(HOLD_LOCK, root) as holder:
         env = os.environ | more
         waiting = [

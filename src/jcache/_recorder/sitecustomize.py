@@ -62,6 +62,7 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
+_BESIDE = "_jcache_beside"  # a package with `jcache._callbacks` and `jcache._path_keys`
 _READS = "reads"  # the socket of `jcache.checked_reads`
 _LONGEST_ANSWER_S = 60
 
@@ -310,10 +311,23 @@ def _tap(module: object) -> None:
     tap(module, _ears.on_message)
 
 
+def _beside(name: str) -> "Any":
+    """A module of jcache's that needs the standard library and JAX alone, also where there is no jcache to import."""
+    import importlib
+
+    if _BESIDE not in sys.modules:
+        package: Any = type(sys)(_BESIDE)
+        package.__path__ = [os.path.dirname(_HERE)]
+        sys.modules[_BESIDE] = package
+    return importlib.import_module(f"{_BESIDE}.{name}")
+
+
 def _tap_compiler(module: object) -> None:
     _tap(module)
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
+    if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
+        _beside("_callbacks").cache_callbacks(on=True)
 
 
 def _check_reads(module: object) -> None:
@@ -386,14 +400,7 @@ def _tap_cache(module: object) -> None:
 
 def _try_path_keys(module: "Any") -> None:
     """Have JAX find what it has stored by itself, before the ``jcache run`` above kept the path out of its keys."""
-    import importlib.util
-
-    path_keys: Any = sys.modules.get("_jcache_path_keys")
-    if path_keys is None:
-        place = os.path.join(_HERE, "path_keys.py")
-        spec: Any = importlib.util.spec_from_file_location("_jcache_path_keys", place)
-        path_keys = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(path_keys)
+    path_keys = _beside("_path_keys")
     if not path_keys.in_keys(str(getattr(sys.modules.get("jax.version"), "__version__", ""))):
         return
     plain = module.get_cache_key

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from jcache import clock, files
-from jcache._recorder.path_keys import in_keys
+from jcache._path_keys import in_keys
 from jcache.calls import GraphCall, TraceCall
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache import files
-from jcache._recorder.path_keys import in_keys
+from jcache._path_keys import in_keys
 from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.compression import Codec
 from jcache.errors import DamagedEntry

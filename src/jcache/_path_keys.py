@@ -4,7 +4,7 @@ JAX from 0.4.36 to 0.10.2 hashes the path of XLA's autotune cache, which lies in
 Under `jcache run` and `jcache.enable()` keys do not depend on the path. So that a directory that JAX has filled by
 itself stays warm, JAX's own key is tried wherever there is no entry under the key without the path.
 
-This needs the standard library alone: the recorder loads it into programs whose Python has no jcache.
+This needs the standard library alone: the recorder of `jcache run` loads it where the program's Python has no jcache.
 """
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
