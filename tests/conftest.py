@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from jcache.roots import choose_path, create_root
 pytest.register_assert_rewrite("tests.helpers")
 
 from tests.helpers.command_line import Jcache, Result, call, run_jax  # noqa: E402  after the line above, to tell why
-from tests.helpers.entries import tree  # noqa: E402
+from tests.helpers.entries import copied, tree  # noqa: E402
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "under 5 minutes on two cores"
@@ -174,4 +173,4 @@ def bounded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def cache(jax_cache: Path, tmp_path: Path) -> Path:
     """A copy of the plain JAX directory to change."""
-    return Path(shutil.copytree(jax_cache, tmp_path / "cache", symlinks=True))
+    return copied(jax_cache, tmp_path / "cache", symlinks=True)

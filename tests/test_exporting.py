@@ -30,7 +30,19 @@ from jcache.serialization import Codec, pack_executable, seal
 from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store import Store
-from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, mounted_read_only, process, tree, xla_program
+from tests.helpers.entries import (
+    DAY,
+    NOW,
+    SECOND,
+    add,
+    copied,
+    executable,
+    key,
+    mounted_read_only,
+    process,
+    tree,
+    xla_program,
+)
 from tests.helpers.jax_entries import H200
 
 HOUR = 3600 * SECOND
@@ -143,7 +155,7 @@ class TestManifest:
 
     def test_makers_are_shared(self, plain: Root) -> None:
         """Entries of one program and machine have one maker among them."""
-        shutil.copytree(H200, plain.path, dirs_exist_ok=True)
+        copied(H200, plain.path, dirs_exist_ok=True)
         manifest = prepared_of(plain).manifest
         assert len(manifest.items) == 3 and len(manifest.makers) == 1
         assert {item.maker for item in manifest.items} == {0} and {item.codec for item in manifest.items} == {"zlib"}
@@ -458,7 +470,7 @@ class TestCompany:
 
 def test_keyed_for(plain: Root) -> None:
     """Executables are counted by the directory that they name, but for those of portable keys and of a later JAX."""
-    shutil.copytree(H200, plain.path, dirs_exist_ok=True)
+    copied(H200, plain.path, dirs_exist_ok=True)
     names = sorted(path.name.removesuffix("-cache") for path in plain.path.glob("*-cache"))
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, name, jaxlib="0.10.2") for name in names])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command_line import Jcache, call, entry_files, keys, powerless
+from tests.helpers.entries import copied
 
 HEX = "0123456789abcdef" * 4
 READERS = [
@@ -197,7 +198,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(not shutil.which("mount") or os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_a_full_disk_hinders_only_what_writes(jcache: Jcache, jax_cache: Path, small_disk: Path) -> None:
     """On a full disk jcache reads, runs programs and, above all, frees space."""
-    root = Path(shutil.copytree(jax_cache, small_disk / "cache"))
+    root = copied(jax_cache, small_disk / "cache")
     try:
         with (small_disk / "ballast").open("wb") as file:
             while True:

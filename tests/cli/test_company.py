@@ -1,12 +1,12 @@
 """JAX, bounded and unbounded, after everything that jcache does to its directory: hits, misses, no warning."""
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.command_line import PROGRAM, Jcache, keys, run_jax
+from tests.helpers.entries import copied
 
 pytestmark = pytest.mark.jax
 
@@ -61,7 +61,7 @@ def test_adopted_entries_let_a_bound_be_turned_on(jcache: Jcache, cache: Path) -
 
 def test_a_bounded_jax_evicts_beside_us_in_the_same_order(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
     """What our prune leaves, JAX's own bound accepts as it is: it evicts nothing more."""
-    cache = Path(shutil.copytree(bounded_cache, tmp_path / "cache"))
+    cache = copied(bounded_cache, tmp_path / "cache")
     jcache("prune", "--max-size", "64k", "--root", cache)
     kept = keys(cache)
     hits, _ = hits_and_stores(cache, 10**9)

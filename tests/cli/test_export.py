@@ -29,7 +29,7 @@ from tests.helpers.command_line import (
     keys,
     run_jax,
 )
-from tests.helpers.entries import add, key
+from tests.helpers.entries import add, copied, key
 from tests.helpers.waiting import LIMIT_S, until
 from tests.test_exporting import incompressible, members
 
@@ -95,7 +95,7 @@ def test_entries_of_jcache_go_anywhere(jcache: Jcache, tmp_path: Path) -> None:
 
 def test_a_gpu_s_cache(jcache: Jcache, tmp_path: Path) -> None:
     """Entries of an H200 are exported where there is no GPU."""
-    manifest, result = exported(jcache, Path(shutil.copytree(H200, tmp_path / "h200")))
+    manifest, result = exported(jcache, copied(H200, tmp_path / "h200"))
     assert result.code == 0 and len(manifest.items) == 3
     assert [(maker.platform, maker.compute_capability) for maker in manifest.makers] == [("cuda", "9.0")]
 
@@ -390,7 +390,7 @@ def test_signed(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
     """Pins, sidecars and what the ledger knows are in the manifest."""
-    root = Path(shutil.copytree(bounded_cache, tmp_path / "root"))
+    root = copied(bounded_cache, tmp_path / "root")
     jcache("pin", "jit_train", "--root", root)
     one = next(name for name in keys(root) if name.startswith("jit_train"))
     with Store(Root(root, plain=True)) as store:

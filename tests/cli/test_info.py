@@ -1,12 +1,12 @@
 """`jcache info`."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from jcache.layout import TAG_TEXT
 from tests.helpers.command_line import H200, LEGACY, Jcache, entry_files
+from tests.helpers.entries import copied
 
 
 def test_json_counts_entries_and_bytes_as_the_file_system_does(jcache: Jcache, jax_cache: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_cap_is_shown_as_a_bar(jcache: Jcache, cache: Path) -> None:
 def test_gpu_entries_need_no_gpu(jcache: Jcache, tmp_path: Path) -> None:
     """A cache from a GPU machine, zlib entries and all, is listed like any other."""
     root = tmp_path / "gpu"
-    shutil.copytree(H200, root)
+    copied(H200, root)
     info = jcache("info", "--root", root, "--json").json
     assert info["kinds"]["executables"]["entries"] == len(entry_files(root)) > 0
 
@@ -122,7 +122,7 @@ def test_quiet_prints_one_number(jcache: Jcache, jax_cache: Path) -> None:
 def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
     """With nothing but the root in the user's cache directory, that one is shown as if it were named."""
     default = tmp_path / "home" / ".cache" / "jcache"
-    shutil.copytree(cache, default)
+    copied(cache, default)
     (tmp_path / "home" / ".jax_cache").mkdir()  # which holds none
     env = {"HOME": str(tmp_path / "home")}
     named, found = jcache("info", "--root", default, env=env), jcache("info", env=env)
@@ -133,7 +133,7 @@ def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> 
 
 def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
     """A cache that nobody has named is found, and the command that looks into it works as it is printed."""
-    shutil.copytree(cache, tmp_path / "home" / ".jax_cache")
+    copied(cache, tmp_path / "home" / ".jax_cache")
     env = {"HOME": str(tmp_path / "home")}
     result = jcache("info", env=env)
     assert result.code == 0 and "in 1 cache" in result.out and "jcache info --root ~/.jax_cache" in result.out
@@ -149,7 +149,7 @@ def test_no_cache_at_all(tmp_path: Path, jcache: Jcache) -> None:
 
 def test_what_is_wrong_with_one_is_told(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
     """A root whose directory is a link is counted without it, with a warning, and the others as ever."""
-    shutil.copytree(cache, tmp_path / "home" / ".jax_cache")
+    copied(cache, tmp_path / "home" / ".jax_cache")
     odd = tmp_path / "home" / ".cache" / "jcache"
     odd.mkdir(parents=True)
     (odd / "CACHEDIR.TAG").write_text(TAG_TEXT)

@@ -7,7 +7,7 @@ import pytest
 
 from jcache.layout import Kind
 from tests.helpers.command_line import Jcache, entry_files, keys, run_jax
-from tests.helpers.entries import add, key, tree
+from tests.helpers.entries import add, copied, key, tree
 from tests.helpers.imports import content, populated
 
 
@@ -15,7 +15,7 @@ from tests.helpers.imports import content, populated
 @pytest.mark.jax
 def test_real_caches(jcache: Jcache, cache: Path, bounded_cache: Path, tmp_path: Path) -> None:
     """Two caches of JAX become one in which a program finds everything."""
-    target, bounded = tmp_path / "target", Path(shutil.copytree(bounded_cache, tmp_path / "bounded"))
+    target, bounded = tmp_path / "target", copied(bounded_cache, tmp_path / "bounded")
     result = jcache("merge", cache, bounded, "--root", target, "--json")
     first, second = result.json["merged"]
     assert result.code == (3 if second["entries"]["different"] else 0), result.err  # compiling is not deterministic

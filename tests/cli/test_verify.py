@@ -14,7 +14,7 @@ from jcache.findings import Damage, Remedy
 from jcache.serialization import Codec, pack_executable
 from tests.cli.test_company import hits_and_stores
 from tests.helpers.command_line import LEGACY, PROGRAM, Jcache, Result, call, keys, powerless
-from tests.helpers.entries import add, key, tree, xla_program
+from tests.helpers.entries import add, copied, key, tree, xla_program
 
 OLD = time.time_ns() - 86_400 * 10**9
 SOUND = pack_executable(xla_program(b"an executable " * 99), 2, Codec.ZSTD)
@@ -195,7 +195,7 @@ def test_jax_writes_what_was_taken_out_anew_and_hits_the_rest(
 ) -> None:
     """Repair, verify clean, JAX: one entry stored, all others hit, no warning; then everything hits and is clean."""
     source = jax_cache if bounded is None else bounded_cache
-    cache = Path(shutil.copytree(source, tmp_path / "cache"))
+    cache = copied(source, tmp_path / "cache")
     number = len(keys(cache))
     assert jcache("verify", "--root", cache).code == 0
     path = next(cache.glob("jit_train-*-cache"))

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.test_company import hits_and_stores
 from tests.helpers.command_line import Jcache, entry_files, keys, run_jax
-from tests.helpers.entries import DAY, HOLD_LOCK, add, key, process, recency_of, tree
+from tests.helpers.entries import DAY, HOLD_LOCK, add, copied, key, process, recency_of, tree
 from tests.helpers.waiting import LIMIT_S
 from tests.proofs.faults import CHURN, OLD, PUT, SOUND, TEAR, TORN, Disk, age, findings, kept, put
 from tests.proofs.faults import disk_fixture as disk_fixture
@@ -67,7 +67,7 @@ def test_bit_flip(jcache: Jcache, root: Path) -> None:
 @pytest.mark.jax
 def test_missing_atime(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
     """One missing sidecar stops a bounded JAX <= 0.11.1 from storing anything; repair makes it and JAX stores again."""
-    cache = Path(shutil.copytree(bounded_cache, tmp_path / "cache"))
+    cache = copied(bounded_cache, tmp_path / "cache")
     number = len(keys(cache)) + 1
     removed = next(cache.glob("jit_train-*-cache"))
     bare = Path(shutil.copy(removed, cache / f"{key(1, 'jit_train')}-cache"))  # which this program does not look up
