@@ -172,14 +172,14 @@ def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> N
     env = {"PYTHONPATH": str(at), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
     command = ["run", "-v", "--root", root, "--report", written, "--", sys.executable, script]
     cold = jcache(*command, "3", "4", env=env)
-    assert re.search("graphs: 0 hits, 2 misses .stored., 1 not stored, 1 without the cache; built in 0.1", cold.err)
+    assert re.search(r"graphs: 0 hits, 2 misses .stored., 1 not stored, 1 without the cache; built in \d", cold.err)
     assert "    1 built: grow: nothing of this name was there\n    1 built: grow: n 3 → 4\n" in cold.err
     assert "1 not stored: grow: it is not built here: " in cold.err and "1 without the cache: <lambda>: " in cold.err
     warm = jcache(*command, "3", "4", "3", env=env)
     assert "graphs: 3 hits, 0 misses (stored), 1 not stored" in warm.err and ", 2 times\n" in warm.err
     warm_report = json.loads(written.read_text())
     saved = warm_report["total_saved_seconds"]
-    assert 0.1 < saved == warm_report["graphs"]["saved_seconds"] < 0.16 and f"saved {saved:.2f} s" in warm.err
+    assert 0 < saved == warm_report["graphs"]["saved_seconds"] and f"saved {saved:.2f} s" in warm.err
     assert json.loads(jcache("run", "--json", *command[2:], "3", env=env).err)["graphs"]["hits"] == 1
 
     last = jcache("stats", "--root", root, "--run", warm_report["id"])
@@ -190,7 +190,9 @@ def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> N
     shown = jcache("stats", "--root", root, "--plot")
     assert len(re.findall(r"; saved \S+ s", shown.out)) == 1 and "60% hits" in shown.out
     metrics = jcache("stats", "--root", root, "--prometheus").out
-    assert "\njcache_time_saved_seconds 0.1" in metrics and "\njcache_graphs_hits_total 4\n" in metrics
+    (saved_in_all,) = re.findall(r"^jcache_time_saved_seconds (\S+)$", metrics, re.MULTILINE)
+    assert float(saved_in_all) == pytest.approx(told["totals"]["total_saved_seconds"])
+    assert "\njcache_graphs_hits_total 4\n" in metrics
 
 
 @pytest.mark.jax
@@ -213,7 +215,7 @@ print(json.dumps([found.hits, found.stored, found.reasons["stored"]["grow: nothi
 def test_a_graph_that_was_waited_for_saves_nothing(native: Root, at: Path) -> None:
     """Of two processes that want a graph at once, one builds it, and the other, which waited, has saved no time."""
     code = FILL.replace("cache.stats().hits, cache.stats().builds", "cache.stats().saved_seconds < 0.06")
-    both = [program(code.replace("0.05)", "1.0)").replace("(3, 4, 3)", "(3,)"), native.path, at=at) for _ in range(2)]
+    both = [program(code.replace("0.05)", "4.0)").replace("(3, 4, 3)", "(3,)"), native.path, at=at) for _ in range(2)]
     assert [said(each) for each in both] == [[True], [True]]
 
 
