@@ -31,6 +31,6 @@ def test_every_form_of_a_call_is_that_call(tmp_path: Path, chance: Random, full:
         for _ in range(2)
     )
     assert not cold["differences"] and not warm["differences"]
-    assert cold["traced"] > warm["traced"], (cold, warm)
+    assert cold["traced"] > 0 == warm["traced"], (cold, warm)
     found = verify(Store(open_root(tmp_path)), Request(kinds=(Kind.TRACES,)))
     assert not found.findings
