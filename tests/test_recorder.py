@@ -310,7 +310,7 @@ def test_python_without_jax_is_the_same(tmp_path: Path) -> None:
     env = plain(tmp_path, "log")
     assert run(LOOK, env).stdout == run(LOOK, {k: v for k, v in env.items() if k != "PYTHONPATH"}).stdout
     assert not list((tmp_path / "log").iterdir())
-    assert env["PYTHONPATH"] == str(RECORDER)  # for grandchildren
+    assert env["PYTHONPATH"] == RECORDER  # for grandchildren
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,13 @@ __all__ = [
     "stats",
 ]
 _MODULES = {
-    "administration": ("clear", "info", "prune"),
-    "calls": ("GraphCall", "TraceCall"),
-    "census": ("Census", "Group", "KindCensus"),
-    "economics": ("Economics",),
-    "enabled": ("Enabled", "Write"),
-    "entry": ("Entry",),
-    "errors": (
+    "jcache.administration": ("clear", "info", "prune"),
+    "jcache.calls": ("GraphCall", "TraceCall"),
+    "jcache.census": ("Census", "Group", "KindCensus"),
+    "jcache.economics": ("Economics",),
+    "jcache.enabled": ("Enabled", "Write"),
+    "jcache.entry": ("Entry",),
+    "jcache.errors": (
         "CannotWrite",
         "GraphKeyError",
         "InvalidValue",
@@ -126,22 +126,22 @@ _MODULES = {
         "NotInEffect",
         "NotStorable",
     ),
-    "eviction": ("Order", "Reason", "Verdict"),
-    "explanation": ("Explanation",),
-    "file_codec": ("FileCodec",),
-    "graph_reports": ("GraphReport",),
-    "graph_stats": ("GraphStats",),
-    "graphs": ("GraphCache", "GraphFunction", "graph"),
-    "jitted": ("Jitted", "jit"),
-    "layout": ("Kind", "Root"),
-    "precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
-    "presets": ("Preset",),
-    "pytrees": ("register_class",),
-    "recording": ("Program",),
-    "removal": ("Failure", "Removed"),
-    "run_reports": ("RunReport",),
-    "runtime": ("disable", "enable", "stats"),
-    "trace_reports": ("TraceReport",),
+    "jcache.eviction": ("Order", "Reason", "Verdict"),
+    "jcache.explanation": ("Explanation",),
+    "jcache.file_codec": ("FileCodec",),
+    "jcache.graph_reports": ("GraphReport",),
+    "jcache.graph_stats": ("GraphStats",),
+    "jcache.graphs": ("GraphCache", "GraphFunction", "graph"),
+    "jcache.jitted": ("Jitted", "jit"),
+    "jcache.layout": ("Kind", "Root"),
+    "jcache.precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
+    "jcache.presets": ("Preset",),
+    "jcache.pytrees": ("register_class",),
+    "jcache.recording": ("Program",),
+    "jcache.removal": ("Failure", "Removed"),
+    "jcache.run_reports": ("RunReport",),
+    "jcache.runtime": ("disable", "enable", "stats"),
+    "jcache.trace_reports": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -150,7 +150,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with import_module("jcache.collector").collector.waits():
-        value = globals()[name] = getattr(import_module(f"jcache.{_MODULE_OF[name]}"), name)
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return value
 
 

@@ -48,7 +48,7 @@ def main() -> None:
         from jaxlib import version
 
         # only now: of the environment that jcache is in, nothing else may be found in place of this one's
-        sys.path.append(str(Path(__file__).resolve().parent.parent))
+        sys.path.append(sys.argv[2])
         import jcache.inspection  # noqa: F401  to fail before the first answer, if at all
 
         print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)

@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 _LONGEST: Final = 300  # characters of an error's first line
@@ -40,10 +39,10 @@ def main() -> None:
         from jaxlib import version
 
         # only now: of the environment that jcache is in, nothing else may be found in place of this one's
-        sys.path.append(str(Path(__file__).resolve().parent.parent))
+        sys.path.append(sys.argv[2])
         import jcache
 
-        jcache.enable(sys.argv[2])
+        jcache.enable(sys.argv[3])
         print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)
         for line in sys.stdin:
             signal.alarm(int(sys.argv[1]))  # for when nobody is left to end this process

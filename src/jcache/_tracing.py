@@ -5,7 +5,6 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Final, cast
 
 from jcache._avals import type_of
 from jcache._jax import versions
+from jcache.package import PACKAGE
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
 _IDLE: Final = (
@@ -41,7 +41,7 @@ def prepare() -> None:
     """Has JAX leave jcache's frames out of the tracebacks of errors, as its own, and makes what traces depend on."""
     from jax._src import traceback_util
 
-    traceback_util.register_exclusion(os.path.dirname(__file__))
+    traceback_util.register_exclusion(PACKAGE)
     _times()  # before much is traced: none of that is found after it has been made
 
 

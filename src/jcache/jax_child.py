@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import IO, Final, cast
 
 from jcache import clock
 from jcache.errors import JcacheError
+from jcache.package import PACKAGE
 
 INTERPRETER: Final = "JCACHE_PYTHON"
 _START_LIMIT_S: Final = 300.0  # importing JAX from a busy network file system, and finding eight GPUs
@@ -46,7 +46,7 @@ def interpreter(environment: Mapping[str, str]) -> str:
 @contextlib.contextmanager
 def child_of(
     python: str,
-    program: Path,
+    program: str,
     limit_s: float,
     environment: Mapping[str, str],
     *arguments: str,
@@ -56,7 +56,8 @@ def child_of(
 
     Args:
         python: an interpreter that has JAX.
-        program: what it runs; its first argument is the seconds after which it is to end itself.
+        program: the file that it runs; its arguments are the seconds after which it is to end itself, the directory
+            that jcache can be imported from, and those of the caller.
         limit_s: how long one answer may take.
         environment: of the process.
         arguments: more of the program's.
@@ -67,7 +68,7 @@ def child_of(
     """
     # -P: beside the program lie modules of ours with names of the standard library's. The watchdog in the child is for
     # when this process is killed itself; until then the limit here comes first.
-    command = [python, "-P", str(program), str(int(2 * limit_s) + 10), *arguments]
+    command = [python, "-P", program, str(int(2 * limit_s) + 10), os.path.dirname(PACKAGE), *arguments]
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)

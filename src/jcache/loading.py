@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from jcache.jax_child import Died, NoJax, child_of
+from jcache.package import own_file
 from jcache.upkeep import Progress
 
 __all__ = ["Loaded", "Loading", "NoJax", "load"]
 
-_LOADER: Final = Path(__file__).with_name("_loader.py")
+_LOADER: Final = own_file("_loader.py")
 _GROWTH: Final = 16  # of batches while none crashes: JAX starts in 0.5 s, a small entry is opened in 3 ms
 
 

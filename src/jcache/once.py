@@ -1,14 +1,13 @@
 """Warnings of a library that goes on all the same: each is said once, of the line of the program that is concerned."""
 
-import os
 import sys
 import warnings
 from collections.abc import Hashable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-_HERE: Final = f"{Path(__file__).parent}{os.sep}"
+from jcache.package import OWN_FILES
+
 _said: Final[set[Hashable]] = set()
 
 
@@ -23,7 +22,7 @@ def warn_once(about: Hashable, text: str) -> None:
 def warn_outside(message: Warning | str, category: type[Warning]) -> None:
     """Warns of the line of the program that called jcache."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FILES):
         frame, level = frame.f_back, level + 1
     warn(message, category, stacklevel=level)
 

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from jcache.jax_child import Child, Died, child_of, interpreter
 from jcache.layout import Kind
 from jcache.lineage import header_of, is_program
+from jcache.package import own_file
 from jcache.runs import settings
 from jcache.store import Store
 from jcache.upkeep import Progress
 
-_RECOMPILER: Final = Path(__file__).with_name("_recompiler.py")
+_RECOMPILER: Final = own_file("_recompiler.py")
 _LIMIT_S: Final = 3600.0  # the largest programs take XLA the better part of an hour
 
 

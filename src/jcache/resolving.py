@@ -24,6 +24,7 @@ from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.once import warn_once
 from jcache.outcomes import BYPASSED
+from jcache.package import OWN_FILES
 from jcache.pending import Call
 from jcache.trace_checks import Check, is_due
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
@@ -307,7 +308,7 @@ def _homes() -> tuple[str, ...]:
     import jax
     import jaxlib
 
-    return tuple(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (roots, jax, jaxlib))
+    return (OWN_FILES, *(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (jax, jaxlib)))
 
 
 def _plain_name(function: Callable[..., Any]) -> str:

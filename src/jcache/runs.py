@@ -22,6 +22,7 @@ from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.names import storable
 from jcache.outcomes import HIT, STORED
+from jcache.package import own_file
 from jcache.presets import STORE_EVERYTHING
 from jcache.recording import Program
 from jcache.roots import has_lock
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jcache.run_reports import RunReport
     from jcache.store import Store
 
-RECORDER: Final = Path(__file__).with_name("_recorder")
+RECORDER: Final = own_file("_recorder")
 
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE: Final = "JAX_ENABLE_COMPILATION_CACHE"
@@ -93,8 +94,8 @@ def environment(
         env.pop(_OUR_XLA_CACHES, None)
     env[_DIRECTORIES] = "\n".join(path_keys)
     env[_LOG] = str(log_dir.absolute())
-    others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != str(RECORDER)]
-    env["PYTHONPATH"] = os.pathsep.join([str(RECORDER), *others]) if others != [""] else str(RECORDER)
+    others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
+    env["PYTHONPATH"] = os.pathsep.join([RECORDER, *others]) if others != [""] else RECORDER
     return env
 
 

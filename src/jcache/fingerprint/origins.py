@@ -14,6 +14,8 @@ from importlib import util
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from jcache.package import OWN_FILES
+
 STDLIB: Final = "stdlib"
 USER: Final = ""
 OURS: Final = "jcache"
@@ -26,7 +28,6 @@ _STANDARD: Final = tuple(
     if (given := sysconfig.get_paths().get(name))
     for path in {os.path.normpath(given), os.path.realpath(given)}
 )
-_OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _BEFORE: Final = (b"\n", b'\n"', b"\n../")  # in a distribution's record, the name of a file, and behind it
 _AFTER: Final = (b",", b'",', b"/", b"\n")
 _modules: dict[str, tuple[ModuleType, Origin]] = {}
@@ -106,7 +107,7 @@ def of_path(path: str) -> Origin | None:
     if path.startswith("<"):
         return None
     path = os.path.normpath(path)
-    if path.startswith(_OWN):
+    if path.startswith(OWN_FILES):
         return OURS
     packages = _PACKAGES.match(path)
     if packages is not None:
