@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from jcache import files
 from jcache.digests import digest
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine, Record
+from jcache.repair import damage_of, repair
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
@@ -196,18 +198,60 @@ def test_no_quarantine_is_an_empty_one(place: Quarantine) -> None:
     assert place.records() == [] and place.sweep(NOW) == 0
 
 
-def test_a_restored_entry_is_right_by_definition(plain: Root) -> None:
-    """What had only other bytes than those on record is sound once somebody has put it back."""
-    found = finding(plain)
-    found.path.write_bytes(executable(5))
-    with Store(plain) as store:
-        place = Quarantine(plain)
-        taken = Finding(
-            damage=Damage.CHANGED, path=found.path, evidence="x", kind=KIND, key=key(1), digest=digest(executable(5))
-        )
-        store.restore(place, place.take(taken, NOW))
-    with Store(plain) as store:
+def changed(root: Root) -> Path:
+    """An entry that was verified, and changed afterwards in a way that only its digest tells."""
+    path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)
+    with Store(root) as store:
         assert verify(store, Request()).findings == []
+    path.write_bytes(executable(6))
+    os.utime(path, ns=(OLD, OLD))
+    return path
+
+
+def found_in(root: Root) -> list[Damage]:
+    with Store(root) as store:
+        return [one.damage for one in verify(store, Request()).findings]
+
+
+def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
+    """Putting it back does not make it right: each `verify` names it, and each `--repair` takes it out."""
+    changed(plain)
+    for _ in range(3):
+        with Store(plain) as store:
+            findings = verify(store, Request()).findings
+            assert [one.damage for one in findings] == [Damage.CHANGED]
+            assert len(repair(store, findings, grace_ns=0)) == 1
+        (record,) = place.records()
+        with Store(plain) as store:
+            assert damage_of(store, place, record) == record.evidence
+            store.restore(place, record)
+    assert found_in(plain) == [Damage.CHANGED]
+
+
+def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
+    """Where no digest is on record, the checks of its bytes find it."""
+    found = finding(plain)
+    with Store(plain) as store:
+        store.restore(place, place.take(found, NOW))
+    assert len(found_in(plain)) == 1
+
+
+def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, place: Quarantine) -> None:
+    """A changed entry that nobody has looked at since, replaced and restored, is found; the sound one is sound."""
+    path, sound = changed(plain), executable(7)
+    with Store(plain) as store:
+        place.keep(path, KIND, key(1), store.ledger.known(KIND, [key(1)])[key(1)])
+        files.publish(path, sound)
+        (record,) = place.records()
+        assert record.damage is Damage.REPLACED and damage_of(store, place, record) is not None
+        store.restore(place, record, replace=True)
+    os.utime(path, ns=(OLD, OLD))
+    assert found_in(plain) == [Damage.CHANGED]
+    (record,) = place.records()
+    with Store(plain) as store:
+        assert damage_of(store, place, record) is None
+        store.restore(place, record, replace=True)
+    assert found_in(plain) == [] and path.read_bytes() == sound
 
 
 def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> None:

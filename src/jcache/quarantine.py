@@ -34,6 +34,7 @@ from jcache.layout import (
     member,
     parse_kind,
 )
+from jcache.ledger import Known
 from jcache.removal import take_back
 from jcache.shell import command
 
@@ -55,7 +56,7 @@ class Record:
         evidence: of it, as a sentence.
         bytes: of the file.
         digest: of it, where it was read.
-        expected: the digest on record then, where it was another one.
+        expected: the digest on record then, if it was another one, or if the entry was replaced.
         recency_ns: when the entry was last used, nanoseconds since 1970; None where nobody knows.
         quarantined_ns: when it was taken here.
     """
@@ -108,17 +109,27 @@ class Quarantine:
             raise UnknownKey(f"'{text}' stands for {len(found)} entries in quarantine ({ids} …): name one by its id.")
         return found[0]
 
-    def keep(self, path: Path, kind: Kind, key: str) -> None:
+    def keep(self, path: Path, kind: Kind, key: str, on_record: Known | None = None) -> None:
         """Keeps an entry that is about to be replaced, if there is one, with the directory's lock held.
 
         It stays where it is as well, so that its name always holds the old bytes or the new ones; but for a file system
         without hard links.
 
+        Args:
+            path: of its file.
+            kind: of the entry.
+            key: of the entry.
+            on_record: what the ledger knows of it, so that damage nobody has found yet is still found afterwards.
+
         Raises:
             OSError: it cannot be kept; nothing has changed then.
         """
-        evidence = "Other bytes were to take its place."
-        finding = Finding(damage=Damage.REPLACED, path=path, kind=kind, key=key, evidence=evidence)
+        evidence, expected = "Other bytes were to take its place.", None
+        if on_record is not None and self._root.adapter is None:
+            born = files.born_ns(path)
+            if born is not None and born <= (on_record.digest_ns or 0):
+                expected = on_record.digest  # of this very file, not of one before it
+        finding = Finding(damage=Damage.REPLACED, path=path, kind=kind, key=key, evidence=evidence, expected=expected)
         with suppress(FileNotFoundError):
             self.take(finding, clock.now_ns(), stays=True)
 
@@ -166,12 +177,13 @@ class Quarantine:
                     files.remove(sidecar, directory=directory)
         return record
 
-    def restore(self, record: Record, *, replace: bool = False) -> int:
+    def restore(self, record: Record, *, replace: bool = False, on_record: Known | None = None) -> int:
         """Moves an entry back to where it was, with the directory's lock held; returns as of when its file is there.
 
         Args:
             record: which.
             replace: whether an entry that has its key now comes here in its stead.
+            on_record: what the ledger knows of that one.
 
         Raises:
             JcacheError: there is an entry of that key again, and not to be replaced.
@@ -181,7 +193,7 @@ class Quarantine:
         with Directories(self._root) as directories:
             directory = directories.descriptor(path.parent, make=True)
             if replace:
-                self.keep(path, record.kind, record.key)
+                self.keep(path, record.kind, record.key, on_record)
             elif is_there(path.name, directory):
                 drop = command(f"quarantine drop {record.id}", self._root.path)
                 swap = command(f"quarantine restore --replace {record.id}", self._root.path)

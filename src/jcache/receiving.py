@@ -8,7 +8,7 @@ where there is none, nobody has locked the others out yet, as in a put without a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +47,15 @@ def holder(root: Root, kind: Kind, key: str) -> Path:
     return root.directory(kind) if root.adapter is None else root.place(kind, key).parent
 
 
-def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[None]:
-    """Publishes entries of one kind and directory, a step each, with the lock held where there is one."""
+def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: Mapping[str, Known]) -> Iterator[None]:
+    """Publishes entries of one kind and directory, a step each, with the lock held where there is one.
+
+    Args:
+        root: which root.
+        kind: of the entries.
+        arrivals: the entries.
+        on_record: what the ledger knows of those that they replace, by key.
+    """
     always, place, quarantine = has_lock(root, kind), holder(root, kind, arrivals[0].known.key), Quarantine(root)
     with opened(root, place, make=True) as directory:
         for arrival in arrivals:
@@ -56,7 +63,7 @@ def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival]) -> Iterator[
             entry, sidecar = os.path.basename(root.file_name(kind, key)), key + SIDECAR_SUFFIX
             try:
                 if arrival.replace:
-                    quarantine.keep(place / entry, kind, key)
+                    quarantine.keep(place / entry, kind, key, on_record.get(key))
                 if always and (arrival.replace or not is_there(entry, directory)):
                     _write_sidecar(directory, sidecar, arrival.recency_ns)
                 arrival.file.publish(entry, replace=arrival.replace)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from jcache import clock, files, single_flight
 from jcache.access_times import access_times
 from jcache.checks import fault_of
+from jcache.digests import digest, shown
 from jcache.directories import Directories, is_there
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
@@ -110,6 +111,8 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     if record.damage is not Damage.REPLACED:
         return record.evidence
     data, adapter = quarantine.read(record), store.root.adapter
+    if record.expected is not None and digest(data) != record.expected:
+        return f"Its digest {shown(digest(data))} is not {shown(record.expected)} as on record."
     legacy = member(record.file_name)[0] is Member.LEGACY
     fault = (
         fault_of(data, record.kind, record.key, legacy=legacy)

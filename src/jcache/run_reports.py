@@ -16,8 +16,10 @@ are bypassed here.
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -213,8 +215,10 @@ def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> 
 
 def summary(report: RunReport) -> str:
     """The report in a few lines for people."""
+    ended = [] if report.signal is None else [f"the program was ended by signal {report.signal}{_name(report.signal)}"]
     if not report.processes:
-        return "jcache: no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
+        unseen = "no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
+        return "\n  ".join([f"jcache: {unseen}", *ended])
     calls = [*trace_lines(report.traces.to_json()), *graph_lines(report.graphs.to_json())]
     tracing = report.traces.saved_seconds if report.traces else None
     building = report.graphs.saved_seconds if report.graphs else None
@@ -222,6 +226,7 @@ def summary(report: RunReport) -> str:
     lines = [*_of_executables(report, saved), *calls]
     if report.jax_version is None and calls:  # a program of graphs alone
         lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
+    lines += ended
     return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))
 
 
@@ -233,6 +238,13 @@ def _of_executables(report: RunReport, saved: str) -> list[str]:
     spent = {"trace": report.trace_seconds, "lower": report.lower_seconds, "compile": report.compile_seconds}
     spent["retrieve"] = report.retrieve_seconds
     return [*lines, f"{', '.join(f'{name} {format_seconds(value)}' for name, value in spent.items())}; {saved}"]
+
+
+def _name(number: int) -> str:
+    """The name of a signal, in parentheses; nothing of one without a name."""
+    with suppress(ValueError):
+        return f" ({signal.Signals(number).name})"
+    return ""
 
 
 def _plural(noun: str, count: int) -> str:

@@ -202,10 +202,11 @@ class Store(Upkeep):
         """
         from jcache.receiving import publishing
 
-        replaced = [(kind, arrival.known.key) for arrival in arrivals if arrival.replace]
-        self.softly(lambda: self.ledger.discredit(replaced))  # before: we may be killed in between
+        replaced = [arrival.known.key for arrival in arrivals if arrival.replace]
+        on_record = (self.softly(lambda: self.ledger.known(kind, replaced)) or {}) if replaced else {}
+        self.softly(lambda: self.ledger.discredit([(kind, key) for key in replaced]))  # before: we may be killed
         directory = self.root.directory(kind)
-        steps = publishing(self.root, kind, arrivals)
+        steps = publishing(self.root, kind, arrivals, on_record)
         with files.refusal(f"store entries in {directory}"):
             try:
                 if self.max_bytes is not None or self.root.adapter or os.path.lexists(directory / LOCK_NAME):

@@ -208,20 +208,24 @@ class Upkeep:
                         self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
 
     def restore(self, quarantine: Quarantine, record: Record, *, replace: bool = False) -> None:
-        """Puts an entry back from quarantine, and records its digest: whoever restores it says that it is right.
+        """Puts an entry back from quarantine; the ledger then says of its bytes what it said before they went there.
+
+        So an entry that had been changed is found again, and no program gets it; what no digest was on record of is
+        checked as if it had never been seen.
 
         Raises:
             JcacheError: there is an entry of that key again, and not to be replaced.
             OSError: it cannot be moved.
         """
-        self.softly(lambda: self.ledger.discredit([(record.kind, record.key)]))  # before: we may be killed in between
-        with self._locked(record.kind):
-            taken_ns = quarantine.restore(record, replace=replace)
-        self.adopt(record.kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
-        if record.digest is not None:
-            self._learn(
-                Known(record.kind, record.key, record.digest, record.bytes, origin="restored", digest_ns=taken_ns)
-            )
+        kind, key = record.kind, record.key
+        known = (self.softly(lambda: self.ledger.known(kind, [key])) or {}).get(key) if replace else None
+        self.softly(lambda: self.ledger.discredit([(kind, key)]))  # before: we may be killed in between
+        with self._locked(kind):
+            taken_ns = quarantine.restore(record, replace=replace, on_record=known)
+        self.adopt(kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
+        if record.expected is not None:
+            size = record.bytes if record.expected == record.digest else None
+            self._learn(Known(kind, key, record.expected, size, origin="restored", digest_ns=taken_ns))
 
     def remove_xla(self) -> int:
         """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""

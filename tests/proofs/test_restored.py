@@ -1,0 +1,96 @@
+"""Nothing that is done with a quarantine makes a changed entry right.
+
+What must never happen: bytes lie under a key that nobody stored there, and `verify` calls them sound, or a program gets
+them. The generator changes bits, verifies, repairs, restores, lets entries change places and replaces them, in any
+order.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jcache import files
+from jcache.desk import ThreadsLedger
+from jcache.digests import digest
+from jcache.directories import opened
+from jcache.errors import JcacheError
+from jcache.files import Unpublished
+from jcache.gate import Gate, Sound
+from jcache.layout import Kind
+from jcache.ledger import Known
+from jcache.quarantine import Quarantine
+from jcache.receiving import Arrival
+from jcache.repair import repair
+from jcache.roots import create_root
+from jcache.store import Store
+from jcache.verification import Request, verify
+from tests.helpers.entries import DAY, NOW, add, executable, key
+
+pytestmark = pytest.mark.smoke
+KIND, OLD = Kind.EXECUTABLES, NOW - DAY
+ACTIONS = st.one_of(
+    st.tuples(st.just("flip"), st.integers(0, 1 << 20)),
+    st.tuples(st.sampled_from(["repair", "restore", "swap", "replace"]), st.integers(0, 3)),
+)
+
+
+def flip(path: Path, bit: int) -> None:
+    """Changes one bit of the file, in place."""
+    if path.exists():
+        data = bytearray(path.read_bytes())
+        data[bit // 8 % len(data)] ^= 1 << bit % 8
+        with path.open("r+b") as file:
+            file.write(data)
+
+
+def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
+    """Does one thing; returns the bytes that it stored, if any."""
+    place = Quarantine(store.root)
+    records = place.records()
+    if action == "flip":
+        flip(path, number)
+    elif action == "repair":
+        repair(store, verify(store, Request()).findings, grace_ns=0)
+    elif action == "replace":
+        data = executable(10 + number)
+        with opened(store.root, path.parent) as directory:
+            file = Unpublished(directory)
+            file.write(data)
+            known = Known(KIND, key(1), digest(data), len(data), origin="import")
+            store.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])
+        store.flush()
+        return data
+    elif records:
+        try:
+            store.restore(place, records[number % len(records)], replace=action == "swap")
+            store.flush()
+        except JcacheError:
+            assert action == "restore" and path.exists()
+    return None
+
+
+@given(st.lists(ACTIONS, max_size=10), st.booleans())
+def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: bool) -> None:
+    """Whatever was done, what lies there was stored, or else `verify` names it and no program gets it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = create_root(Path(scratch) / "root", plain=plain)
+        path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)
+        stored = {path.read_bytes()}
+        for action, number in actions:
+            with Store(root) as store:
+                verify(store, Request(grace_ns=0))
+                data = act(store, path, action, number)
+                stored |= set() if data is None else {data}
+            if path.exists():
+                os.utime(path, ns=(OLD, OLD))
+        with Store(root) as store:
+            got = Gate(root, ThreadsLedger(root.ledger), None).get(key(1))
+            found = verify(store, Request(grace_ns=0)).findings
+        if path.exists() and files.read(path) not in stored:
+            assert [one.key for one in found] == [key(1)] and not isinstance(got, Sound)
+        elif path.exists():
+            assert found == [] and isinstance(got, Sound)
