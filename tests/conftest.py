@@ -1,5 +1,6 @@
 """What tests of several modules share."""
 
+import compileall
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jcache.layout import Root
+from jcache.package import PACKAGE
 from jcache.roots import choose_path, create_root
 
 pytest.register_assert_rewrite("tests.helpers")
@@ -41,6 +43,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compiles jcache's modules, since the processes of the tests write no bytecode."""
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(PACKAGE, quiet=2)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -106,7 +106,7 @@ def test_a_trace_is_of_the_flattening_that_it_was_made_with(number: int, full: b
         text += REGISTERED[registered] + "traced = []\n" + definition
         text += "def function(*args):\n    traced.append(1)\n    return f(*args)\n"
         (tmp_path / "shapes.py").write_text(text)
-        said = run(program, tmp_path / "root", cwd=tmp_path, env={"PYTHONDONTWRITEBYTECODE": 1})
+        said = run(program, tmp_path / "root", cwd=tmp_path)
         return list(said.value)
 
     first = outcome(["a", "b"])

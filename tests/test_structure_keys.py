@@ -67,7 +67,6 @@ def test_the_code_of_nodes_is_a_part_of_keys(how: str, tmp_path: Path) -> None:
                 "from jcache.structures import Structure\ndef f(x): pass\n"
                 "print(json.dumps(fingerprint(f, (Structure(jax.tree_util.tree_structure(node.Node(1))),)).hash))",
                 cwd=tmp_path,
-                env={"PYTHONDONTWRITEBYTECODE": 1},
             ).value
         )
 

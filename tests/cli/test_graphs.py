@@ -169,7 +169,7 @@ def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> N
     """Every report of `run` and `stats` counts graphs, with reasons for misses, and has one total of time saved."""
     root, script, written = tmp_path / "root", tmp_path / "program.py", tmp_path / "report.json"
     script.write_text(jax + RECORDED)
-    env = {"PYTHONPATH": str(at), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+    env = {"PYTHONPATH": str(at), "PYTHONWARNINGS": "ignore"}
     command = ["run", "-v", "--root", root, "--report", written, "--", sys.executable, script]
     cold = jcache(*command, "3", "4", env=env)
     assert re.search(r"graphs: 0 hits, 2 misses .stored., 1 not stored, 1 without the cache; built in \d", cold.err)

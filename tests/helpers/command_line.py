@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jcache.serialization import Codec, pack_executable
-from tests.helpers.interpreters import LIMIT_S, with_command_line
+from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line
 
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "programs" / "train.py"
@@ -39,7 +39,7 @@ Jcache = Callable[..., Result]
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment without what would change jcache or JAX."""
     kept = {name: os.environ[name] for name in KEEP if name in os.environ}
-    return kept | {"COLUMNS": "80", "JAX_PLATFORMS": "cpu"} | dict(more or {})
+    return kept | {"COLUMNS": "80"} | AS_IN_ALL_TESTS | dict(more or {})
 
 
 def call(

@@ -50,7 +50,7 @@ def write_model(directory: Path, text: str = MODEL, name: str = "model") -> Path
 def program(code: str, *arguments: object, at: Path, **env: object) -> "subprocess.Popen[str]":
     """Starts a program that can import the modules of a directory."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    more = {"PYTHONPATH": at, "PYTHONDONTWRITEBYTECODE": 1} | env
+    more = {"PYTHONPATH": at} | env
     return subprocess.Popen(command, env=environment(more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

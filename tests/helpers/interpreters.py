@@ -35,11 +35,15 @@ JAX_AT_START: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_")
 LATER: Final = frozenset({"PYTHONPATH", "XLA_FLAGS"})  # the server's child does what is to be done of these
 NOT_FROM_OUTSIDE: Final = ("JAX_", "XLA_", "JCACHE_", "PYTHON")
 
+# JAX uses the CPU. Python writes no bytecode: it tells a module's source by size and whole seconds, and would run the
+# old code of a module that a test changes within the second in which the process before compiled it.
+AS_IN_ALL_TESTS: Final = {"JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
+
 
 def base_environment() -> dict[str, str]:
-    """The environment without what would change JAX, jcache or the interpreter; JAX is to use the CPU."""
+    """The environment without what would change JAX, jcache or the interpreter, and with `AS_IN_ALL_TESTS`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_FROM_OUTSIDE)}
-    return kept | {"JAX_PLATFORMS": "cpu"}
+    return kept | AS_IN_ALL_TESTS
 
 
 class Server:
