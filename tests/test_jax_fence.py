@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jcache._patching import Patch
+from jcache.patching import Patch
 from tests.helpers.jax_programs import run
 
 JAX = tuple(int(part) for part in version("jax").split("."))

@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any
 
 from jcache import _stablehlo, clock
-from jcache._patching import View
 from jcache.deferred import deferring
+from jcache.patching import View
 
 
 class Ahead:

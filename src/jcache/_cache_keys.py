@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from jcache._patching import Patch
 from jcache._path_keys import with_path_keys
+from jcache.patching import Patch
 
 _PARAMETERS: Final = ("module", "devices", "compile_options", "backend")
 

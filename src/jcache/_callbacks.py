@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ._jax import version, versions
-from ._patching import Patch, View
+from .patching import Patch, View
 
 BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
 _NUMBERED: Final = (0, 6, 0)

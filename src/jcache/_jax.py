@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ._patching import AllRanks, Patch, WithDefaults
+from .patching import AllRanks, Patch, WithDefaults
 from ._path_keys import in_keys, trying
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")

@@ -20,9 +20,9 @@ from typing import Any, Final
 from jcache import _ahead, _cache_keys, _lowering, _meshes, _recipes, _stablehlo, clock
 from jcache._compilation import CannotReplay, Compilation, Replay
 from jcache._jax import versions
-from jcache._patching import Patch
 from jcache.collector import collector
 from jcache.layout import name_of
+from jcache.patching import Patch
 
 _COMPILE: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
 _GET: Final = ("cache_key", "compile_options", "backend")

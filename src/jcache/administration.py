@@ -20,8 +20,8 @@ from jcache.layout import Kind, Root, parse_kind
 from jcache.locking import timeout_in
 from jcache.removal import Removed, foresee, xla_size
 from jcache.roots import choose_path, open_root
-from jcache.shell import command
 from jcache.store import Store
+from jcache.text import command
 from jcache.ties import NO_LINKS, Links
 from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
 from jcache.upkeep import Progress

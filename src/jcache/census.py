@@ -19,8 +19,8 @@ from jcache.last_verification import LastVerification
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.listing import Listing
 from jcache.roots import is_bounded
-from jcache.shell import command, shown
 from jcache.store import Store
+from jcache.text import command, shown
 from jcache.units import format_age
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"

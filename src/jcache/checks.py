@@ -34,7 +34,7 @@ from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
 from jcache.riegeli import SIGNATURE
 from jcache.serialization import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
-from jcache.shell import quoted
+from jcache.text import quoted
 
 if TYPE_CHECKING:
     from jcache.adapters import Adapter

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind, Root
-from jcache.shell import quoted
+from jcache.text import quoted
 
 
 class Exposure(NamedTuple):

@@ -13,8 +13,8 @@ from jcache.errors import JcacheError, NoCacheHere
 from jcache.files import tree_size
 from jcache.locking import timeout_in
 from jcache.roots import VARIABLES, choose_path, open_root
-from jcache.shell import quoted
 from jcache.store import Store
+from jcache.text import quoted
 
 _USUAL: Final = ("~/.jax_cache",)
 _TRITON: Final = "Triton's cache"

@@ -19,7 +19,7 @@ from jcache import files
 from jcache.directories import Directories, opened
 from jcache.errors import LedgerUnavailable
 from jcache.layout import TEMPORARY_PREFIX, Kind, Root
-from jcache.shell import command
+from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.ledger import Ledger

@@ -24,19 +24,10 @@ from jcache import clock, files
 from jcache.directories import Directories, is_there, opened
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import (
-    ENTRY_SUFFIX,
-    SIDECAR_SUFFIX,
-    TEMPORARY_PREFIX,
-    Kind,
-    Member,
-    Root,
-    member,
-    parse_kind,
-)
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Member, Root, member, parse_kind
 from jcache.ledger import Known
 from jcache.removal import take_back
-from jcache.shell import command
+from jcache.text import command
 
 _SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"

@@ -12,7 +12,7 @@ from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.files import publish, read, refusal
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
 from jcache.listing import is_legacy
-from jcache.shell import command
+from jcache.text import command
 
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
 

@@ -28,7 +28,7 @@ from jcache.errors import UnknownKey
 from jcache.graph_reports import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.recording import Program, Recording, read
-from jcache.shell import command
+from jcache.text import command
 from jcache.trace_reports import NO_TRACES, TraceReport, trace_lines, traces_of
 from jcache.units import format_seconds, rfc3339
 

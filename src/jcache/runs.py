@@ -26,7 +26,7 @@ from jcache.package import own_file
 from jcache.presets import STORE_EVERYTHING
 from jcache.recording import Program
 from jcache.roots import has_lock
-from jcache.shell import command, quoted
+from jcache.text import command, quoted
 
 if TYPE_CHECKING:
     from jcache.run_reports import RunReport

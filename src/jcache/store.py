@@ -28,7 +28,7 @@ from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, c
 from jcache.ledger import Known, Ledger
 from jcache.locking import DEFAULT_TIMEOUT, FREE_S, HOLD_S, run_until
 from jcache.pins import Pins
-from jcache.shell import command
+from jcache.text import command
 from jcache.upkeep import Upkeep
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast

@@ -14,7 +14,7 @@ from jcache.files import RECENCY_BYTES, read_recency
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
 from jcache.listing import Listing
-from jcache.shell import command, quoted
+from jcache.text import command, quoted
 from jcache.units import format_age
 
 _MANY: Final = 10

@@ -24,7 +24,7 @@ from jcache.listing import Listing
 from jcache.locking import DEFAULT_TIMEOUT, in_batches, locked
 from jcache.pins import Pins
 from jcache.scanning import list_root
-from jcache.shell import command
+from jcache.text import command
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
     from jcache.eviction import Plan, Verdict

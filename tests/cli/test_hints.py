@@ -14,7 +14,7 @@ import pytest
 import jcache as package
 from jcache.cli.app import COMMANDS
 from jcache.serialization import Codec, pack_executable
-from jcache.shell import command
+from jcache.text import command
 from tests.helpers.command_line import LEGACY, Jcache, clean_environment
 from tests.helpers.entries import add, digits, executable, key
 
@@ -113,7 +113,7 @@ def test_a_root_that_a_variable_names_is_made_as_that_says(jcache: Jcache, tmp_p
 
 
 def test_commands_in_messages_are_made_in_one_place() -> None:
-    """No message spells a command for a root by itself: `jcache.shell.command` names the root and quotes it."""
+    """No message spells a command for a root by itself: `jcache.text.command` names the root and quotes it."""
     names = "|".join(COMMANDS.keys() - ROOTLESS)
     spelled = re.compile(rf"`jcache (?:{names})\b|jcache (?:{names})\b.*--root")
     found = {

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from jcache import __version__
 from jcache.cli import INTERRUPTED
 from jcache.errors import JcacheError
-from jcache.shell import shown
+from jcache.text import shown
 
 P = ParamSpec("P")
 

@@ -8,9 +8,9 @@ from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
-from jcache.shell import command, shown
 from jcache.shipping.exporting import Exported, Prepared, keyed_for
 from jcache.store import Store
+from jcache.text import command, shown
 from jcache.units import format_size
 
 _SHOWN: Final = 40  # of what was left out

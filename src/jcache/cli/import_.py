@@ -31,7 +31,6 @@ from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.roots import choose_path, make_root, wants_plain
-from jcache.shell import command, quoted
 from jcache.shipping.fates import Imported
 from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
@@ -45,6 +44,7 @@ from jcache.shipping.importing import (
     receive,
     total_bytes,
 )
+from jcache.text import command, quoted
 
 _STDIN: Final = "-"
 

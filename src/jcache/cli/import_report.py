@@ -17,10 +17,10 @@ from jcache.layout import Kind, Root
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.recompiling import Recompiled, Recompiling
-from jcache.shell import command, shown
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
 from jcache.store import Store
+from jcache.text import command, shown
 from jcache.units import format_size
 
 _ROWS: Final = 20

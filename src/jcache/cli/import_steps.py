@@ -25,7 +25,6 @@ from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.loads import load_sound
 from jcache.recompiling import Recompiling, recompile
-from jcache.shell import shown
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.forecast import Forecast, spelled
@@ -34,6 +33,7 @@ from jcache.shipping.here import Here, here
 from jcache.shipping.importing import Trust
 from jcache.shipping.linking import is_needed, link
 from jcache.store import Store
+from jcache.text import shown
 
 _FEW: Final = 100
 

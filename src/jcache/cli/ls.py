@@ -8,13 +8,7 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.options import (
-    JsonOption,
-    KindsOption,
-    RootOption,
-    kinds_of,
-    open_store,
-)
+from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
 from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort

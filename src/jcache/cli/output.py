@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from jcache import clock
-from jcache.shell import escaped, is_shown
+from jcache.text import escaped, is_shown
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -17,8 +17,8 @@ from jcache.findings import Damage
 from jcache.quarantine import Quarantine, Record
 from jcache.repair import damage_of
 from jcache.roots import choose_path, open_root
-from jcache.shell import command
 from jcache.store import Store
+from jcache.text import command
 from jcache.units import format_age, format_size, parse_age, rfc3339
 
 _ACTIONS = ("list", "restore", "drop")

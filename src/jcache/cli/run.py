@@ -25,8 +25,8 @@ from jcache.recording import Program
 from jcache.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
 from jcache.runs import environment, learn, new_id, settings, without_cache
-from jcache.shell import command as hint
 from jcache.store import Store
+from jcache.text import command as hint
 from jcache.units import format_seconds
 
 

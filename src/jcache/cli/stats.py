@@ -15,8 +15,8 @@ from jcache.graph_reports import COUNTS as GRAPH_COUNTS
 from jcache.graph_reports import graph_lines
 from jcache.layout import Kind
 from jcache.run_reports import report_named
-from jcache.shell import command
 from jcache.stored_reports import COUNTS, SECONDS, read_reports, totals
+from jcache.text import command
 from jcache.trace_reports import COUNTS as TRACE_COUNTS
 from jcache.trace_reports import trace_lines
 from jcache.units import format_seconds, whole_number

@@ -6,15 +6,7 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.findings_report import as_json, render
-from jcache.cli.options import (
-    JsonOption,
-    KindsOption,
-    QuietOption,
-    RootOption,
-    VerboseOption,
-    kinds_of,
-    open_store,
-)
+from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of, open_store
 from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.loads import Loads, load_sound

@@ -19,8 +19,8 @@ from jcache.recording import Program
 from jcache.roots import choose_path, create_root, wants_plain
 from jcache.run_reports import SCHEMA_VERSION, RunReport
 from jcache.runs import own_directories, present
-from jcache.shell import command as hint
 from jcache.store import Store
+from jcache.text import command as hint
 
 _NOT_WARM: Final = 1
 _ROWS: Final = 20

@@ -12,9 +12,9 @@ from functools import cached_property, partial
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from jcache._patching import Patch
 from jcache.fingerprint import keep, origins
 from jcache.frozen import Frozen
+from jcache.patching import Patch
 from jcache.reads import notes
 from jcache.reads.contents import (
     IRREGULAR,

@@ -12,7 +12,7 @@ from jcache.archive.manifest import Item, Neighbour
 from jcache.errors import CannotWrite
 from jcache.files import refusal
 from jcache.layout import Kind, Root
-from jcache.shell import command
+from jcache.text import command
 from jcache.units import format_size
 
 _MARGIN: Final = 64 << 20  # what a disk is to have free afterwards

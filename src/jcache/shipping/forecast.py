@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
-from jcache.shell import command, quoted, shown
 from jcache.shipping.here import Here
 from jcache.shipping.linking import blocking, closed_above
+from jcache.text import command, quoted, shown
 
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"

@@ -41,12 +41,12 @@ from jcache.compression import Codec
 from jcache.errors import DamagedEntry
 from jcache.keying import leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
-from jcache.shell import shown
 from jcache.shipping import cpu_features, provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.shipping.here import JAX_WITH_IT, Here
 from jcache.shipping.provenance import keyed_for
 from jcache.store import Store
+from jcache.text import shown
 
 __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "judge_root"]
 

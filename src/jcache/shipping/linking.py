@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jcache.errors import CannotWrite
 from jcache.files import refusal
-from jcache.shell import shown
+from jcache.text import shown
 
 
 def link(old_path: str | Path, directory: Path) -> bool:

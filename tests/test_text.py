@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from jcache.shell import quoted, shown
+from jcache.text import quoted, shown
 
 TEXTS = [
     "plain",
