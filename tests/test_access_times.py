@@ -15,9 +15,9 @@ from jcache import files
 from jcache.access_times import DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times
 from jcache.entry import Entry
 from jcache.eviction import Policy, Reason, plan
+from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import Kind, Root
 from jcache.listing import SNAPSHOT_FROM
-from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_program

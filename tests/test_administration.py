@@ -18,11 +18,11 @@ from jcache.administration import clear, info, make_policy, prune
 from jcache.census import Census
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.eviction import Order, Policy, Reason, reasons
+from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.removal import Removed
 from jcache.roots import InUse, put_in_use
-from jcache.serialization import seal
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import call

@@ -16,10 +16,10 @@ import zstandard
 
 from jcache.archive import Reader, Writer, item_name, open_archive, recompressors
 from jcache.archive.manifest import Item, Manifest, encode
-from jcache.digests import digest
 from jcache.errors import BadArchive, Untrusted
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, codec_of, pack_executable
 from jcache.layout import Kind
-from jcache.serialization import Codec, codec_of, pack_executable
 from tests.helpers.archives import (
     TRAILER,
     XLA_FILE,

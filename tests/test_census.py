@@ -12,9 +12,9 @@ import pytest
 
 from jcache.census import Census, Group, KindCensus, take_census
 from jcache.errors import CannotWrite
+from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Root
 from jcache.roots import open_root
-from jcache.serialization import Codec
 from jcache.store import Store
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, tree
 

@@ -18,12 +18,12 @@ from jcache.checks import CHECKS_VERSION
 from jcache.counts import Event, Refusal, What
 from jcache.errors import InvalidValue
 from jcache.executables import ExecutableCache
+from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
 from jcache.ledger import UNVERIFIED, Known, Ledger
 from jcache.names import kept_of, storable
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root, open_root
-from jcache.serialization import Codec, pack_executable
 from jcache.store import Store
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
@@ -325,7 +325,7 @@ import sys
 from pathlib import Path
 from jcache.executables import ExecutableCache
 from jcache.layout import Root
-from jcache.serialization import Codec, pack_executable
+from jcache.formats.envelope import Codec, pack_executable
 
 cache = ExecutableCache(Root(Path(sys.argv[1]), plain=True))
 for key in sys.argv[2:]:

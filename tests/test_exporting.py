@@ -19,14 +19,14 @@ import zstandard
 
 from jcache import clock
 from jcache.archive.manifest import decode
-from jcache.digests import digest
 from jcache.errors import JcacheError, UnknownKey
 from jcache.filters import parse_filter
 from jcache.findings import Damage
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.selection import Selection
-from jcache.serialization import Codec, pack_executable, seal
 from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store import Store

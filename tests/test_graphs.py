@@ -21,11 +21,11 @@ from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph, graph_s
 from jcache.economics import Economics
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
+from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Ledger
 from jcache.quarantine import Quarantine
 from jcache.roots import InUse, create_root, in_use, put_in_use
-from jcache.serialization import Codec, seal
 from tests.helpers.clocks import waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, mounted_read_only, process, recency_of, tree
 from tests.helpers.graph_programs import forked, graph_file, graphs_of

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from jcache.archive.manifest import Host, Item, Maker, Manifest
-from jcache.compression import Codec
-from jcache.digests import digest
 from jcache.errors import InvalidValue
-from jcache.inspection import inspect
+from jcache.formats.compression import Codec
+from jcache.formats.digest import digest
+from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.roots import create_root, open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way

@@ -18,16 +18,16 @@ from jcache.archive import members as archive_members
 from jcache.archive.manifest import Item, Manifest
 from jcache.archive.reader import Reader
 from jcache.archive.signing import sign
-from jcache.compression import Codec
-from jcache.digests import digest
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
 from jcache.files import Unpublished
+from jcache.formats.compression import Codec
+from jcache.formats.digest import digest
+from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.locking import locked
 from jcache.quarantine import Quarantine
 from jcache.roots import create_root
-from jcache.serialization import pack_executable, unpack_executable
 from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge

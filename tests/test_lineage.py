@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from jcache.formats.envelope import Codec, EnvelopeHeader, read_header, seal
 from jcache.layout import Kind, Root
 from jcache.lineage import Lineage, Role, belongs_to, read_lineage
 from jcache.names import storable
 from jcache.roots import create_root
-from jcache.serialization import Codec, EnvelopeHeader, read_header, seal
 from jcache.store import Store
 from tests.helpers.entries import add, key
 

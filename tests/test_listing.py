@@ -11,10 +11,10 @@ import pytest
 
 from jcache import listing as module
 from jcache.entry import Neighbour, Snapshot
+from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Member, Root
 from jcache.ledger import Ledger
 from jcache.listing import Listing, read_listing
-from jcache.serialization import Codec
 from tests.helpers.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"

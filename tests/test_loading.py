@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from jcache import clock, jax_child
+from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.loading import Loaded, Loading, NoJax, load
-from jcache.serialization import Codec, pack_executable, unpack_executable
 from tests.helpers.entries import tree
 from tests.helpers.jax_entries import H200, JaxEntries, entries_of
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture

@@ -7,11 +7,11 @@ import pytest
 
 from jcache.checks import Claim
 from jcache.findings import Damage
+from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.loading import Loaded, Loading
 from jcache.loads import load_sound
-from jcache.serialization import pack_executable, unpack_executable
 from jcache.store import Store
 from tests.helpers.entries import add, digits, key
 from tests.helpers.jax_entries import JaxEntries, h200_entry

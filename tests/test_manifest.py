@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jcache.archive import manifest as module
 from jcache.archive.manifest import Host, Item, Maker, Manifest, Neighbour, decode, encode
-from jcache.digests import digest
 from jcache.errors import BadArchive, InvalidValue
+from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
 from tests.helpers.clocks import lines_run
 from tests.helpers.entries import NOW, digits, key

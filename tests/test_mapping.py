@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jcache import mapping, pytrees
+from jcache import mapping
 from jcache.errors import DamagedEntry
+from jcache.formats import pytrees
+from jcache.formats.envelope import Codec, seal
 from jcache.mapping import MAPPED_FROM, open_sealed
-from jcache.serialization import Codec, seal
 
 
 def sealed(payload: bytes, codec: Codec = Codec.NONE) -> bytes:

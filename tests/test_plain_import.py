@@ -9,11 +9,11 @@ import pytest
 from jcache.archive import open_plain
 from jcache.archive.manifest import Manifest
 from jcache.checks import CHECKS_VERSION
-from jcache.digests import digest
 from jcache.errors import BadArchive
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
 from jcache.roots import create_root
-from jcache.serialization import Codec, pack_executable, unpack_executable
 from jcache.shipping import plain_import
 from jcache.shipping.fates import Fate
 from jcache.shipping.guards import Forecast, judge

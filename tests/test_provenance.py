@@ -7,7 +7,7 @@ import pytest
 
 from jcache.archive.manifest import Maker
 from jcache.errors import DamagedEntry
-from jcache.inspection import inspect
+from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.ledger import Content, Known, Ledger
 from jcache.shipping import provenance

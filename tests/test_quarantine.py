@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jcache import files
-from jcache.digests import digest
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding, Stamp
+from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine, Record
 from jcache.repair import damage_of, repair

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from jcache.checks import Claim, check
-from jcache.digests import digest, digest_of_file
 from jcache.findings import Damage
+from jcache.formats.digest import digest, digest_of_file
+from jcache.formats.envelope import seal
 from jcache.layout import Kind
-from jcache.serialization import seal
 from jcache.shipping import reading
 from jcache.shipping.reading import Wanted, hash_file, open_regular, read_all, read_one
 from tests.helpers.entries import add, executable, key

@@ -11,11 +11,11 @@ from jcache import clock, verification
 from jcache import repair as module
 from jcache.errors import CannotWrite, LedgerUnavailable, Locked
 from jcache.findings import Damage
+from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.quarantine import Quarantine
 from jcache.repair import Outcome, Repaired
-from jcache.serialization import seal
 from jcache.store import Store
 from jcache.verification import Request, Verification
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree

@@ -7,13 +7,13 @@ import pytest
 
 from jcache import files
 from jcache import selection as module
-from jcache.compression import Codec
 from jcache.entry import Entry
 from jcache.filters import FIELDS, parse_filter, parse_sort
+from jcache.formats.compression import Codec
+from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.selection import Selection, select, with_seconds
-from jcache.serialization import seal
 from jcache.store import Store
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key
 

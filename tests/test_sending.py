@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from jcache import verification
-from jcache.compression import Codec
 from jcache.entry import SETTLED_NS
 from jcache.findings import Damage
+from jcache.formats.compression import Codec
+from jcache.formats.envelope import pack_executable
 from jcache.layout import Kind, Root
-from jcache.serialization import pack_executable
 from jcache.shipping import exporting
 from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
 from jcache.shipping.sink import OpenSink, Piece

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from jcache import clock, files, listing, occupancy
-from jcache.digests import digest
 from jcache.entry import Entry
 from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, UnknownKey
 from jcache.eviction import Plan, Policy, Reason, Verdict, everything, plan
+from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.pins import Pins

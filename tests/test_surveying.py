@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.checks import CHECKS_VERSION
-from jcache.digests import digest
+from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.shipping import surveying

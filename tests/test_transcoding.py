@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcache.compression import Codec, codec_of
 from jcache.errors import DamagedEntry
-from jcache.serialization import pack_executable, unpack_executable
+from jcache.formats.compression import Codec, codec_of
+from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.shipping.transcoding import transcode
 from tests.helpers.jax_entries import JaxEntries
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture

@@ -9,9 +9,9 @@ import pytest
 
 from jcache import clock, parallel, verification
 from jcache.findings import Damage
+from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
-from jcache.serialization import seal
 from jcache.store import Store
 from jcache.subset import Subset
 from jcache.verification import Request, Verification

@@ -10,8 +10,8 @@ import pytest
 
 from jcache import listing, verification
 from jcache.checks import CHECKS_VERSION
-from jcache.digests import digest
 from jcache.findings import Damage
+from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.store import Store

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jcache.eviction import Order, Reason, Verdict
     from jcache.explanation import Explanation
     from jcache.file_codec import FileCodec
+    from jcache.formats.pytrees import register_class
     from jcache.graph_reports import GraphReport
     from jcache.graph_stats import GraphStats
     from jcache.graphs import GraphCache, GraphFunction, graph
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from jcache.layout import Kind, Root
     from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
     from jcache.presets import Preset
-    from jcache.pytrees import register_class
     from jcache.recording import Program
     from jcache.removal import Failure, Removed
     from jcache.run_reports import RunReport
@@ -136,7 +136,7 @@ _MODULES = {
     "jcache.layout": ("Kind", "Root"),
     "jcache.precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
     "jcache.presets": ("Preset",),
-    "jcache.pytrees": ("register_class",),
+    "jcache.formats.pytrees": ("register_class",),
     "jcache.recording": ("Program",),
     "jcache.removal": ("Failure", "Removed"),
     "jcache.run_reports": ("RunReport",),

@@ -14,8 +14,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from .patching import AllRanks, Patch, WithDefaults
 from ._path_keys import in_keys, trying
+from .patching import AllRanks, Patch, WithDefaults
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")

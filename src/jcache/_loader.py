@@ -49,7 +49,7 @@ def main() -> None:
 
         # only now: of the environment that jcache is in, nothing else may be found in place of this one's
         sys.path.append(sys.argv[2])
-        import jcache.inspection  # noqa: F401  to fail before the first answer, if at all
+        import jcache.formats.inspection  # noqa: F401  to fail before the first answer, if at all
 
         print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)
         for line in sys.stdin:
@@ -108,8 +108,8 @@ def _open(path: str, clients: dict[str, Any], problem: str | None) -> Answer:
 
 
 def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
-    from jcache.inspection import inspect
-    from jcache.serialization import unpack_executable
+    from jcache.formats.envelope import unpack_executable
+    from jcache.formats.inspection import inspect
 
     with open(path, "rb", opener=_open_to_look) as file:
         data = file.read()
@@ -179,8 +179,8 @@ def _assignment(content: bytes) -> list[int]:
 
     CompileOptionsProto {3 ExecutableBuildOptionsProto {9 DeviceAssignmentProto {3 computations {1 ids by replica}}}}
     """
-    from jcache.inspection import _open as open_body
-    from jcache.inspection import _split_metadata
+    from jcache.formats.inspection import _open as open_body
+    from jcache.formats.inspection import _split_metadata
 
     opened = open_body(_split_metadata(memoryview(content))[1])
     assignment = opened and opened[0].message(2, 3, 9)

@@ -13,12 +13,12 @@ from jcache.economics import Economics
 from jcache.fingerprint import Fingerprint
 from jcache.fingerprint.discovery import Discovery
 from jcache.fingerprint.flattening import flattened
+from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, name_of
 from jcache.reads.watching import Reads
-from jcache.serialization import Codec, seal
 
 if TYPE_CHECKING:
-    from jcache.pytrees import Dumped
+    from jcache.formats.pytrees import Dumped
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("numpy", "jax", "jaxlib")

@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import files
-from jcache.compression import Codec, codec_of
-from jcache.digests import digest, shown
 from jcache.errors import DamagedEntry
 from jcache.exposure import Exposure
 from jcache.findings import Damage, Fault, Finding, Stamp
-from jcache.inspection import Inspection, inspect
+from jcache.formats.compression import Codec, codec_of
+from jcache.formats.digest import digest, shown
+from jcache.formats.envelope import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
+from jcache.formats.inspection import Inspection, inspect
+from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
-from jcache.riegeli import SIGNATURE
-from jcache.serialization import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
 from jcache.text import quoted
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint.texts import changes, some
+from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.sealed_store import Opened, open_entry
-from jcache.serialization import EnvelopeHeader
 from jcache.staleness import staleness
 from jcache.store import header_at
 from jcache.units import format_seconds

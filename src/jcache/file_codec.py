@@ -21,8 +21,8 @@ from weakref import finalize
 from jcache import files
 from jcache.directories import opened
 from jcache.errors import InvalidValue, NotStorable
+from jcache.formats.pytrees import Dumped
 from jcache.layout import TEMPORARY_PREFIX, Root, check_key
-from jcache.pytrees import Dumped
 
 _PIECE: Final = 1 << 20
 

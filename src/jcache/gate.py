@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import clock, files
 from jcache.desk import ThreadsLedger
-from jcache.digests import digest
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
+from jcache.formats.digest import digest
+from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
 from jcache.ledger import UNVERIFIED, Known, holds_from
-from jcache.serialization import HEAD_BYTES, executable_seconds
 
 if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
     from jcache.findings import Finding

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from jcache import clock, pytrees
+from jcache import clock
 from jcache.building import Build
 from jcache.calls import GraphCall
 from jcache.counts import Refusal
@@ -21,6 +21,8 @@ from jcache.explanation import Explanation, explain, why_missed
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.formats import pytrees
+from jcache.formats.envelope import read_header
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
@@ -29,7 +31,6 @@ from jcache.once import warn_once
 from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.places import GRAPHS, Places
 from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
-from jcache.serialization import read_header
 from jcache.staleness import found_in, staleness
 from jcache.store import Outcome
 from jcache.under_way import depended_on

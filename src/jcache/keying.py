@@ -163,7 +163,7 @@ def _paths_in_some(store: Store, directory: str) -> Iterator[str]:
     theirs = sorted(sizes.keys() - ours, key=lambda key: (sizes[key], key))
     if not theirs:
         return
-    from jcache.inspection import inspect
+    from jcache.formats.inspection import inspect
 
     for key in theirs[:_LOOKED_AT]:
         with suppress(DamagedEntry, OSError):
@@ -197,7 +197,7 @@ def _foreign(maker: Any, directory: str, jaxlib: str | None = None, *, portable:
 
 
 def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
-    from jcache.inspection import inspect
+    from jcache.formats.inspection import inspect
 
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}

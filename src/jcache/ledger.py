@@ -31,7 +31,7 @@ class Known(NamedTuple):
 
     Attributes:
         kind, key: which entry.
-        digest: of the stored bytes (`jcache.digests`).
+        digest: of the stored bytes (`jcache.formats.digest`).
         bytes: how many stored bytes the digest is of.
         seconds: what building it took.
         origin: how it came here: ``put``, ``run``, …
@@ -82,7 +82,7 @@ class Content(NamedTuple):
     """What stored bytes tell of themselves once they are decompressed.
 
     Attributes:
-        digest: of the stored bytes (`jcache.digests`).
+        digest: of the stored bytes (`jcache.formats.digest`).
         codec: how they are compressed.
         seconds: of compilation, as JAX writes them.
         maker: what they were made by and for, as text; many share one.

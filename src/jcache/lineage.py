@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Final
 
 from jcache.errors import DamagedEntry
+from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.names import storable
-from jcache.serialization import EnvelopeHeader
 from jcache.store import Store, header_at
 from jcache.ties import Links, Member
 

@@ -14,11 +14,11 @@ from enum import StrEnum
 from jcache import clock, files, single_flight
 from jcache.access_times import access_times
 from jcache.checks import fault_of
-from jcache.digests import digest, shown
 from jcache.directories import Directories, is_there
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
+from jcache.formats.digest import digest, shown
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, member
 from jcache.quarantine import Quarantine, Record
 from jcache.store import Store

@@ -19,11 +19,11 @@ from jcache.desk import Desk, ProgramStore
 from jcache.economics import Spent
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
+from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.mapping import open_sealed
 from jcache.once import warn_once
 from jcache.roots import create_root
-from jcache.serialization import EnvelopeHeader
 from jcache.store import Outcome
 
 

@@ -14,10 +14,10 @@ from jcache import clock, files
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.filters import Filter, Sort
+from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import Kind
 from jcache.ledger import Known
 from jcache.listing import Listing
-from jcache.serialization import HEAD_BYTES, executable_seconds
 from jcache.store import Store, header_at
 from jcache.upkeep import Progress
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from jcache.fingerprint.discovery import discovered, discovered_now
 from jcache.fingerprint.flattening import flattened_now
 from jcache.fingerprint.texts import changes
+from jcache.formats.envelope import EnvelopeHeader
 from jcache.reads.contents import now
-from jcache.serialization import EnvelopeHeader
 
 
 def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:

@@ -32,9 +32,9 @@ from jcache.text import command
 from jcache.upkeep import Upkeep
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
+    from jcache.formats.envelope import EnvelopeHeader
     from jcache.occupancy import Occupancy
     from jcache.receiving import Arrival
-    from jcache.serialization import EnvelopeHeader
 
 _UNDER_LOCK: Final = 0.1
 
@@ -185,7 +185,7 @@ class Store(Upkeep):
                         with suppress(FileNotFoundError):
                             os.unlink(temporary, dir_fd=directory)
         if outcome is Outcome.STORED:
-            from jcache.digests import digest
+            from jcache.formats.digest import digest
 
             self._learn(Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns))
         return outcome
@@ -375,7 +375,7 @@ def header_at(path: str | Path) -> EnvelopeHeader:
         DamagedEntry: the file does not begin with a whole, unchanged header.
         OSError: it cannot be read.
     """
-    from jcache.serialization import HEAD_BYTES, MAX_HEADER, header_length, read_header
+    from jcache.formats.envelope import HEAD_BYTES, MAX_HEADER, header_length, read_header
 
     head = files.read(path, HEAD_BYTES)
     if HEAD_BYTES < (length := header_length(head)) <= MAX_HEADER + HEAD_BYTES:

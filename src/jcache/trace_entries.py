@@ -29,10 +29,10 @@ from jcache import clock
 from jcache._avals import Axes, Place, Result, named
 from jcache._meshes import Mesh
 from jcache.errors import DamagedEntry
+from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.layout import Kind, Root, name_of
 from jcache.lineage import version_of
 from jcache.names import storable
-from jcache.serialization import Codec, EnvelopeHeader, seal
 
 TRACES: Final = Kind.TRACES
 _PROGRAM: Final = ".stablehlo"

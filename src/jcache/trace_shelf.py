@@ -12,11 +12,11 @@ from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.fingerprint.texts import some
+from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.layout import Root
 from jcache.lineage import belongs_to
 from jcache.once import warn_outside
 from jcache.sealed_store import Opened, SealedStore, open_softly
-from jcache.serialization import EnvelopeHeader, read_header
 from jcache.staleness import staleness
 from jcache.trace_entries import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked

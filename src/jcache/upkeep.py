@@ -193,7 +193,7 @@ class Upkeep:
 
     def _record_digests(self, kind: Kind, entries: Sequence[Entry]) -> None:
         """Records the digests of entries that have none yet, but not of one that may still be being written."""
-        from jcache.digests import digest
+        from jcache.formats.digest import digest
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
         settled_ns = clock.now_ns() - GRACE_NS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.inspection import inspect
+from jcache.formats.inspection import inspect
 from jcache.parallel import cores
 from tests.helpers.command_line import run_jax
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jcache import pytrees
+from jcache.formats import pytrees
+from jcache.formats.envelope import Codec, seal
 from jcache.mapping import open_sealed
-from jcache.serialization import Codec, seal
 from tests.benchmarks.measure import compare
 
 SAMPLES = 34

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jcache import serialization
-from jcache.digests import digest
+from jcache.formats import envelope
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, header_length, pack_executable, seal, unpack_executable
 from jcache.layout import Kind, Root
-from jcache.serialization import Codec, header_length, pack_executable, seal, unpack_executable
 from jcache.units import format_size
 from tests.helpers.command_line import H200, PROGRAM, Jcache, entry_files, keys
 from tests.helpers.entries import add
@@ -167,8 +167,8 @@ def test_show_believes_no_header(jcache: Jcache, native: Root, claimed: int) -> 
     """A header that is sealed and says another size than the payload has is damage, and no size is shown."""
     name = key_of(1, "step")
     with pytest.MonkeyPatch.context() as patch:
-        real = serialization._length
-        patch.setattr(serialization, "_length", lambda pieces: claimed if (n := real(pieces)) == 50_000 else n)
+        real = envelope._length
+        patch.setattr(envelope, "_length", lambda pieces: claimed if (n := real(pieces)) == 50_000 else n)
         data = sealed(name, bytes(50_000), Codec.ZSTD)
     add(native.directory(Kind.TRACES), name, data)
     result = jcache("show", name, "--root", native.path)

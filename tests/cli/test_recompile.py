@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from jcache.formats.envelope import Codec, EnvelopeHeader, open_envelope, seal
 from jcache.layout import Kind
 from jcache.lineage import is_program
 from jcache.roots import open_root
-from jcache.serialization import Codec, EnvelopeHeader, open_envelope, seal
 from jcache.store import Store
 from tests.helpers.command_line import Jcache, call
 

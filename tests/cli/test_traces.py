@@ -235,9 +235,9 @@ def test_what_is_missing_is_shown_and_verified(jcache: Jcache, place: Place) -> 
 
 def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> None:
     """Entries that name each other as parents, which no program writes, are shown all the same."""
+    from jcache.formats.envelope import Codec, seal
     from jcache.layout import Kind
     from jcache.roots import create_root
-    from jcache.serialization import Codec, seal
     from tests.helpers.entries import key
 
     root = create_root(tmp_path / "root")

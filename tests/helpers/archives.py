@@ -8,7 +8,7 @@ import zstandard
 
 from jcache.archive import Reader, Writer, item_name, neighbour_name, recompressors
 from jcache.archive.manifest import Item, Manifest, Neighbour, encode
-from jcache.digests import digest
+from jcache.formats.digest import digest
 from jcache.layout import Kind
 from tests.helpers.entries import NOW, executable, key
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jcache.serialization import Codec, pack_executable
+from jcache.formats.envelope import Codec, pack_executable
 from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line
 
 HERE = Path(__file__).parent

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from jcache import files
 from jcache.archive import open_archive
 from jcache.archive.reader import Reader
+from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
 from jcache.ledger import Known
 from jcache.roots import create_root
-from jcache.serialization import Codec, pack_executable, seal
 from jcache.shipping.exporting import Request, prepare, write
 from jcache.shipping.fates import Imported
 from jcache.shipping.guards import judge

@@ -11,7 +11,7 @@ import pytest
 from jcache.adapters.phasic import ADAPTER
 from jcache.archive import Writer, item_name
 from jcache.archive.manifest import Item, Manifest, encode
-from jcache.digests import digest
+from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.roots import open_root
 from jcache.store import Store

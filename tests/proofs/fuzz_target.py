@@ -24,8 +24,8 @@ CONTENT_LIMIT = 64 << 20  # of what is opened in order to be changed
 def executable(data: bytes) -> None:
     """Anything as an entry: inspected and unpacked."""
     from jcache.errors import DamagedEntry
-    from jcache.inspection import inspect
-    from jcache.serialization import executable_seconds, may_be_executable, unpack_executable
+    from jcache.formats.envelope import executable_seconds, may_be_executable, unpack_executable
+    from jcache.formats.inspection import inspect
 
     seconds, may_be = executable_seconds(data), may_be_executable(data)
     with suppress(DamagedEntry):
@@ -39,7 +39,7 @@ def executable(data: bytes) -> None:
 
 def inside(data: bytes) -> None:
     """Anything as what an entry holds: it is inspected, and only its container could raise."""
-    from jcache.inspection import inspect
+    from jcache.formats.inspection import inspect
 
     assert inspect(zlib.compress(bytes(4) + data, 0)).raw_bytes == len(data)
 
@@ -47,7 +47,7 @@ def inside(data: bytes) -> None:
 def envelope(data: bytes) -> None:
     """Anything as a trace: unsealed, and its header read."""
     from jcache.errors import DamagedEntry
-    from jcache.serialization import read_header, unseal
+    from jcache.formats.envelope import read_header, unseal
 
     with suppress(DamagedEntry):
         header = read_header(data)
@@ -58,8 +58,8 @@ def envelope(data: bytes) -> None:
 
 def tree(data: bytes) -> None:
     """Anything as the payload of a graph, and as a tree in one."""
-    from jcache import pytrees
     from jcache.errors import DamagedEntry, Unresolved
+    from jcache.formats import pytrees
     from tests.helpers import graph_classes  # noqa: F401  (so that they are found)
 
     size = data.rfind(b"}") + 1 or len(data)
@@ -70,8 +70,8 @@ def tree(data: bytes) -> None:
 
 def riegeli(data: bytes) -> None:
     """Anything as a Riegeli file, and as what follows its signature, and as a snappy stream."""
-    from jcache import riegeli as module
     from jcache.errors import DamagedEntry
+    from jcache.formats import riegeli as module
 
     for file in (memoryview(data), memoryview(RIEGELI_START + data)):
         with suppress(DamagedEntry):
@@ -171,9 +171,9 @@ def main() -> None:
     target = TARGETS[sys.argv.pop(1)]
     with atheris.instrument_imports(include=["jcache"]):
         import jcache.filters
-        import jcache.inspection
-        import jcache.pytrees.decoding  # as `pytrees` does when it is first asked
-        import jcache.riegeli  # noqa: F401
+        import jcache.formats.inspection
+        import jcache.formats.pytrees.decoding  # as `pytrees` does when it is first asked
+        import jcache.formats.riegeli  # noqa: F401
     mutator = {"executable": mutate_executable, "envelope": mutate_envelope}.get(target.__name__)
     options = {}
     if mutator is not None:

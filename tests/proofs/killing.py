@@ -29,12 +29,12 @@ import filelock
 import jcache
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest
-from jcache.digests import digest
 from jcache.eviction import Order, Policy, everything, plan
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
 from jcache.quarantine import Quarantine
 from jcache.repair import repair
-from jcache.serialization import Codec, pack_executable, seal
 from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge

@@ -16,8 +16,8 @@ import zstandard
 from jcache.archive import PlainReader, Reader, open_archive
 from jcache.archive.manifest import decode, encode
 from jcache.archive.signing import NAMESPACE, sign, verify
-from jcache.digests import digest
 from jcache.errors import BadArchive, Untrusted
+from jcache.formats.digest import digest
 from tests.helpers.archives import Sample, compressed, sample, tar_of
 from tests.proofs.test_fuzz import mutate
 

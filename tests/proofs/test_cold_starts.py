@@ -23,7 +23,7 @@ import random, sys
 from pathlib import Path
 from jcache.executables import ExecutableCache
 from jcache.roots import open_root
-from jcache.serialization import Codec, pack_executable
+from jcache.formats.envelope import Codec, pack_executable
 from tests.helpers.entries import key, xla_program
 root, seed, count, bound = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(seed)

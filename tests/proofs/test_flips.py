@@ -15,14 +15,14 @@ from typing import NamedTuple
 import pytest
 import zstandard
 
-from jcache import riegeli
 from jcache.checks import Claim, check, fault_of
-from jcache.digests import digest
 from jcache.errors import DamagedEntry
-from jcache.inspection import inspect
+from jcache.formats import riegeli
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
+from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root, name_of
 from jcache.roots import open_root
-from jcache.serialization import Codec, pack_executable, seal, unpack_executable
 from jcache.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import Jcache

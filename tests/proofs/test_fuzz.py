@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcache import pytrees
 from jcache.errors import DamagedEntry
-from jcache.inspection import inspect
-from jcache.protowire import Message, read_varints
-from jcache.serialization import Codec, pack_executable, seal, unpack_executable
+from jcache.formats import pytrees
+from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
+from jcache.formats.inspection import inspect
+from jcache.formats.protobuf import Message, read_varints
 from tests.helpers.graph_classes import Color, Mode, Pair, Slotted
 from tests.helpers.jax_entries import H200, JaxEntries, number, text, varint
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture

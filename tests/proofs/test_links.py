@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.roots import create_root
-from jcache.serialization import seal
 from jcache.store import Store
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, NOW, add, executable, key, process, tree

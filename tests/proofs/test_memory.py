@@ -12,7 +12,7 @@ import zstandard
 from jcache.archive import Writer, item_name
 from jcache.archive.manifest import MAX_ENTRIES, Item, Manifest, encode
 from jcache.archive.tar_headers import END, padded, written
-from jcache.digests import digest
+from jcache.formats.digest import digest
 from jcache.layout import Kind
 from tests.helpers.archives import TRAILER
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, xla_program

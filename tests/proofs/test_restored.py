@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from jcache import files
 from jcache.desk import ThreadsLedger
-from jcache.digests import digest
 from jcache.directories import opened
 from jcache.errors import JcacheError
 from jcache.files import Unpublished
+from jcache.formats.digest import digest
 from jcache.gate import Gate, Sound
 from jcache.layout import Kind
 from jcache.ledger import Known

@@ -69,7 +69,7 @@ class Item(NamedTuple):
     Attributes:
         kind, key: which entry.
         bytes: how many stored bytes it has.
-        digest: of the stored bytes (`jcache.digests`).
+        digest: of the stored bytes (`jcache.formats.digest`).
         created_ns: modification time of its file, nanoseconds since 1970.
         recency_ns: when it was last used.
         sidecar: whether it had a sidecar.

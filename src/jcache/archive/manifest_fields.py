@@ -10,8 +10,8 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
-from jcache.digests import is_digest
 from jcache.files import LATEST_NS
+from jcache.formats.digest import is_digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
 
 MAX_ENTRY: Final = 8 << 30  # stored bytes of one entry; the largest executable seen in reports is 2 GiB

@@ -30,8 +30,8 @@ from jcache.archive.recompression import MAX_CONTENT, SUFFIXES, max_content, rec
 from jcache.archive.tar_headers import DIRECTORY, REGULAR, parsed
 from jcache.archive.tar_stream import TarMember, TarStream
 from jcache.archive.unpacking import SLACK, Unpacked
-from jcache.digests import digest
 from jcache.errors import BadArchive
+from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES
 
 MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000

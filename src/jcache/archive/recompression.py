@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from jcache.compression import Codec, codec_of, compress, decompress_zlib, decompress_zstd
 from jcache.errors import DamagedEntry
+from jcache.formats.compression import Codec, codec_of, compress, decompress_zlib, decompress_zstd
 
 MAX_CONTENT: Final = 128 << 20  # held in memory at either end; as much as zstd's window takes anyway
 SUFFIXES: Final = {Codec.ZSTD: ".zstd-content", Codec.ZLIB: ".zlib-content"}

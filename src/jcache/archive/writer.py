@@ -19,7 +19,7 @@ from jcache.archive.members import (
 from jcache.archive.packing import Packer, Squeezing, Storing, solid, usual
 from jcache.archive.recompression import MAX_CONTENT, content_of
 from jcache.archive.tar_headers import BLOCK, END, written
-from jcache.digests import digest
+from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES, Kind
 
 SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written

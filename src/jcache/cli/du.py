@@ -81,7 +81,7 @@ def _known(store: Store, kind: Kind) -> dict[str, Known]:
 
 def _device(store: Store, entry: Entry) -> str:
     """Platform and model of the device that an executable is for."""
-    from jcache.inspection import inspect
+    from jcache.formats.inspection import inspect
 
     if entry.kind is not Kind.EXECUTABLES:
         return _UNKNOWN

@@ -17,9 +17,9 @@ from jcache.cli import INTERRUPTED, output
 from jcache.cli.import_report import Report, over_the_cap
 from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
-from jcache.compression import Codec
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
+from jcache.formats.compression import Codec
 from jcache.jax_child import NoJax
 from jcache.layout import Kind, Root
 from jcache.ledger import Known

@@ -9,14 +9,14 @@ from jcache import clock, files
 from jcache.cli import lineage_tree, output
 from jcache.cli.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
-from jcache.digests import digest
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
-from jcache.inspection import told_by
+from jcache.formats.digest import digest
+from jcache.formats.envelope import HEAD_BYTES, codec_of
+from jcache.formats.inspection import told_by
 from jcache.layout import Kind
 from jcache.ledger import Known
 from jcache.lineage import Lineage, read_lineage
-from jcache.serialization import HEAD_BYTES, codec_of
 from jcache.store import Store
 from jcache.units import format_age, format_size, rfc3339
 

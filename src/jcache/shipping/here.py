@@ -20,9 +20,9 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.archive.manifest import Host
-from jcache.compression import Codec
 from jcache.errors import InvalidValue
-from jcache.inspection import xla_options
+from jcache.formats.compression import Codec
+from jcache.formats.inspection import xla_options
 from jcache.jax_child import INTERPRETER, interpreter
 from jcache.keying import Version, numbers
 from jcache.shipping import _installed, cpu_features, provenance

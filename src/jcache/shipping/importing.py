@@ -20,8 +20,8 @@ from jcache.adapters import meant_by, state_of
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.archive.signing import NAMESPACE, signed_by, verify
-from jcache.compression import Codec
 from jcache.errors import InvalidValue, NoCacheHere, Untrusted
+from jcache.formats.compression import Codec
 from jcache.layout import Kind, Root
 from jcache.roots import is_vacant, open_root
 from jcache.shipping.destination import check_room, check_writable

@@ -19,10 +19,10 @@ from jcache import clock, files
 from jcache.archive.manifest import Item, Neighbour
 from jcache.census import cap_of
 from jcache.checks import CHECKS_VERSION
-from jcache.compression import Codec
-from jcache.digests import digest
 from jcache.directories import Directories
 from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
+from jcache.formats.compression import Codec
+from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.ledger import UNVERIFIED, Known
 from jcache.receiving import Arrival, holder

@@ -21,11 +21,11 @@ from jcache.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbou
 from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.archive.plain import kind_of, shown
 from jcache.checks import CHECKS_VERSION, fault_of
-from jcache.compression import Codec
-from jcache.digests import digest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.files import LATEST_NS, RECENCY_BYTES
 from jcache.findings import Damage
+from jcache.formats.compression import Codec
+from jcache.formats.digest import digest
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
 from jcache.layout import Member as NameOf
 from jcache.shipping import provenance

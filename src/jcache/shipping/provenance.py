@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from jcache import keying
 from jcache.archive.manifest import Host, Maker, Manifest
-from jcache.digests import digest
 from jcache.errors import LedgerUnavailable
-from jcache.inspection import inspect
+from jcache.formats.digest import digest
+from jcache.formats.inspection import inspect
 from jcache.ledger import Content, Known
 from jcache.store import Store
 

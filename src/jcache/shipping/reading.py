@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 from jcache import files
 from jcache.checks import Checked, Claim, check
-from jcache.digests import digest_of_file
 from jcache.errors import JcacheError
 from jcache.findings import Stamp
+from jcache.formats.digest import digest_of_file
+from jcache.formats.envelope import MAX_HEADER, read_header
 from jcache.layout import Kind, is_key
 from jcache.ledger import Content
 from jcache.parallel import cores, uninterrupted
-from jcache.serialization import MAX_HEADER, read_header
 from jcache.shipping.provenance import content_of
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as reading so much

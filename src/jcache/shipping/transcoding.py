@@ -5,8 +5,8 @@ say ``zlib``, and each reads what the other does not write (the table is in `gua
 key, so it is of no use to a JAX with ``zstandard``, which looks for other keys.
 """
 
-from jcache.compression import Codec, compress
-from jcache.serialization import MAX_CONTENT, decompress_executable
+from jcache.formats.compression import Codec, compress
+from jcache.formats.envelope import MAX_CONTENT, decompress_executable
 
 
 def transcode(data: bytes, to: Codec, *, limit: int = MAX_CONTENT) -> bytes:

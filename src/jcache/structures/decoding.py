@@ -10,9 +10,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jcache import pytrees
 from jcache.errors import DamagedEntry, Unresolved
-from jcache.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
+from jcache.formats import pytrees
+from jcache.formats.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
 from jcache.structures.nodes import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of, parts_of
 from jcache.structures.registered import registered_by
 

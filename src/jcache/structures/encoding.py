@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import pytrees
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
-from jcache.pytrees.classes import find, found_at, name_of
-from jcache.pytrees.plain import is_text
+from jcache.formats import pytrees
+from jcache.formats.pytrees.classes import find, found_at, name_of
+from jcache.formats.pytrees.plain import is_text
 from jcache.structures.decoding import decode
 from jcache.structures.nodes import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of
 from jcache.structures.registered import registered_by

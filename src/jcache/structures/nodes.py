@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, NamedTuple
 
-from jcache.pytrees.classes import slots_of
+from jcache.formats.pytrees.classes import slots_of
 
 Json = Any
 Treedef = Any

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jcache.errors import DamagedEntry, InvalidValue
-from jcache.serialization import (
+from jcache.formats.envelope import (
     Codec,
     Envelope,
     EnvelopeHeader,
@@ -498,6 +498,6 @@ def test_mutated_entries_raise_nothing_but_damage(data: st.DataObject) -> None:
 
 def test_importing_brings_no_compressor() -> None:
     """Importing the module imports neither a codec nor JSON nor JAX."""
-    code = "import sys; import jcache.serialization, jcache.inspection; print(*sys.modules)"
+    code = "import sys; import jcache.formats.envelope, jcache.formats.inspection; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"zstandard", "zlib", "hashlib", "json", "jax", "jaxlib", "numpy"} & set(result.stdout.split())

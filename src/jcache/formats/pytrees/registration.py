@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 from jcache.errors import InvalidValue, Unresolved
-from jcache.pytrees.classes import name_of
+from jcache.formats.pytrees.classes import name_of
 
 C = TypeVar("C", bound=type)
 

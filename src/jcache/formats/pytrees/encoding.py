@@ -12,12 +12,12 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import NotStorable
-from jcache.pytrees import classes, dtypes, jax_arrays
-from jcache.pytrees.grammar import CODEC, MAGIC, MAX_DEPTH, MAX_TREE, MAX_VALUES, START, Obstacle
-from jcache.pytrees.plain import PLAIN, are_nodes, bits_of, is_text
-from jcache.pytrees.refusal import WAY_OUT, Refused
-from jcache.pytrees.registration import Registered, registered
-from jcache.serialization import ALIGNMENT, MAX_CONTENT
+from jcache.formats.envelope import ALIGNMENT, MAX_CONTENT
+from jcache.formats.pytrees import classes, dtypes, jax_arrays
+from jcache.formats.pytrees.grammar import CODEC, MAGIC, MAX_DEPTH, MAX_TREE, MAX_VALUES, START, Obstacle
+from jcache.formats.pytrees.plain import PLAIN, are_nodes, bits_of, is_text
+from jcache.formats.pytrees.refusal import WAY_OUT, Refused
+from jcache.formats.pytrees.registration import Registered, registered
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jcache.errors import Unresolved
-from jcache.pytrees.grammar import Obstacle
+from jcache.formats.pytrees.grammar import Obstacle
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jcache.pytrees.classes import name_of
+from jcache.formats.pytrees.classes import name_of
 
 _LONGEST_PATH: Final = 100  # in a message
 WAY_OUT: Final = "return arrays and plain values in its stead, or register its class with `jcache.register_class`"

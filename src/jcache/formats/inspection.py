@@ -26,12 +26,12 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from jcache import riegeli
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
+from jcache.formats import riegeli
+from jcache.formats.envelope import HEAD_BYTES, MAX_CONTENT, Codec, decompress_executable, header_length, open_envelope
+from jcache.formats.protobuf import Message, read_varint, tags_of
 from jcache.layout import Kind, Root
-from jcache.protowire import Message, read_varint, tags_of
-from jcache.serialization import HEAD_BYTES, MAX_CONTENT, Codec, decompress_executable, header_length, open_envelope
 
 # The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
 _COMMON: Final = {

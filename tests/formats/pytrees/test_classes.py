@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jcache import pytrees
 from jcache.errors import InvalidValue, NotStorable, Unresolved
-from jcache.pytrees import registration
+from jcache.formats import pytrees
+from jcache.formats.pytrees import registration
 from tests.helpers import graph_classes as classes
 from tests.helpers.graph_classes import Bits, Color, Derived, Guessing, Level, Mode, Pair, Plain, Point, Slotted, Word
-from tests.test_pytrees import again, stored
+from tests.formats.pytrees.test_pytrees import again, stored
 
 
 @pytest.mark.parametrize(

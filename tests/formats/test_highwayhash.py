@@ -2,7 +2,7 @@
 
 import pytest
 
-from jcache.highwayhash import highwayhash64
+from jcache.formats.highwayhash import highwayhash64
 
 KEY = (0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918)
 RIEGELI = (0x2F696C6567656952, 0x0A7364726F636572, 0x2F696C6567656952, 0x0A7364726F636572)

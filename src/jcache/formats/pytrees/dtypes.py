@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import Unresolved
-from jcache.pytrees.grammar import Obstacle, malformed
+from jcache.formats.pytrees.grammar import Obstacle, malformed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jcache.errors import Unresolved
-from jcache.pytrees.grammar import Obstacle
-from jcache.pytrees.plain import PLAIN
+from jcache.formats.pytrees.grammar import Obstacle
+from jcache.formats.pytrees.plain import PLAIN
 
 _layouts: WeakKeyDictionary[type, Layout] = WeakKeyDictionary()
 

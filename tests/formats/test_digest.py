@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.digests import Hasher, digest, digest_of_file, is_digest
+from jcache.formats.digest import Hasher, digest, digest_of_file, is_digest
 
 ABC = "blake3:6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"  # of BLAKE3's own test of "abc"
 NOTHING = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
@@ -47,5 +47,5 @@ def test_as_b3sum_prints_it(tmp_path: Path) -> None:
 
 def test_who_needs_none_loads_nothing() -> None:
     """The library is imported with the first digest, not before."""
-    program = "import sys, jcache.digests, jcache.cli; sys.exit('blake3' in sys.modules)"
+    program = "import sys, jcache.formats.digest, jcache.cli; sys.exit('blake3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

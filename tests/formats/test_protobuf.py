@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jcache.errors import DamagedEntry
-from jcache.protowire import Message, read_varint, read_varints, tags_of
+from jcache.formats.protobuf import Message, read_varint, read_varints, tags_of
 from tests.helpers.jax_entries import number, text, varint
 
 

@@ -9,11 +9,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcache import riegeli
 from jcache.errors import DamagedEntry
-from jcache.inspection import Inspection, inspect
-from jcache.protowire import Message, read_varint
-from jcache.serialization import Codec, pack_executable, unpack_executable
+from jcache.formats import riegeli
+from jcache.formats.envelope import Codec, pack_executable, unpack_executable
+from jcache.formats.inspection import Inspection, inspect
+from jcache.formats.protobuf import Message, read_varint
 from tests.helpers.clocks import lines_run
 from tests.helpers.jax_entries import LAMBDA_LINE, NAMED_STEP_LINE, JaxEntries, h200_entry, number, text, varint
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture

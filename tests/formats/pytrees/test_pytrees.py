@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from jcache import pytrees
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
-from jcache.serialization import Codec, seal, unseal
+from jcache.formats import pytrees
+from jcache.formats.envelope import Codec, seal, unseal
 
 
 def stored(value: object) -> bytearray:
@@ -261,7 +261,7 @@ def test_deep_values_are_refused_and_others_load(wrap: Any) -> None:
 
 def test_values_that_unfold_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of two that holds one list twice, and so on, ends in a refusal before it fills the memory."""
-    from jcache.pytrees import encoding
+    from jcache.formats.pytrees import encoding
 
     monkeypatch.setattr(encoding, "MAX_VALUES", 10_000)
     value: Any = 1
@@ -284,7 +284,7 @@ def test_an_error_of_the_value_is_a_refusal() -> None:
 
 def test_bytes_are_the_same_each_time() -> None:
     """The same value gives the same bytes, in this process and in another."""
-    code = "import sys, numpy; from jcache import pytrees; {}"
+    code = "import sys, numpy; from jcache.formats import pytrees; {}"
     value = "{'b': [1, 2.5, (numpy.arange(5), b'x')], 'a': None}"
     program = code.format(f"sys.stdout.buffer.write(b''.join(pytrees.dump({value}).pieces))")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
@@ -304,7 +304,7 @@ def test_plain_values_need_no_numpy() -> None:
     """Storing and loading plain values imports neither numpy nor JAX."""
     code = """
 import sys
-from jcache import pytrees
+from jcache.formats import pytrees
 data = b"".join(pytrees.dump({"a": [1, (2.5, None)]}).pieces)
 assert pytrees.load(memoryview(bytearray(data))) == {"a": [1, (2.5, None)]}
 print(*sys.modules)

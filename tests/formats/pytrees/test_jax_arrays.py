@@ -9,7 +9,7 @@ pytestmark = pytest.mark.jax
 HELPERS = """
 import json, sys, warnings
 import jax, jax.numpy as jnp, numpy as np
-from jcache import pytrees
+from jcache.formats import pytrees
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 warnings.simplefilter("error")
 

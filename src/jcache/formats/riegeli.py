@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from jcache.compression import decompress_zstd
 from jcache.errors import DamagedEntry
-from jcache.highwayhash import highwayhash64
-from jcache.protowire import Message, read_varint, read_varints
+from jcache.formats.compression import decompress_zstd
+from jcache.formats.highwayhash import highwayhash64
+from jcache.formats.protobuf import Message, read_varint, read_varints
 
 SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
 _MAX_RECORDS: Final = 100_000  # real files have three

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcache import pytrees
 from jcache.errors import DamagedEntry, Unresolved
-from jcache.pytrees.decoding import _DECODERS
+from jcache.formats import pytrees
+from jcache.formats.pytrees.decoding import _DECODERS
 from tests.helpers import graph_classes  # noqa: F401  (so that its classes are there)
 
 
@@ -168,7 +168,7 @@ def test_depth_is_refused(opening: str) -> None:
 FINALIZED = """
 import json, sys
 from dataclasses import dataclass
-from jcache import pytrees
+from jcache.formats import pytrees
 from jcache.errors import Unresolved
 
 @dataclass
@@ -192,7 +192,7 @@ def test_no_finalizer_gets_what_bytes_say() -> None:
 
 WIDE = """
 import resource, sys
-from jcache import pytrees
+from jcache.formats import pytrees
 from jcache.errors import DamagedEntry, Unresolved
 count, unit = int(sys.argv[1]), sys.argv[2].encode()
 tree = b"[" + unit * count + b"0]"
@@ -212,7 +212,7 @@ def test_memory_grows_with_the_tree_only(unit: str) -> None:
 
 def test_bits_of_a_small_graph() -> None:
     """Each single bit of a small sealed graph, flipped, is found."""
-    from jcache.serialization import Codec, open_envelope, seal
+    from jcache.formats.envelope import Codec, open_envelope, seal
 
     pieces = pytrees.dump({"a": [1, (2.5, b"x")], "b": struct.pack("d", 1.0)}).pieces
     data = seal(pieces, kind="graphs", name="f", key="k", build_seconds=1.0, created_ns=1, codec=Codec.NONE)
@@ -240,7 +240,7 @@ def test_shapes_cost_nothing() -> None:
     """An array without elements, of any size otherwise, takes no memory when it is loaded."""
     program = """
 import json
-from jcache import pytrees
+from jcache.formats import pytrees
 tree = json.dumps({"$array": ["<f8", [0, 1 << 40], "C"]}).encode()
 data = b"jctree1\\n" + len(tree).to_bytes(8, "big") + tree
 data += bytes(-len(data) % 64)

@@ -1,6 +1,6 @@
 r"""The bytes of graphs: a tree of arrays and plain values, without pickle.
 
-    from jcache import pytrees
+    from jcache.formats import pytrees
     dumped = pytrees.dump({"rates": numpy.ones(3), "names": ["a", "b"]})
     pytrees.load(memoryview(bytearray(b"".join(dumped.pieces))))
 
@@ -45,9 +45,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jcache.pytrees.decoding import load
-    from jcache.pytrees.encoding import Dumped, dump
-    from jcache.pytrees.registration import register_class
+    from jcache.formats.pytrees.decoding import load
+    from jcache.formats.pytrees.encoding import Dumped, dump
+    from jcache.formats.pytrees.registration import register_class
 
 __all__ = ["Dumped", "dump", "load", "register_class"]
 

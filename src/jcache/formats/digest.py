@@ -3,7 +3,7 @@
     digest = "blake3:" and 64 hexadecimal digits, those that `b3sum FILE` prints
 
 BLAKE3 takes a third of the time of SHA-256, also where the CPU has instructions for the latter, and every byte that is
-shipped is hashed at both ends. What seals an envelope (`jcache.serialization`), and what signs, has its own format.
+shipped is hashed at both ends. What seals an envelope (`jcache.formats.envelope`), and what signs, has its own format.
 """
 
 from __future__ import annotations

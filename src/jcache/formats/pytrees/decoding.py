@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import JcacheError, Unresolved
-from jcache.pytrees import classes, dtypes, jax_arrays
-from jcache.pytrees.grammar import MAGIC, MAX_TREE, START, malformed
-from jcache.pytrees.plain import from_bits
-from jcache.pytrees.registration import made_by_registered
-from jcache.serialization import ALIGNMENT
+from jcache.formats.envelope import ALIGNMENT
+from jcache.formats.pytrees import classes, dtypes, jax_arrays
+from jcache.formats.pytrees.grammar import MAGIC, MAX_TREE, START, malformed
+from jcache.formats.pytrees.plain import from_bits
+from jcache.formats.pytrees.registration import made_by_registered
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcache import riegeli
 from jcache.errors import DamagedEntry
-from jcache.highwayhash import highwayhash64
-from jcache.inspection import _split_metadata
-from jcache.serialization import unpack_executable
+from jcache.formats import riegeli
+from jcache.formats.envelope import unpack_executable
+from jcache.formats.highwayhash import highwayhash64
+from jcache.formats.inspection import _split_metadata
 from tests.helpers.jax_entries import H200, h200_entry
 
 BLOCK = 1 << 16

@@ -32,8 +32,16 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from jcache.compression import Codec, codec_of, compress, decompress_zlib, decompress_zstd, first_bytes, too_large
 from jcache.errors import DamagedEntry, InvalidValue
+from jcache.formats.compression import (
+    Codec,
+    codec_of,
+    compress,
+    decompress_zlib,
+    decompress_zstd,
+    first_bytes,
+    too_large,
+)
 
 __all__ = [
     "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "executable_seconds",
