@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from jcache.fingerprint.identities import WeakIdentities
-from jcache.fingerprint.lookups import is_made_of_users
+from jcache.fingerprint.name_resolution import is_made_of_users
+from jcache.fingerprint.weak_map import WeakIdentities
 
 _MOST: Final = 64
 

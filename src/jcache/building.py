@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jcache import clock, under_way
 from jcache.economics import Economics
 from jcache.fingerprint import Fingerprint
-from jcache.fingerprint.discovery import Discovery
 from jcache.fingerprint.flattening import flattened
+from jcache.fingerprint.io.audit import Reads
+from jcache.fingerprint.observed import Discovery
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, name_of
-from jcache.reads.watching import Reads
 
 if TYPE_CHECKING:
     from jcache.formats.pytrees import Dumped
@@ -30,7 +30,7 @@ class Build:
     Args:
         root: for which root.
         key: of the graph.
-        strict: as `jcache.reads.Reads` has it.
+        strict: as `jcache.fingerprint.io.Reads` has it.
 
     Attributes:
         seconds: that it took; 0 where nobody knows.
@@ -39,7 +39,7 @@ class Build:
             were loaded.
         reason: why the graph must not be stored, None if it may.
         is_passing: whether that reason says nothing about the same build in another process.
-        kept: as `jcache.reads.Reads` has it.
+        kept: as `jcache.fingerprint.io.Reads` has it.
     """
 
     def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:

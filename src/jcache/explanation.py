@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
-from jcache.fingerprint.texts import changes, some
+from jcache.fingerprint.describe import changes, some
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.sealed_store import Opened, open_entry

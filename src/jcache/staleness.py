@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jcache.fingerprint.discovery import discovered, discovered_now
+from jcache.fingerprint.describe import changes
 from jcache.fingerprint.flattening import flattened_now
-from jcache.fingerprint.texts import changes
+from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.observed import discovered, discovered_now
 from jcache.formats.envelope import EnvelopeHeader
-from jcache.reads.contents import now
 
 
 def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:

@@ -20,9 +20,9 @@ from jcache import _tracing
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
 from jcache.names import storable
-from jcache.reads.contents import variable, variable_label
 from jcache.structures import Structure, aval_key
 
 _SHOWN: Final = ("shape", "dtype", "weak_type")

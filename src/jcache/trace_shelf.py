@@ -11,7 +11,7 @@ from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
-from jcache.fingerprint.texts import some
+from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.layout import Root
 from jcache.lineage import belongs_to

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from jcache._compilation import Compilation
 from jcache.building import Build
-from jcache.fingerprint.texts import some
+from jcache.fingerprint.describe import some
 from jcache.sealed_store import SealedStore
 from jcache.trace_entries import Trace
 from jcache.trace_keys import Asked

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from jcache.fingerprint.canonical import constant, several, tagged, text
+from jcache.fingerprint.encoding import constant, several, tagged, text
 from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})

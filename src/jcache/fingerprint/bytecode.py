@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any, Final
 
-from jcache.fingerprint.canonical import constant, several, sha256, tagged, text
+from jcache.fingerprint.counters import Kind, counted_cells, counting
+from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
-from jcache.fingerprint.tallies import Kind, counted_cells, counting
 
 Chain = tuple[str, ...]
 IMPORT: Final = "import:"

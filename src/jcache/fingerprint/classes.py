@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import origins
-from jcache.fingerprint.canonical import SCALARS
+from jcache.fingerprint.encoding import SCALARS
 
 _MADE: Final = frozenset(
     {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Final
 
-from jcache.fingerprint import lookups
+from jcache.fingerprint import name_resolution
 from jcache.fingerprint.code import meaning
 
 _ASKED: Final = (time.time, time.time_ns, time.localtime, time.gmtime, time.ctime, time.strftime, os.getpid)
@@ -31,7 +31,7 @@ def asked(ran: Iterable[tuple[CodeType, dict[str, Any]]]) -> str | None:
         if code.co_name == "<module>":  # what it keeps is a global, which counts where it is used
             continue
         for lookup in meaning(code, namespace).lookups:
-            found = lookups.find(lookup.chain, namespace, vars(builtins))
+            found = name_resolution.find(lookup.chain, namespace, vars(builtins))
             is_date = found.value is datetime.datetime or found.value is datetime.date
             if any(found.value is each for each in _ASKED) or (is_date and not _DATES.isdisjoint(lookup.chain)):
                 what = "its process's number" if found.value is os.getpid else "the time"

@@ -9,10 +9,10 @@ from types import CodeType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, nested, reads, signature
-from jcache.fingerprint.canonical import constant, several, sha256, tagged
-from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.counters import Kind
+from jcache.fingerprint.encoding import constant, several, sha256, tagged
 from jcache.fingerprint.sources import syntax_of, syntax_of_module
-from jcache.fingerprint.tallies import Kind
+from jcache.fingerprint.weak_map import WeakIdentities
 
 _POSITIONS: Final = frozenset(
     {"__doc__", "getdoc", "getsource", "getsourcelines", "co_firstlineno", "co_lines", "co_positions",

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from jcache.fingerprint.canonical import sha256
+from jcache.fingerprint.encoding import sha256
 from jcache.fingerprint.origins import Origin, metadata_in, normalised, record
 
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(.*)")

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from jcache.fingerprint.describe import shortened
 from jcache.fingerprint.registrations import are_of_dataclass, is_by_others, pytrees, registered
-from jcache.fingerprint.texts import shortened
 from jcache.fingerprint.walk import digest_of
 
 _LABEL: Final = "pytrees registered"

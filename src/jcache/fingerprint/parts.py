@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import distributions, origins
-from jcache.fingerprint.canonical import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.describe import describe, shortened
+from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.texts import describe, shortened
 from jcache.fingerprint.values import Encoder
 
 _SHORT: Final = 100

@@ -7,8 +7,8 @@ from abc import abstractmethod
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import lookups, origins, registrations
-from jcache.fingerprint.canonical import tagged, text
+from jcache.fingerprint import name_resolution, origins, registrations
+from jcache.fingerprint.encoding import tagged, text
 from jcache.fingerprint.parts import Parts, is_extension
 
 _HEAP_TYPE: Final = 1 << 9
@@ -39,7 +39,7 @@ class References(Parts):
         reference = self._nodes.get(id(function))
         if reference is not None:
             return reference
-        origin = lookups.of_function(function)
+        origin = name_resolution.of_function(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
             return named_by("jcache") if wrapped is None else self.encode(wrapped)
@@ -91,7 +91,7 @@ class References(Parts):
 
     def patched(self, cls: type) -> bytes:
         """What the user has put into a library's class; its name says all else."""
-        found = lookups.patches(cls)
+        found = name_resolution.patches(cls)
         return b"".join([text(name) + self.function(value) for name, value in found])
 
     def is_library(self, cls: type) -> bool:
@@ -117,7 +117,7 @@ class References(Parts):
     def named(self, value: Any) -> bytes | None:
         """What a library, or a user's extension module, has under a name of its own."""
         if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
-            known = lookups.vars_of(value)
+            known = name_resolution.vars_of(value)
         else:
             known = {name: getattr(value, name, None) for name in _NAMES}
         name = known.get("__qualname__") or known.get("__name__")
@@ -138,7 +138,7 @@ class References(Parts):
     def _ours(self, value: Any) -> bytes | None:
         if origins.of_module_named(type(value).__module__) != origins.OURS:
             return None
-        wrapped = lookups.vars_of(value).get("__wrapped__")
+        wrapped = name_resolution.vars_of(value).get("__wrapped__")
         return named_by("jcache") if wrapped is None else self.encode(wrapped) + b"".join(self.beside(value))
 
 

@@ -7,7 +7,7 @@ is left out.
 import ast
 from typing import Final
 
-from jcache.fingerprint.canonical import constant, several, tagged, text
+from jcache.fingerprint.encoding import constant, several, tagged, text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import arrays
-from jcache.fingerprint.canonical import SCALARS, several, tagged, text
-from jcache.fingerprint.kinds import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
+from jcache.fingerprint.describe import plain
+from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.refusals import Refused, hopeless, refuse
-from jcache.fingerprint.texts import plain
+from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
 
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4

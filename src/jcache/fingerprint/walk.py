@@ -16,19 +16,19 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import derived, hidden, lookups, origins
+from jcache.fingerprint import cached_properties, name_resolution, nondeterminism, origins
 from jcache.fingerprint.bytecode import Chain, signature
-from jcache.fingerprint.canonical import several, sha256, tagged, text
 from jcache.fingerprint.classes import members, shallow
 from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
-from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.counters import only_counts
+from jcache.fingerprint.describe import shortened
+from jcache.fingerprint.encoding import several, sha256, tagged, text
+from jcache.fingerprint.function_state import States
 from jcache.fingerprint.own_names import is_as_called, is_other_name
 from jcache.fingerprint.parts import Part, is_extension, total
 from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.states import States
-from jcache.fingerprint.tallies import only_counts
-from jcache.fingerprint.texts import shortened
+from jcache.fingerprint.weak_map import WeakIdentities
 
 _JITTED: Final = frozenset({"Jitted", "PjitFunction"})
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
@@ -97,7 +97,7 @@ class Walk(States):
     def is_derived(self, instance: Any, name: str, value: Any) -> bool:
         if self._without and (id(instance), name) in self._without:
             return True
-        digest, place = derived.noted(instance, name), (threading.get_ident(), id(instance), name)
+        digest, place = cached_properties.noted(instance, name), (threading.get_ident(), id(instance), name)
         if digest is None or place in self._deriving:
             return False
         self._deriving.add(place)
@@ -121,7 +121,7 @@ class Walk(States):
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        origin = lookups.of_function(function)
+        origin = name_resolution.of_function(function)
         self.require(origin)
         items = [self._of_library_code(function, origin)]
         if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
@@ -159,17 +159,17 @@ class Walk(States):
             if origins.of_path(value.__code__.co_filename) == origins.USER:
                 return self.user_function(value)
         live: Any = function  # not every typeshed knows of its builtins
-        found = lookups.find(chain, namespace, live.__builtins__)
+        found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
-            hidden.check(value, given)
+            nondeterminism.check(value, given)
         except Refused as refused:
             raise self._error(self._child(found), refused) from None
-        if hidden.reads_itself(value):
+        if nondeterminism.reads_itself(value):
             return self.namespace(namespace)
-        if hidden.is_environment(value):
+        if nondeterminism.is_environment(value):
             return self._environment(found, given)
-        if hidden.is_importer(value):
+        if nondeterminism.is_importer(value):
             return self._importer(found, given)
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
@@ -190,16 +190,16 @@ class Walk(States):
             for each in meaning(function.__code__, function.__globals__).lookups
         )
 
-    def _child(self, found: lookups.Found) -> str:
+    def _child(self, found: name_resolution.Found) -> str:
         label = f"global {self._qualified(found.module or 'builtins', found.name)}"
         self._above[label] = self._at
         return label
 
-    def _found(self, found: lookups.Found, chain: Chain) -> bytes:
+    def _found(self, found: name_resolution.Found, chain: Chain) -> bytes:
         value = found.value
-        if value is lookups.ABSENT:
+        if value is name_resolution.ABSENT:
             return _ABSENT
-        if isinstance(value, lookups.Unimported):
+        if isinstance(value, name_resolution.Unimported):
             self.require(value.origin)
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
@@ -225,7 +225,7 @@ class Walk(States):
         self.require(origin, module if is_extension(module) else None)
         return named_by(module.__name__)
 
-    def _global(self, found: lookups.Found) -> bytes:
+    def _global(self, found: name_resolution.Found) -> bytes:
         name = (found.module, found.name)
         for value, encoding in self._globals.setdefault(name, []):  # of several namespaces by the name of one module
             if value is found.value:
@@ -234,25 +234,25 @@ class Walk(States):
         self._globals[name].append((found.value, encoding))
         return encoding
 
-    def _of_library(self, found: lookups.Found) -> bytes:
+    def _of_library(self, found: name_resolution.Found) -> bytes:
         is_module = isinstance(found.value, ModuleType)
         self.require(origins.of_module(found.value) if is_module else found.origin)
-        own = lookups.called(found)
+        own = name_resolution.called(found)
         name = named_by(found.path) + (text(own) if own else b"")
         if is_module:
             return name
         if own and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
             self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
-        if lookups.is_by_name(found):
+        if name_resolution.is_by_name(found):
             return name + self.patched(found.value) if isinstance(found.value, type) else name
-        if lookups.is_users(found):
+        if name_resolution.is_users(found):
             return name + self._global(found)
         try:
             return name + self.encode(found.value)
         except Refused:  # a table of the library's own
             return name
 
-    def _environment(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
+    def _environment(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
         names = sorted(each for each in given if isinstance(each, str))
         is_known = len(names) == len(given) and bool(given)
         if not is_known and not self.for_trace:  # while a function is traced it is heard what it asks for
@@ -263,12 +263,12 @@ class Walk(States):
                 self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
 
-    def _importer(self, found: lookups.Found, given: frozenset[Any]) -> bytes:
+    def _importer(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
         names = sorted(each for each in given if isinstance(each, str) and each[:1] != ".")
         if len(names) != len(given) or not given:
             refused = Refused(found.value, "it imports what its code does not name", "import it by an import statement")
             raise self._error(self._child(found), refused)
-        return several(b"imports", [self._found(lookups.imported(name), (name,)) for name in names])
+        return several(b"imports", [self._found(name_resolution.imported(name), (name,)) for name in names])
 
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
@@ -290,7 +290,7 @@ class Walk(States):
         items = []
         for name in sorted(str(each) for each in list(namespace)):
             if name not in _SKIPPED:
-                found = lookups.Found(namespace.get(name), home, name, origins.USER)
+                found = name_resolution.Found(namespace.get(name), home, name, origins.USER)
                 items.append(text(name) + self._found(found, (name,)))
         encoding = several(b"namespace", items)
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
@@ -326,4 +326,4 @@ def keep(instance: Any, name: str, value: Any) -> None:
     if origins.of_module_named(str(type(instance).__module__)) != origins.USER:
         digest = digest_of(value)
         if digest is not None:
-            derived.note(instance, name, digest)
+            cached_properties.note(instance, name, digest)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from jcache.errors import NotStorable
+from jcache.fingerprint.describe import in_short
 from jcache.fingerprint.registrations import registered
-from jcache.fingerprint.texts import in_short
 from jcache.structures.nodes import LEAF, Node, Treedef, nodes_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")

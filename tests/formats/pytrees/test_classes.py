@@ -10,9 +10,9 @@ import pytest
 from jcache.errors import InvalidValue, NotStorable, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees import registration
+from tests.formats.pytrees.test_pytrees import again, stored
 from tests.helpers import graph_classes as classes
 from tests.helpers.graph_classes import Bits, Color, Derived, Guessing, Level, Mode, Pair, Plain, Point, Slotted, Word
-from tests.formats.pytrees.test_pytrees import again, stored
 
 
 @pytest.mark.parametrize(

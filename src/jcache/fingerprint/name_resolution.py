@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
-from jcache.fingerprint.canonical import SCALARS
+from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.own_names import is_as_called, own_name
 
 ABSENT: Final = object()

@@ -24,11 +24,14 @@ from pathlib import Path
 
 import pytest
 
-from jcache.reads.contents import now
-from jcache.reads.watching import Reads
+from jcache.fingerprint.io.audit import Reads
+from jcache.fingerprint.io.digests import now
 from tests.helpers.jax_programs import run
 
-WATCH = "import json, os, sys\nfrom jcache.reads.contents import now\nfrom jcache.reads.watching import Reads\n"
+WATCH = """import json, os, sys
+from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.io.audit import Reads
+"""
 SAY = "\nprint(json.dumps([dict(reads.parts), reads.reason]))"
 
 

@@ -13,10 +13,9 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 from jcache.fingerprint import keep, origins
-from jcache.frozen import Frozen
-from jcache.patching import Patch
-from jcache.reads import notes
-from jcache.reads.contents import (
+from jcache.fingerprint.io import events
+from jcache.fingerprint.io.attribution import Reader
+from jcache.fingerprint.io.digests import (
     IRREGULAR,
     MAX_BYTES,
     MOST_BYTES,
@@ -32,11 +31,12 @@ from jcache.reads.contents import (
     variable,
     variable_label,
 )
-from jcache.reads.readers import Reader
+from jcache.frozen import Frozen
+from jcache.patching import Patch
 
 MAX_FILES: Final = 1000
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
-_PROBE: Final = "jcache.reads"
+_PROBE: Final = "jcache.fingerprint.io"
 _lock: Final = threading.Lock()
 _blocks: Final[dict[int, list[Reads]]] = {}  # by thread, the outermost first
 _patches: Final[list[Patch]] = []
@@ -165,11 +165,11 @@ def _watch() -> str | None:
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
-        replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", notes.variable)]
-        replaced += [(os._Environ, name, notes.environment) for name in ("__iter__", "__len__", "__repr__")]
-        replaced += [(threading.Thread, "start", notes.thread)]
-        replaced += [(os, name, notes.asked_of) for name in ("stat", "access")]
-        replaced += [(os, name, notes.asked_of_link) for name in ("lstat", "readlink")]
+        replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", events.variable)]
+        replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
+        replaced += [(threading.Thread, "start", events.thread)]
+        replaced += [(os, name, events.asked_of) for name in ("stat", "access")]
+        replaced += [(os, name, events.asked_of_link) for name in ("lstat", "readlink")]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
         _patches.append(Patch(cached_property, "__get__", _keeping))
     return None if _heard else "cannot be watched: another audit hook forbids it"
@@ -190,9 +190,9 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     global _heard
     if _blocks and (blocks := _blocks.get(threading.get_ident())):
         if event == "open":
-            _tell(blocks, notes.opened, arguments)
-        elif notes.is_deed(event):
-            _tell(blocks, notes.happened, (event, *arguments))
+            _tell(blocks, events.opened, arguments)
+        elif events.is_deed(event):
+            _tell(blocks, events.happened, (event, *arguments))
     elif _heard is False and event == _PROBE:
         _heard = True
 

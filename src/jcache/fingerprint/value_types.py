@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.canonical import SCALARS, several, tagged, text, unordered
 from jcache.fingerprint.code import version
+from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
 from jcache.fingerprint.refusals import Refused
 
 MEMBERS: Final = (

@@ -12,11 +12,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from jcache.reads.contents import Look
-from jcache.reads.readers import Reader, looks_for_code, package_of, reader
+from jcache.fingerprint.io.attribution import Reader, looks_for_code, package_of, reader
+from jcache.fingerprint.io.digests import Look
 
 if TYPE_CHECKING:
-    from jcache.reads.watching import Reads
+    from jcache.fingerprint.io.audit import Reads
 
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LISTS: Final = frozenset({"os.listdir", "os.scandir"})

@@ -18,7 +18,7 @@ from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import imported, of, write
 from tests.helpers.jax_programs import run as jax_run
 
-SOURCES = Path(__file__).parent.parent / "src"
+SOURCES = Path(__file__).parents[2] / "src"
 PACKAGE = {
     "model.py": '''
         """A model."""

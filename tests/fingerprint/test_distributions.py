@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.interpreters import anew, base_environment
 
-SOURCES = Path(__file__).parent.parent / "src"
+SOURCES = Path(__file__).parents[2] / "src"
 USES = "import json, pricing, model; from jcache.fingerprint import fingerprint as f\n"
 USES += "found = f(model.build); print(json.dumps([found.hash, dict(found.parts)]))"
 

@@ -8,11 +8,11 @@ from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import lookups, origins
+from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
+from jcache.fingerprint.describe import changes
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.texts import changes
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.names import storable
@@ -89,7 +89,7 @@ def fingerprint(
 
 def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
     """All that a call depends on, in words, and its hash."""
-    if type(call.function) is FunctionType and lookups.of_function(call.function) == origins.USER:
+    if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
         walk.value("function", call.function)

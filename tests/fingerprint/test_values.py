@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import changes, fingerprint
-from jcache.reads.watching import Reads
+from jcache.fingerprint.io.audit import Reads
 from tests.helpers.jax_programs import run
 
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import clocks
 from jcache.fingerprint.bytecode import nested
+from jcache.fingerprint.call import Fingerprint
 from jcache.fingerprint.code import meaning
+from jcache.fingerprint.code_recorder import Namespace, Recorder
+from jcache.fingerprint.describe import shortened
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.recording import Namespace, Recorder
-from jcache.fingerprint.texts import shortened
 from jcache.fingerprint.walk import Walk
-from jcache.fingerprint.whole import Fingerprint
 
 _RAN: Final = "ran "
 _MODULE: Final = "ran module "

@@ -8,11 +8,11 @@ from functools import lru_cache
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
-from jcache.fingerprint import lookups, origins
-from jcache.fingerprint.canonical import tagged, text
+from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.counters import Kind, only_counts
+from jcache.fingerprint.encoding import tagged, text
 from jcache.fingerprint.instructions import steps_of
 from jcache.fingerprint.references import References
-from jcache.fingerprint.tallies import Kind, only_counts
 
 _NO_CELL: Final = b"empty0:"
 _STORE: Final = dis.opmap["STORE_DEREF"]
@@ -112,7 +112,7 @@ def _as_it_becomes(function: FunctionType, name: str, value: Any) -> Any:
 def _may_become_float(function: FunctionType, name: str, value: int) -> bool:
     """Whether a library's function sets a variable around it, of which it may make a float: schedules of optax do."""
     code = function.__code__
-    if _STORE not in code.co_code[::2] or lookups.of_function(function) == origins.USER or abs(value) > _EXACT:
+    if _STORE not in code.co_code[::2] or name_resolution.of_function(function) == origins.USER or abs(value) > _EXACT:
         return False
     return name in _stored(code)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jcache.fingerprint.bytecode import NOTHING
-from jcache.fingerprint.lookups import ABSENT, Unimported
+from jcache.fingerprint.name_resolution import ABSENT, Unimported
 from jcache.fingerprint.refusals import Refused
 
 

@@ -9,7 +9,7 @@ object's state by a library's own code, and from nothing else, is no part of tha
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache.fingerprint.identities import WeakIdentities
+from jcache.fingerprint.weak_map import WeakIdentities
 
 _known: Final[WeakIdentities[dict[str, bytes]]] = WeakIdentities()
 
