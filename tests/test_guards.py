@@ -20,7 +20,7 @@ from jcache.layout import Kind, Root
 from jcache.roots import create_root, open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge, judge_root
-from jcache.shipping.here import Gpu, Here, here, installed
+from jcache.shipping.here import Gpu, Here, Jaxlib, here, installed
 from jcache.store import Store
 from tests.helpers.entries import add, executable, key
 from tests.helpers.jax_entries import H200, JaxEntries
@@ -179,7 +179,7 @@ OPTIONS = (1 << 512) + (1 << 100) - 1
 )
 def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
     """Without a record XLA's options tell whether the jaxlib here made an executable: every release has its own."""
-    machine = replace(MACHINE, options=lambda: OPTIONS)
+    machine = replace(MACHINE, ask_jaxlib=lambda: Jaxlib(OPTIONS))
     hit, reason, detail = judged(WORDED._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
     if not isinstance(expected, Hit):
         assert (hit, reason, detail) == (Hit.CANNOT, Reason.JAXLIB, expected)
@@ -201,7 +201,7 @@ def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
 )
 def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit) -> None:
     """Two versions with the same XLA make the same executables, and only who exported them tells which it was."""
-    machine = replace(MACHINE, jax=here_, jaxlib=here_, options=lambda: OPTIONS)
+    machine = replace(MACHINE, jax=here_, jaxlib=here_, ask_jaxlib=lambda: Jaxlib(OPTIONS))
     assert judged(WORDED._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
 
 
@@ -243,6 +243,14 @@ def test_features() -> None:
     unsigned = CPU._replace(jaxlib="0.8.1")
     assert judged(unsigned._replace(cpu_features=("avx2", "avx512f")), middle)[0] is Hit.WILL
     assert judged(unsigned._replace(cpu_features=("avx2",)), middle)[:2] == (Hit.CANNOT, Reason.CPU)
+
+
+@pytest.mark.parametrize(("answer", "hit"), [("+sha512", Hit.WILL), ("-sha512", Hit.CANNOT), ("+sm3", Hit.UNKNOWN)])
+def test_a_feature_that_the_kernel_does_not_show(answer: str, hit: Hit) -> None:
+    """The jaxlib is asked whether it compiles for that feature, as on a CPU that is newer than the kernel's tables."""
+    newer = CPU._replace(cpu_features=("+avx2", "+avx512f", "+sha512"))
+    machine = replace(MACHINE, ask_jaxlib=lambda: Jaxlib(cpu_features=("+avx2", answer)))
+    assert judged(newer, machine, host=Host(cpu="A newer one"))[0] is hit
 
 
 def test_entries_that_do_not_name_their_cpu() -> None:
@@ -442,10 +450,12 @@ def test_features_of_real_entries(cpu_entries: JaxEntries) -> None:
 
 @pytest.mark.jax
 def test_the_options_of_real_entries(cpu_entries: JaxEntries) -> None:
-    """Every entry has just the options that the jaxlib which made it says, and an H200's has another release's."""
-    mine = here({}).options()
+    """Every entry has the options and the CPU's features that jaxlib says, and an H200's has other options."""
+    mine, features = here({}).ask_jaxlib()
     assert mine
-    assert {inspect(path.read_bytes()).xla_options for path in cpu_entries.directory.glob("*-cache")} == {mine}
+    entries = [inspect(path.read_bytes()) for path in cpu_entries.directory.glob("*-cache")]
+    assert {entry.xla_options for entry in entries} == {mine}
+    assert {entry.cpu_features for entry in entries} == {features}
     theirs = {inspect(path.read_bytes()).xla_options for path in H200.glob("*-cache")}
     assert len(theirs) == 1 and (theirs == {mine}) == (here({}).jaxlib == "0.11.2")
 
@@ -474,7 +484,7 @@ def test_another_interpreter(tmp_path: Path) -> None:
     for machine in (here({"JCACHE_PYTHON": str(python)}), installed({"JCACHE_PYTHON": str(python)})):
         assert (machine.jaxlib, machine.jax, machine.zstandard) == ("0.6.2", None, False)
         assert machine.python == tuple(sys.version_info[:3]) and machine.zstd_word is None
-        assert machine.options() is None  # it has no jaxlib that could be asked
+        assert machine.ask_jaxlib() == Jaxlib()  # it has no jaxlib that could be asked
 
 
 @pytest.mark.parametrize(

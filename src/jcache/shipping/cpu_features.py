@@ -58,6 +58,11 @@ def _pairs(table: str) -> list[tuple[str, str]]:
     return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
 
 
+def signed(features: Collection[str]) -> dict[str, bool]:
+    """Features that a list has with ``+`` (True), with ``-`` (False), or without a sign (True)."""
+    return {name.lstrip("+-"): not name.startswith("-") for name in features}
+
+
 class Compared(NamedTuple):
     """What an executable was made for, beside what this CPU has.
 
@@ -77,7 +82,7 @@ def compared(made_for: Collection[str], here: Mapping[str, bool]) -> Compared:
 
     Lists without any ``-`` are of jax <= 0.9 and have no signs: what is not in them was not there.
     """
-    wanted = {name.lstrip("+-"): not name.startswith("-") for name in made_for}
+    wanted = signed(made_for)
     if all(wanted.values()):
         wanted = dict.fromkeys(here, False) | wanted
     differing = [name for name, has in wanted.items() if name in here and here[name] != has]

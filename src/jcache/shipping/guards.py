@@ -184,7 +184,8 @@ class _Judging:
                 return None
             detail = f"jaxlib {maker.jaxlib} made them, and {mine} is installed here"
             return _cannot(Reason.JAXLIB, detail, self._installing(*_jax_of(maker)))
-        theirs, ours = int(maker.xla_options or "0", 16), (maker.xla_options and self.here.options()) or 0
+        theirs = int(maker.xla_options or "0", 16)
+        ours = (self.here.ask_jaxlib().xla_options if theirs else None) or 0
         apart = (theirs ^ ours).bit_count()
         if theirs and ours and apart > _CLOSE:
             age = "an older" if theirs.bit_length() < ours.bit_length() else "another"
@@ -213,7 +214,12 @@ class _Judging:
             return _unknown(Reason.CPU, f"they do not name their CPU, which may be {there}; this one is {mine}")
         if not self.here.cpu_features:
             return _unknown(Reason.CPU, "this system does not tell the features of its CPU")
-        lacking, extra, untold = cpu_features.compared(maker.cpu_features, self.here.cpu_features)
+        features = self.here.cpu_features
+        lacking, extra, untold = cpu_features.compared(maker.cpu_features, features)
+        if untold:
+            jaxlib = cpu_features.signed(self.here.ask_jaxlib().cpu_features or ())
+            features = {**features, **{name: jaxlib[name] for name in untold if name in jaxlib}}
+            lacking, extra, untold = cpu_features.compared(maker.cpu_features, features)
         if lacking:
             danger = "were they loaded, they could kill the program"
             return _cannot(

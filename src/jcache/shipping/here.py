@@ -14,15 +14,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.archive.manifest import Host
-from jcache.errors import InvalidValue
+from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.compression import Codec
-from jcache.formats.inspection import xla_options
+from jcache.formats.envelope import pack_executable
+from jcache.formats.inspection import inspect, xla_options
 from jcache.jax_child import INTERPRETER, interpreter
 from jcache.keying import Version, numbers
 from jcache.shipping import _installed, cpu_features, provenance
@@ -37,9 +39,15 @@ _NVIDIA_TIMEOUT_S: Final = 10.0
 _PYTHON_TIMEOUT_S: Final = 60.0  # of a network file system that has gone to sleep
 _ZSTD_IN_PYTHON: Final = (3, 14)
 JAX_WITH_IT: Final = (0, 7, 1)  # the first that takes Python's own zstd
-_OPTIONS: Final = (
-    "import sys; from jaxlib import xla_client as x; sys.stdout.write(x.CompileOptions().SerializeAsString().hex())"
-)
+_ASKED_JAXLIB: Final = """
+from jaxlib import xla_client
+print(xla_client.CompileOptions().SerializeAsString().hex())
+client = xla_client.make_cpu_client()
+devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+program = "module @m { func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> } }"
+executable = client.compile_and_load(program, devices, xla_client.CompileOptions())
+print(client.serialize_executable(executable).hex())
+"""
 
 
 class Gpu(NamedTuple):
@@ -56,6 +64,18 @@ class Compression(NamedTuple):
     word: str
 
 
+class Jaxlib(NamedTuple):
+    """What a jaxlib answers.
+
+    Attributes:
+        xla_options: numbers of XLA's options, as `Inspection.xla_options` has them; None if they are not known.
+        cpu_features: of the CPU that it compiles for here, as `Inspection.cpu_features`; None if they are not known.
+    """
+
+    xla_options: int | None = None
+    cpu_features: tuple[str, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
     """What is installed for an interpreter.
@@ -65,7 +85,7 @@ class Installed:
         python: its version.
         zstandard: whether it can import ``zstandard``.
         jax, jaxlib: versions; None where it has none.
-        options: tells the numbers of XLA's options, as `Inspection.xla_options` has them; None if they are not known.
+        ask_jaxlib: returns what its jaxlib answers, after half a second.
     """
 
     interpreter: str = ""
@@ -73,7 +93,7 @@ class Installed:
     zstandard: bool = True
     jax: str | None = None
     jaxlib: str | None = None
-    options: Callable[[], int | None] = field(default=lambda: None, compare=False)
+    ask_jaxlib: Callable[[], Jaxlib] = field(default=Jaxlib, compare=False)
 
     def compression(self, jax: str) -> Compression:
         """What a JAX of that version does with this interpreter.
@@ -144,7 +164,7 @@ def here(environment: Mapping[str, str]) -> Here:
     gpus = _gpus(host.gpus, environment)
     described = _described(found, interpreter(environment))
     if described["jaxlib"] is not None:
-        described["options"] = _meanwhile(described["options"])
+        described["ask_jaxlib"] = _meanwhile(described["ask_jaxlib"])
     return Here(
         **described,
         platforms=_platforms(versions, nvidia=bool(gpus)),
@@ -202,7 +222,7 @@ def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
         "zstandard": bool(found["zstandard"]),
         "jax": versions.get("jax"),
         "jaxlib": versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
-        "options": cache(partial(_options_of, python)),
+        "ask_jaxlib": cache(partial(_ask_jaxlib, python)),
     }
 
 
@@ -223,14 +243,25 @@ def _meanwhile(ask: Callable[[], _T]) -> Callable[[], _T]:
     return answer.result
 
 
-def _options_of(python: str) -> int | None:
-    """The numbers of XLA's options of an interpreter's jaxlib, which is imported there; it takes half a second."""
+def _ask_jaxlib(python: str) -> Jaxlib:
+    """Ask an interpreter's jaxlib, which is imported there; it takes half a second.
+
+    Its executables name features of the CPU since jaxlib 0.8. Where compiling fails, as in older ones, which have other
+    functions, the options are known all the same.
+    """
     env = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
     env["OPENBLAS_NUM_THREADS"] = "1"  # numpy's; they would wait, busily, for work that never comes
     try:
-        return xla_options(bytes.fromhex(_said(python, "-c", _OPTIONS, env=env)))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+        said = _said(python, "-c", _ASKED_JAXLIB, env=env)
+    except subprocess.CalledProcessError as error:
+        said = error.output
+    except (OSError, subprocess.SubprocessError):
+        return Jaxlib()
+    with suppress(ValueError, DamagedEntry):
+        options, executable, *_ = [bytes.fromhex(line) for line in said.splitlines()] + [b"", b""]
+        features = inspect(pack_executable(executable, 0, Codec.ZLIB)).cpu_features if executable else None
+        return Jaxlib(xla_options(options) if options else None, features)
+    return Jaxlib()
 
 
 def _newest(versions: Mapping[str, str], prefix: str) -> str | None:
