@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache._path_keys import in_keys
+from jcache.jax_internals.path_keys import in_keys
 from jcache.keying import NOTHING, Elsewhere, elsewhere, keyed_for, numbers, remembered, told_by
 from jcache.layout import Kind, Root
 from jcache.ledger import Content, Known

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from jcache import clock, jax_child
+from jcache import clock
 from jcache.formats.envelope import Codec, pack_executable, unpack_executable
+from jcache.jax_internals import child
 from jcache.loading import Loaded, Loading, NoJax, load
 from tests.helpers.entries import tree
 from tests.helpers.jax_entries import H200, JaxEntries, entries_of
@@ -258,14 +259,14 @@ def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
         return bool(writers)
 
-    def asked(child: jax_child.Child, *question: Any) -> list[str]:
+    def asked(process: child.Child, *question: Any) -> list[str]:
         """Asks, and lets the limit pass when it has opened the pipe."""
         moments = iter([1.0])
         monkeypatch.setattr(clock, "monotonic", lambda: next(moments, None) or (until(opened) and 2 * limit))
-        return ask(child, *question)
+        return ask(process, *question)
 
-    ask = jax_child.Child.ask
-    monkeypatch.setattr(jax_child.Child, "ask", asked)
+    ask = child.Child.ask
+    monkeypatch.setattr(child.Child, "ask", asked)
     try:
         assert verdicts(load([path], time_limit_s=limit)) == {path.name: Loading.TIMED_OUT}
     finally:

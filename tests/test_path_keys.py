@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jcache._path_keys import in_keys, is_file, trying, with_path_keys
+from jcache.jax_internals.path_keys import in_keys, is_file, trying, with_path_keys
 from tests.helpers.command_line import Jcache, entry_files
 from tests.helpers.jax_programs import run
 

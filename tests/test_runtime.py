@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from jcache.jax_internals.presets import SETTINGS, Preset
 from jcache.layout import Kind
 from jcache.ledger import Ledger
-from jcache.presets import SETTINGS, Preset
 from jcache.roots import open_root
 from jcache.store import Store
 from jcache.verification import Request, verify

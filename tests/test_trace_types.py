@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jcache._avals import Axes, Place, Result
 from jcache.errors import DamagedEntry
+from jcache.jax_internals.avals import Axes, Place, Result
 from jcache.trace_entries import Trace
 from tests.helpers.jax_programs import run
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jcache.runs import environment
-from tests.test_jax_fence import said
+from tests.jax_internals.test_cache_hook import said
 from tests.test_recorder import BASE, report, run
 
 JAX = """
@@ -17,7 +17,8 @@ import json, os, sys, threading, time
 from pathlib import Path
 import jax, numpy as np
 from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
-from jcache import _jax, observers
+from jcache.jax_internals import cache_hook
+from jcache import observers
 from jcache.counts import What
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
@@ -34,7 +35,7 @@ def use(root, on_event=tell, **options):
     jax.config.update("jax_compilation_cache_dir", str(root.directory(Kind.EXECUTABLES)))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    _jax.install(lambda path: cache)
+    cache_hook.install(lambda path: cache)
     return cache
 def step(number):
     jax.clear_caches()

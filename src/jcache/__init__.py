@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from jcache.graph_reports import GraphReport
     from jcache.graph_stats import GraphStats
     from jcache.graphs import GraphCache, GraphFunction, graph
+    from jcache.jax_internals.presets import Preset
     from jcache.jitted import Jitted, jit
     from jcache.layout import Kind, Root
     from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
-    from jcache.presets import Preset
     from jcache.recording import Program
     from jcache.removal import Failure, Removed
     from jcache.run_reports import RunReport
@@ -135,7 +135,7 @@ _MODULES = {
     "jcache.jitted": ("Jitted", "jit"),
     "jcache.layout": ("Kind", "Root"),
     "jcache.precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
-    "jcache.presets": ("Preset",),
+    "jcache.jax_internals.presets": ("Preset",),
     "jcache.formats.pytrees": ("register_class",),
     "jcache.recording": ("Program",),
     "jcache.removal": ("Failure", "Removed"),
@@ -149,7 +149,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with import_module("jcache.collector").collector.waits():
+    with import_module("jcache.jax_internals.gc_pause").collector.waits():
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return value
 

@@ -56,7 +56,7 @@ def main() -> None:
 
 def _recompile(program: str) -> Answer:
     """What becomes of a program."""
-    from jcache._recipes import CannotCook
+    from jcache.jax_internals.compile_recipe import CannotCook
 
     try:
         return _compiled(program)
@@ -71,7 +71,7 @@ def _recompile(program: str) -> Answer:
 
 
 def _compiled(key: str) -> Answer:
-    from jcache import _recipes, _stablehlo, _tracing
+    from jcache.jax_internals import compile_recipe, stablehlo, tracing
     from jcache.lineage import belongs_to
     from jcache.trace_entries import Trace, has_executable
     from jcache.trace_places import shelf_in_use
@@ -86,14 +86,14 @@ def _compiled(key: str) -> Answer:
     parts, known = program.header.key_parts, trace.header.key_parts
     _check(known)
     options = {label.removeprefix(_OPTION): text for label, text in known.items() if label.startswith(_OPTION)}
-    configured = _recipes.configured(options, _tracing.settings())
+    configured = compile_recipe.configured(options, tracing.settings())
     try:
-        devices = _recipes.devices_of(parts.get("recipe", ""))
+        devices = compile_recipe.devices_of(parts.get("recipe", ""))
         backend = devices[0].client
-        _stablehlo.prepare_targets(frozenset(kept.trace.targets))
-        module = _stablehlo.module_of(bytes(program.payload))
-        compile_options = _recipes.options_of(parts["recipe"], module, devices, backend)
-        device = _stablehlo.device_key(parts["signature"], backend, devices, compile_options)
+        stablehlo.prepare_targets(frozenset(kept.trace.targets))
+        module = stablehlo.module_of(bytes(program.payload))
+        compile_options = compile_recipe.options_of(parts["recipe"], module, devices, backend)
+        device = stablehlo.device_key(parts["signature"], backend, devices, compile_options)
         if any(has_executable(shelf.store.root, one) for one in kept.executables(parts["signature"], device)):
             return "there", ""
         executable = _compile(module, devices, compile_options, backend)
@@ -120,9 +120,9 @@ def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been importe
 
 def _check(known: Any) -> None:  # noqa: ANN401
     """Whether calls are looked up here under the key of a trace that was made from this."""
-    from jcache import _tracing
+    from jcache.jax_internals import tracing
 
-    for name, mine in _tracing.made_with().items():
+    for name, mine in tracing.made_with().items():
         theirs = known.get(name)
         if theirs != mine:
             raise _Elsewhere(f"it was traced with {name} {theirs}, and a call with {mine} is traced anew")
@@ -130,10 +130,10 @@ def _check(known: Any) -> None:  # noqa: ANN401
 
 def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # noqa: ANN401
     """The key under which JAX's cache has what it compiled."""
-    from jcache import _recipes, _replay, _stablehlo
+    from jcache.jax_internals import compile_hook, compile_recipe, stablehlo
 
-    _stablehlo.log_as_for(module, options)
-    keys = _replay.keys_of(lambda: _recipes.compile_stored(module, devices, options, backend))
+    stablehlo.log_as_for(module, options)
+    keys = compile_hook.keys_of(lambda: compile_recipe.compile_stored(module, devices, options, backend))
     if not keys:
         raise _Failed("JAX's cache is not in use")
     return keys[0]

@@ -4,7 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from jcache.presets import Preset
+from jcache.jax_internals.presets import Preset
 
 
 class Write(StrEnum):

@@ -17,11 +17,11 @@ from collections.abc import Callable, Collection, Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from jcache import deferred
 from jcache.counts import Counts, Event, Refusal, Tally, What, refusal_of
 from jcache.desk import Desk, ProgramStore, ThreadsLedger
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
+from jcache.jax_internals import speculation
 from jcache.layout import Root
 from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
@@ -133,9 +133,9 @@ class ExecutableCache:
         name = self._name(key)
         found = self._look(self._gate, self.root, key, name)
         if isinstance(found, Sound):
-            deferred.do(partial(self._served, key, name, found))
+            speculation.do(partial(self._served, key, name, found))
             return found.data
-        if deferred.is_deferring():
+        if speculation.is_deferring():
             return None
         if found is not None:
             self._remove_damaged(key, name, found)

@@ -19,8 +19,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _tracing, observers
+from jcache import observers
 from jcache.calls import TraceCall
+from jcache.jax_internals import tracing
 from jcache.once import warn_outside
 from jcache.outcomes import BYPASSED
 from jcache.resolving import OLD_OPTIONS, Resolver
@@ -44,13 +45,13 @@ class Jitted:
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
-        _tracing.prepare()
+        tracing.prepare()
         self._jitted = _jitted(function, options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
         self._resolver = _resolver_of(function, options, check)
         self._is_settled = self._resolver.is_settled
-        self._is_top_level = _tracing.top_level()
+        self._is_top_level = tracing.top_level()
         self._is_said = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

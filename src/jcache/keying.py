@@ -19,9 +19,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import files
-from jcache._path_keys import in_keys
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
+from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import ENTRY_SUFFIX, Kind
 
 if TYPE_CHECKING:

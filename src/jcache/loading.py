@@ -1,7 +1,8 @@
 """Which executables load here: opened with the installed jaxlib, in a child process, since they may crash it.
 
 An entry is native code: a changed bit may end the process that opens it at once, later, or never. So entries are opened
-in batches, each by a process of its own (`jcache._loader`), and one counts as loading only if that process then reached
+in batches, each by a process of its own (`jcache.jax_internals.child_load`), and one counts as loading only if that
+process then reached
 the end of its batch. Of a batch that crashed or hung, the entry that was being opened is tried alone, the others again
 without it; if it was not to blame, the others are halved until those that are have been alone.
 
@@ -17,13 +18,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from jcache.jax_child import Died, NoJax, child_of
+from jcache.jax_internals.child import Died, NoJax, child_of
 from jcache.package import own_file
 from jcache.upkeep import Progress
 
 __all__ = ["Loaded", "Loading", "NoJax", "load"]
 
-_LOADER: Final = own_file("_loader.py")
+_LOADER: Final = own_file("jax_internals", "child_load.py")
 _GROWTH: Final = 16  # of batches while none crashes: JAX starts in 0.5 s, a small entry is opened in 3 ms
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jcache.checks import Claim
 from jcache.findings import Damage, Finding, Stamp
-from jcache.jax_child import interpreter
+from jcache.jax_internals.child import interpreter
 from jcache.layout import Kind
 from jcache.loading import Loaded, Loading, load
 from jcache.store import Store

@@ -1,4 +1,4 @@
-"""Replacing parts of JAX and putting them back; which parts, jcache._jax and jcache._callbacks know.
+"""Replace functions and attributes of other modules, and put them back.
 
 Undone in whatever order, and as often as one likes, the replacements leave nothing behind, except where somebody else
 has replaced the same: there ours stays below theirs and does nothing.

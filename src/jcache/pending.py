@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from jcache import _ahead, _replay, observers
+from jcache import observers
 from jcache.calls import TraceCall
+from jcache.jax_internals import compile_hook, preload
 from jcache.outcomes import HIT, NOT_STORED, STORED
 from jcache.verdicts import Verdicts, tally
 
 if TYPE_CHECKING:
-    from jcache._compilation import Compilation, Replay
+    from jcache.jax_internals.compile_record import Compilation, Replay
     from jcache.trace_shelf import Kept, Shelf
     from jcache.traced import Traced
 
@@ -76,7 +77,7 @@ class Call:
 
     def _expect(self, executable: str | None, around: str) -> None:
         """Notes for later processes which executable a first call has needed."""
-        note = _ahead.note_of(executable, around) if executable and around else ""
+        note = preload.note_of(executable, around) if executable and around else ""
         if note and note != self.note and self.seconds is not None:
             Verdicts(self.shelf.store.root).expect(self.rough, note)
 
@@ -96,4 +97,4 @@ def mine() -> Call | None:
 def begin(call: Call | None, expected: Compilation | Replay | None = None) -> None:
     """What this thread is about to compile."""
     _mine.call = call
-    _replay.expect(expected)
+    compile_hook.expect(expected)

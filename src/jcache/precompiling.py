@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from jcache import _options, clock, roots
+from jcache import clock, roots
 from jcache.errors import InvalidValue
+from jcache.jax_internals import config
+from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.jitted import Jitted
 from jcache.pending import Call
-from jcache.presets import STORE_EVERYTHING
 from jcache.resolving import Resolver
 from jcache.trace_checks import Check
 from jcache.trace_entries import has_executable
@@ -200,7 +201,7 @@ def _is_there(executable: str) -> bool:
 @contextmanager
 def _everything_is_stored() -> Iterator[None]:
     """Sets aside the thresholds under which JAX stores nothing."""
-    configured = _options.configure(STORE_EVERYTHING)
+    configured = config.configure(STORE_EVERYTHING)
     try:
         yield
     finally:

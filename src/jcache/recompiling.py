@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jcache.jax_child import Child, Died, child_of, interpreter
+from jcache.jax_internals.child import Child, Died, child_of, interpreter
 from jcache.layout import Kind
 from jcache.lineage import header_of, is_program
 from jcache.package import own_file

@@ -2,7 +2,8 @@
 
 `Resolver.resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
 up, and either the function is traced as ever, to be stored once it is compiled, or its stored trace stands in
-(`jcache._replay`). JAX may lower and compile what it has traced again, for other devices and shardings: then what is
+(`jcache.jax_internals.compile_hook`). JAX may lower and compile what it has traced again, for other devices and
+shardings: then what is
 known of these is looked up again as well.
 """
 
@@ -17,11 +18,12 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import _ahead, _avals, _meshes, _replay, _stablehlo, _tracing, clock, observers, pending, roots, structures
-from jcache._compilation import CannotReplay, Compilation, Replay
+from jcache import clock, observers, pending, roots, structures
 from jcache.calls import TraceCall
-from jcache.collector import collector
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
+from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
+from jcache.jax_internals.gc_pause import collector
 from jcache.once import warn_once
 from jcache.outcomes import BYPASSED
 from jcache.package import OWN_FILES
@@ -57,7 +59,7 @@ class _Looked(NamedTuple):
     shelf: Shelf
     found: Kept | str | None
     rough: str
-    ahead: _ahead.Ahead | None
+    ahead: preload.Ahead | None
 
 
 class Resolver:
@@ -109,7 +111,7 @@ class Resolver:
         """Whether a first call would start warm, and if not, why; nothing is run or written."""
         try:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or _tracing.forbidden()
+            reason = self._slower(rough) or tracing.forbidden()
             if reason is None:
                 wanted, shelf = asked(self.function, self.statics, args, kwargs), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
@@ -159,13 +161,13 @@ class Resolver:
         key = rough = None
         try:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or _tracing.forbidden()
+            reason = self._slower(rough) or tracing.forbidden()
             if reason is None:
                 shelf = shelf_in_use()
                 note = Verdicts(shelf.store.root).likely(rough)
-                ahead = _ahead.Ahead(note) if note else None
+                ahead = preload.Ahead(note) if note else None
                 wanted = asked(self.function, self.statics, args, kwargs)
-                if not _tracing.are_tracers(wanted.leaves):
+                if not tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
                 found, key = shelf.look(wanted), wanted.key
                 reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
@@ -176,7 +178,7 @@ class Resolver:
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             reason = f"its key cannot be made: {error!r}"
         self.refuse(reason, key, rough)
-        if not _tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
+        if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
             observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
         return None
 
@@ -193,11 +195,11 @@ class Resolver:
         wanted, trace = looked.asked, kept.trace
         try:
             structure = structures.decode(trace.structure, wanted.likes)
-            results = _avals.abstract(trace.results, wanted.leaves)
+            results = avals.abstract(trace.results, wanted.leaves)
             operands = [wanted.leaves[i] for i in trace.kept]
-            asking = _meshes.placed(operands, trace.mesh)
-            values = _stablehlo.bind_marker(wanted.key, asking, results)
-            made = tree_unflatten(structure, values if asking is not operands else _meshes.placed(values, trace.mesh))
+            asking = meshes.placed(operands, trace.mesh)
+            values = stablehlo.bind_marker(wanted.key, asking, results)
+            made = tree_unflatten(structure, values if asking is not operands else meshes.placed(values, trace.mesh))
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
@@ -205,14 +207,14 @@ class Resolver:
 
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
-        def replay(seconds: float | None = None, ahead: _ahead.Ahead | None = None) -> Replay:
+        def replay(seconds: float | None = None, ahead: preload.Ahead | None = None) -> Replay:
             call = Call(key, shelf, seconds, rough)
             call.kept, call.note = kept, "" if ahead is None else ahead.note
             call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
             pending.begin(call, call.replay)
             return call.replay
 
-        _replay.remember(key, replay)
+        compile_hook.remember(key, replay)
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
         replay(clock.monotonic() - started - begun, looked.ahead)
         return (made,)
@@ -221,17 +223,17 @@ class Resolver:
         from jax.tree_util import tree_flatten, tree_unflatten
 
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
-        with _tracing.anew():
+        with tracing.anew():
             result = traced.run(lambda: self.function(*args, **kwargs))
         values, treedef = tree_flatten(result)
         try:
-            traced.results = _avals.results_of(values, wanted.leaves)
+            traced.results = avals.results_of(values, wanted.leaves)
             traced.structure = structures.encode(treedef, wanted.likes)
         except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
             traced.reason = traced.reason or str(error)
         leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
-        place = None if traced.reason is not None else _tracing.first_computed(values, leaves)
+        place = None if traced.reason is not None else tracing.first_computed(values, leaves)
         told = False
 
         def tell(module: Any = None) -> None:
@@ -244,7 +246,7 @@ class Resolver:
         if place is None:
             tell()
             return result
-        values[place] = _stablehlo.bind_witness(values[place], tell)
+        values[place] = stablehlo.bind_witness(values[place], tell)
         return tree_unflatten(treedef, values)
 
     # -- afterwards

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from jcache import clock, files
 from jcache.formats.digest import digest
+from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.ledger import Known
 from jcache.names import storable
 from jcache.outcomes import HIT, STORED
 from jcache.package import own_file
-from jcache.presets import STORE_EVERYTHING
 from jcache.recording import Program
 from jcache.roots import has_lock
 from jcache.text import command, quoted

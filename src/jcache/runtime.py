@@ -9,11 +9,11 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from jcache.collector import collector
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import NotInEffect
+from jcache.jax_internals.gc_pause import collector
+from jcache.jax_internals.presets import Preset
 from jcache.once import warn
-from jcache.presets import Preset
 from jcache.roots import InUse, path_text, path_texts, put_in_use
 from jcache.session import Session
 from jcache.units import parse_bound, parse_choice

@@ -8,19 +8,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _cache_keys, _callbacks, _jax, _options, files, observers, watching
-from jcache._path_keys import is_file
+from jcache import files, observers, watching
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.executables import ExecutableCache
+from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
+from jcache.jax_internals.path_keys import is_file
+from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
 from jcache.keying import choice, path_keys
 from jcache.layout import Kind, Root
 from jcache.locking import timeout_in
 from jcache.names import storable
 from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
-from jcache.presets import JAX_DEFAULTS, SETTINGS, overridden
 from jcache.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
 from jcache.soon import Soon
 from jcache.store import Store
@@ -57,7 +58,7 @@ class Session:
         self._configured: dict[str, Any] = {}
         self._path_keys: set[str] = set()  # that depend on a path, and were found in a root
         self._unwritable = False
-        self._theirs = _options.directory()  # that the program itself has set before
+        self._theirs = config.directory()  # that the program itself has set before
         self._soon = Soon(self._flush_statistics)
         self._undo = ExitStack()
         try:
@@ -68,7 +69,7 @@ class Session:
 
     def answers(self, request: Request) -> bool:
         """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
-        if self.request != request or any(_options.option(name) != value for name, value in self._configured.items()):
+        if self.request != request or any(config.option(name) != value for name, value in self._configured.items()):
             return False
         try:
             return self.root is not None and self.root.path == self._choose_path()
@@ -87,7 +88,7 @@ class Session:
 
     def was_used(self) -> bool:
         """Whether JAX has compiled something since the session began."""
-        return _jax.used_before()
+        return cache_hook.used_before()
 
     def report(self) -> RunReport:
         """What JAX's cache has done since the beginning."""
@@ -197,7 +198,7 @@ class Session:
                 os.unlink(files.create_temporary(str(directory)))
 
     def _may_write(self) -> bool:
-        return self.request.write is Write.ALL or _jax.process_index() == 0
+        return self.request.write is Write.ALL or cache_hook.process_index() == 0
 
     def _find_read_only(self) -> list[Root]:
         found = []
@@ -209,9 +210,9 @@ class Session:
         return found
 
     def _look_for_lateness(self, directory: Path) -> None:
-        if self._anew or not _jax.used_before():
+        if self._anew or not cache_hook.used_before():
             return
-        used = _jax.in_use()
+        used = cache_hook.in_use()
         advice = "call jcache.enable() before the first computation."
         if used is not None and used != directory:
             self._warnings.append(
@@ -226,7 +227,7 @@ class Session:
         preset = self.request.preset
         theirs = overridden(preset, os.environ)
         for option in sorted(SETTINGS[preset].keys() - theirs):
-            wanted, found = SETTINGS[preset][option], _options.option(option)
+            wanted, found = SETTINGS[preset][option], config.option(option)
             if found is not None and found not in (wanted, JAX_DEFAULTS[option]):
                 theirs |= {option}
                 self._warnings.append(
@@ -234,7 +235,7 @@ class Session:
                     "jcache.enable() before, or do not set it."
                 )
         for option in sorted(overridden(preset, os.environ)):
-            wanted, found = SETTINGS[preset][option], _options.option(option)
+            wanted, found = SETTINGS[preset][option], config.option(option)
             if found != wanted:
                 self._warnings.append(
                     f"${option.upper()} in the environment makes {option} {found!r}, which is {wanted!r} in preset "
@@ -248,17 +249,15 @@ class Session:
         if self.request.max_bytes is not None:
             values[_BOUND] = self.request.max_bytes
             self._warn_if_ignored(_BOUND, self.request.max_bytes, lambda text: text == str(self.request.max_bytes))
-        elif _options.option(_BOUND) < -1:
-            self._warnings.append(
-                f"{_BOUND} is {_options.option(_BOUND)}, which is no bound, so there is none: set -1."
-            )
+        elif config.option(_BOUND) < -1:
+            self._warnings.append(f"{_BOUND} is {config.option(_BOUND)}, which is no bound, so there is none: set -1.")
             values[_BOUND] = -1
-        configured = _options.configure(values)
+        configured = config.configure(values)
         self._undo.callback(configured.restore)
         self._configured = {name: value for name, value in values.items() if name not in configured.unknown}
         self._warnings += [
-            f"jax {_jax.versions()[0]} has no option {option}, which preset '{preset}' sets: choose another preset, or "
-            "a later jax."
+            f"jax {cache_hook.versions()[0]} has no option {option}, which preset '{preset}' sets: choose another "
+            "preset, or a later jax."
             for option in configured.unknown
         ]
 
@@ -273,12 +272,12 @@ class Session:
             )
 
     def _make_keys_portable(self, root: Root, shared: Sequence[Root]) -> None:
-        self._undo.callback(_jax.portable_keys, on=False)
-        if reason := _jax.portable_keys(on=True):
+        self._undo.callback(cache_hook.portable_keys, on=False)
+        if reason := cache_hook.portable_keys(on=True):
             self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
             if _XLA_CACHES.upper() not in os.environ:
-                self._undo.callback(_options.configure({_XLA_CACHES: "none"}).restore)
-        if _jax.has_paths_in_keys():
+                self._undo.callback(config.configure({_XLA_CACHES: "none"}).restore)
+        if cache_hook.has_paths_in_keys():
             self._find_path_keys([root, *shared])
 
     def _find_path_keys(self, roots: Sequence[Root]) -> None:
@@ -294,7 +293,7 @@ class Session:
         directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
 
         def configured() -> str:
-            return str(_options.directory() or "")
+            return str(config.directory() or "")
 
         def to_try() -> list[str]:
             return paths if configured() == directories[0] else [configured()]
@@ -303,18 +302,18 @@ class Session:
             places = directories if configured() == directories[0] else [configured()]
             return any(is_file(place, storable(key)) for place in places)
 
-        _cache_keys.try_path_keys(to_try, is_stored, self._path_keys.add)
-        self._undo.callback(_cache_keys.try_no_path_keys)
+        cache_keys.try_path_keys(to_try, is_stored, self._path_keys.add)
+        self._undo.callback(cache_keys.try_no_path_keys)
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
-        if notice := _jax.beyond_proven():
+        if notice := cache_hook.beyond_proven():
             self._notes.append(notice)
-        self._undo.callback(_callbacks.cache_callbacks, on=False)
-        if reason := _callbacks.cache_callbacks(on=self.request.callbacks):
+        self._undo.callback(callbacks.cache_callbacks, on=False)
+        if reason := callbacks.cache_callbacks(on=self.request.callbacks):
             self._notes.append(f"Programs with host callbacks are compiled anew in every process: {reason}.")
-        self._undo.callback(_jax.all_ranks_write, on=False)
-        if reason := _jax.all_ranks_write(on=self.request.write is Write.ALL):
+        self._undo.callback(cache_hook.all_ranks_write, on=False)
+        if reason := cache_hook.all_ranks_write(on=self.request.write is Write.ALL):
             self._warnings.append(f"Only the first process stores programs: {reason}.")
         self._cache = ExecutableCache(
             root,
@@ -327,11 +326,11 @@ class Session:
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
             raises=_raises,
-            platforms=_jax.platforms,
+            platforms=cache_hook.platforms,
             told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
-        installed = _jax.install(self._cache_of)
-        if isinstance(installed, _jax.Installed):
+        installed = cache_hook.install(self._cache_of)
+        if isinstance(installed, cache_hook.Installed):
             self._cache.prepare()
             self._undo.callback(installed.uninstall)
             return "jcache"
@@ -350,29 +349,31 @@ class Session:
         return (
             None
             if "://" in path
-            else PlainDirectoryCache(path, max_size=_options.option(_BOUND), platforms=_jax.platforms, raises=_raises)
+            else PlainDirectoryCache(
+                path, max_size=config.option(_BOUND), platforms=cache_hook.platforms, raises=_raises
+            )
         )
 
     def _use_jaxs_own(self, root: Root) -> None:
-        if _options.option(_BOUND) != -1:
+        if config.option(_BOUND) != -1:
             try:
                 with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
                     store.adopt(Kind.EXECUTABLES, record=False)
                     store.bounded()
             except JcacheError as error:
                 self._warnings.append(str(error))
-        _jax.reset()
-        self._undo.callback(_jax.reset)
+        cache_hook.reset()
+        self._undo.callback(cache_hook.reset)
 
 
 def _bound() -> int:
     """The bound that JAX is configured with; -1 for none."""
-    return max(int(_options.option(_BOUND)), -1)
+    return max(int(config.option(_BOUND)), -1)
 
 
 def _raises() -> bool:
     """Whether JAX is told to raise what fails around its cache, in place of a warning."""
-    return bool(_options.option("jax_raise_persistent_cache_errors"))
+    return bool(config.option("jax_raise_persistent_cache_errors"))
 
 
 def _absolute(text: str) -> Path:

@@ -14,7 +14,7 @@ A **program** of a trace is its StableHLO, for one way to place and donate its a
 Payload: a portable artifact. Key parts: ``trace``, which of the traces that have had its key, by when that was made;
 ``text``, the SHA-256 of the StableHLO as text, to compare a later trace with; ``signature``; ``device`` (all that an
 executable depends on besides the trace); ``executable``, the key in JAX's cache; and ``recipe``, how it was compiled
-(see `jcache._recipes`). For each further device there is an entry without a payload.
+(see `jcache.jax_internals.compile_recipe`). For each further device there is an entry without a payload.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache import clock
-from jcache._avals import Axes, Place, Result, named
-from jcache._meshes import Mesh
 from jcache.errors import DamagedEntry
 from jcache.formats.envelope import Codec, EnvelopeHeader, seal
+from jcache.jax_internals.avals import Axes, Place, Result, named
+from jcache.jax_internals.meshes import Mesh
 from jcache.layout import Kind, Root, name_of
 from jcache.lineage import version_of
 from jcache.names import storable

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
-from jcache import _tracing
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
+from jcache.jax_internals import tracing
 from jcache.names import storable
 from jcache.structures import Structure, aval_key
 
@@ -100,7 +100,7 @@ def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], k
     given = statics.replaced(args, dict(sorted(kwargs.items())), taken.structure)
     base = fingerprint(function, *given, for_trace=True)
     changed = partial(changed_meanwhile, base, function, *given)
-    around = {f"option {name}": text for name, text in _tracing.settings().items()} | _tracing.made_with()
+    around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.made_with()
     around |= _variables(base.parts)
     whole = [base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
@@ -123,7 +123,7 @@ def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: 
     leaves: list[Any] = []
     fixed, named = statics.replaced(args, kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
     values = (repr(value) if type(value) in _PLAIN else type(value).__name__ for value in (*fixed, *named.values()))
-    return "\0".join([roughly, *_tracing.made_with().values(), *values, *_tracing.types_of(leaves[:_FEW])])
+    return "\0".join([roughly, *tracing.made_with().values(), *values, *tracing.types_of(leaves[:_FEW])])
 
 
 def _variables(parts: Mapping[str, str]) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from jcache import _replay, roots
+from jcache import roots
 from jcache.errors import NotStorable
+from jcache.jax_internals import compile_hook
 from jcache.locking import timeout_in
 from jcache.roots import InUse
 from jcache.runtime import enable, is_off
@@ -34,7 +35,7 @@ def shelf_in_use() -> Shelf:
         ours = roots.in_use()
     if ours is None or ours.root is None:
         raise NotStorable("There is no root in use.")
-    if reason := _replay.install():
+    if reason := compile_hook.install():
         raise NotStorable(f"{reason}.")
     if _Shelf.of is None or _Shelf.of[0] is not ours:
         store = store_of(ours.root, TRACES, max_bytes=ours.bound(), lock_timeout=timeout_in(os.environ))

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from jcache import observers
-from jcache._compilation import Compilation, Replay
 from jcache.counts import Refusal
 from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
+from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
 from jcache.lineage import belongs_to
 from jcache.once import warn_outside

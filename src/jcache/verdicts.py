@@ -71,7 +71,7 @@ class Verdicts:
         self._write(_name("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
 
     def likely(self, call: str) -> str:
-        """Which executable a call has needed before, see `jcache._ahead`; empty if that is not known."""
+        """Which executable a call has needed before, see `jcache.jax_internals.preload`; empty if that is not known."""
         try:
             with open(self._path("likely", call), "rb") as file:
                 told, _, note = file.read(_LARGEST).partition(b"\n")

@@ -19,8 +19,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import _jax, clock, observers
+from jcache import clock, observers
 from jcache._recorder import sitecustomize as recorder
+from jcache.jax_internals import cache_hook
 from jcache.layout import Kind, Root
 from jcache.ledger import Known, Ledger
 from jcache.outcomes import HIT
@@ -56,7 +57,7 @@ class Watch:
         self._listening = True
         self.renew()
         try:
-            self._forget = _jax.listen(self._on_event)
+            self._forget = cache_hook.listen(self._on_event)
         except Exception as error:
             self._forget = lambda: None
             self._notices = (f"This JAX tells jcache nothing of what it compiles ({error}), so nothing is counted.",)

@@ -15,7 +15,7 @@ from tests.helpers.command_line import Jcache, call, entry_files, keys, powerles
 from tests.helpers.entries import add, key
 from tests.helpers.imports import content, packed, populated
 from tests.helpers.jax_programs import run
-from tests.test_jax_fence import JAX, PATH_IN_KEYS
+from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
 
 XLA_CACHES = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
 needs_paths = pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")

@@ -23,7 +23,7 @@ from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_envi
 from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
 from tests.helpers.imports import content, packed, populated, tar_of
 from tests.helpers.waiting import LIMIT_S, until
-from tests.test_jax_fence import JAX, PATH_IN_KEYS
+from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
 
 JCACHE = [sys.executable, "-m", "jcache"]
 WITH_PATHS = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path

@@ -54,9 +54,9 @@ def make(path):
 
 
 if side != "JAX":
-    from jcache import _jax
+    from jcache.jax_internals import cache_hook
 
-    assert not isinstance(_jax.install(make), str)
+    assert not isinstance(cache_hook.install(make), str)
 
 events = Counter()
 jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))

@@ -235,7 +235,7 @@ def obey(order: Order_) -> Answer:
 
 def main() -> None:
     for module in pkgutil.walk_packages(jcache.__path__, "jcache."):
-        if not module.name.endswith(("__main__", "_loader", "sitecustomize")):
+        if not module.name.endswith(("__main__", "child_load", "recompile_child", "sitecustomize")):
             importlib.import_module(module.name)
     for line in sys.stdin:
         print(json.dumps(obey(json.loads(line))), flush=True)

@@ -62,7 +62,7 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
-_BESIDE = "_jcache_beside"  # a package with `jcache._callbacks` and `jcache._path_keys`
+_BESIDE = "_jcache_beside"  # a package with `jcache.jax_internals.callbacks` and `jcache.jax_internals.path_keys`
 _READS = "reads"  # the socket of `jcache.checked_reads`
 _LONGEST_ANSWER_S = 60
 
@@ -327,7 +327,7 @@ def _tap_compiler(module: object) -> None:
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
-        _beside("_callbacks").cache_callbacks(on=True)
+        _beside("jax_internals.callbacks").cache_callbacks(on=True)
 
 
 def _check_reads(module: object) -> None:
@@ -400,7 +400,7 @@ def _tap_cache(module: object) -> None:
 
 def _try_path_keys(module: "Any") -> None:
     """Have JAX find what it has stored by itself, before the ``jcache run`` above kept the path out of its keys."""
-    path_keys = _beside("_path_keys")
+    path_keys = _beside("jax_internals.path_keys")
     if not path_keys.in_keys(str(getattr(sys.modules.get("jax.version"), "__version__", ""))):
         return
     plain = module.get_cache_key

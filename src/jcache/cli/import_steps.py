@@ -20,7 +20,7 @@ from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
-from jcache.jax_child import NoJax
+from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
 from jcache.ledger import Known
 from jcache.loads import load_sound

@@ -12,12 +12,12 @@ from typing import Annotated
 import typer
 
 from jcache import clock, files
-from jcache._path_keys import in_keys
 from jcache.calls import GraphCall, TraceCall
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
+from jcache.jax_internals.path_keys import in_keys
 from jcache.keying import choice, path_keys
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root

@@ -35,10 +35,10 @@ from pathlib import Path
 from typing import Final
 
 from jcache import files
-from jcache._path_keys import in_keys
 from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import Codec
+from jcache.jax_internals.path_keys import in_keys
 from jcache.keying import leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping import cpu_features, provenance

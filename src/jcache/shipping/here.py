@@ -25,9 +25,10 @@ from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.compression import Codec
 from jcache.formats.envelope import pack_executable
 from jcache.formats.inspection import inspect, xla_options
-from jcache.jax_child import INTERPRETER, interpreter
+from jcache.jax_internals import child_versions
+from jcache.jax_internals.child import INTERPRETER, interpreter
 from jcache.keying import Version, numbers
-from jcache.shipping import _installed, cpu_features, provenance
+from jcache.shipping import cpu_features, provenance
 
 _CAPABILITIES: Final = (
     ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),
@@ -179,10 +180,10 @@ def here(environment: Mapping[str, str]) -> Here:
 def _look(environment: Mapping[str, str]) -> dict[str, Any]:
     python = interpreter(environment)
     if python == sys.executable:
-        return _installed.look()
+        return child_versions.look()
     reason = "it does not answer as one"
     try:
-        found = json.loads(_said(python, _installed.__file__))
+        found = json.loads(_said(python, child_versions.__file__))
         if isinstance(found, dict) and found.keys() >= {"python", "executable", "zstandard", "versions"}:
             return found
     except subprocess.CalledProcessError as error:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jcache.errors import NotStorable
 from jcache.fingerprint.describe import in_short
 from jcache.fingerprint.registrations import registered
-from jcache.structures.nodes import LEAF, Node, Treedef, nodes_of
+from jcache.jax_internals.treedefs import LEAF, Node, Treedef, nodes_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
 _MANY: Final = 60  # nodes of a structure that is told

@@ -11,8 +11,8 @@ from functools import cache
 from itertools import count
 from typing import Any, Final, cast
 
-from jcache._avals import type_of
-from jcache._jax import versions
+from jcache.jax_internals.avals import type_of
+from jcache.jax_internals.cache_hook import versions
 from jcache.package import PACKAGE
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.

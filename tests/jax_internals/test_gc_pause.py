@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jcache.collector import collector
+from jcache.jax_internals.gc_pause import collector
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_the_last_thread_lets_it_go_on() -> None:
 
 FORKING = """
 import gc, os, threading
-from jcache.collector import collector
+from jcache.jax_internals.gc_pause import collector
 begun, end = threading.Event(), threading.Event()
 
 def other():

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import _ahead, _cache_keys, _lowering, _meshes, _recipes, _stablehlo, clock
-from jcache._compilation import CannotReplay, Compilation, Replay
-from jcache._jax import versions
-from jcache.collector import collector
+from jcache import clock
+from jcache.jax_internals import cache_keys, compile_recipe, lowering, meshes, preload, stablehlo
+from jcache.jax_internals.cache_hook import versions
+from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
+from jcache.jax_internals.gc_pause import collector
 from jcache.layout import name_of
 from jcache.patching import Patch
 
@@ -78,17 +79,17 @@ def install() -> str | None:
         hint = "; `pip install absl-py`" if error.name == "absl" else ""
         return f"`jax.export` cannot be imported: {error}{hint}"
 
-    _stablehlo.marker()
-    _patches.append(Patch(mlir, "jaxpr_subcomp", _lowering.noting_rules))
+    stablehlo.marker()
+    _patches.append(Patch(mlir, "jaxpr_subcomp", lowering.noting_rules))
     _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _telling))
     _patches.append(Patch(compiler, "compile_or_get_cached", _replaying))
-    _cache_keys.hear(_note_key)
+    cache_keys.hear(_note_key)
     return None
 
 
 def uninstall() -> None:
     """Put JAX back as it was."""
-    _cache_keys.hear(None)
+    cache_keys.hear(None)
     while _patches:
         _patches.pop().undo()
 
@@ -114,7 +115,7 @@ def _impossible() -> str | None:
         parameters = () if function is None else tuple(inspect.signature(function).parameters)
         if parameters[: len(begins)] != begins or not has <= set(parameters):
             return f"jax {versions()[0]} compiles in a way that jcache does not know ({name})"
-    if _cache_keys.unexpected():
+    if cache_keys.unexpected():
         return f"jax {versions()[0]} computes its keys in a way that jcache does not know"
     return None
 
@@ -128,9 +129,9 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
             given = parameters.bind(*args, **kwargs).arguments
             if _is_of(expected, given["hlo"]):
                 expected.kept = tuple(sorted(given["kept_var_idx"]))
-                expected.mesh = _meshes.mesh_of(given.get("intermediate_shardings") or ())
+                expected.mesh = meshes.mesh_of(given.get("intermediate_shardings") or ())
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
-                expected.reason = reasons[0] if reasons else _lowering.own_rule(given["hlo"]) or _own_mesh(given)
+                expected.reason = reasons[0] if reasons else lowering.own_rule(given["hlo"]) or _own_mesh(given)
                 expected.reason = expected.reason or _hoisted()
         return original(*args, **kwargs)
 
@@ -150,7 +151,7 @@ def _patched_original(name: str) -> Callable[..., Any]:
 
 
 def _own_mesh(given: Mapping[str, Any]) -> str | None:
-    if _meshes.out_of_reach(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
+    if meshes.out_of_reach(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
         return "it asks by itself for a mesh whose axes are not all `Auto`, on which none of its arguments lies"
     return None
 
@@ -188,18 +189,18 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             return executable
         expected = _replay_of(computation)
         if expected is not None:
-            _stablehlo.prepare_targets(expected.targets)
-            expected.signature = _stablehlo.signature(computation)
-            expected.device_key = _stablehlo.device_key(expected.signature, backend, devices, compile_options)
-            expected.around = _ahead.around_of(devices, compile_options, expected.targets)
+            stablehlo.prepare_targets(expected.targets)
+            expected.signature = stablehlo.signature(computation)
+            expected.device_key = stablehlo.device_key(expected.signature, backend, devices, compile_options)
+            expected.around = preload.around_of(devices, compile_options, expected.targets)
             executable = _load(expected, compile_options, backend, rest)
             collector.go_on()  # compiling may take long
             if executable is None:
                 artifact = expected.artifact(expected.signature)
                 if artifact is None:
                     raise CannotReplay
-                program = _stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
-                _stablehlo.log_as_for(program, compile_options)
+                program = stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
+                stablehlo.log_as_for(program, compile_options)
                 executable, expected.compiled = compile_it(program)
             return executable
         return original(backend, computation, devices, compile_options, *rest, **kwargs)
@@ -212,7 +213,7 @@ def _replay_of(computation: Any) -> Replay | None:
     expected = _here.expected
     if not isinstance(expected, Replay) and not _replays:
         return None
-    trace = _stablehlo.trace_of(computation)
+    trace = stablehlo.trace_of(computation)
     if trace is None:
         return None
     if isinstance(expected, Replay) and expected.trace == trace and not expected.signature:
@@ -235,18 +236,18 @@ def keys_of(call: Callable[[], None]) -> list[str]:
 
 def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
     try:
-        told.targets = _stablehlo.targets_of(computation)
-        unknown = _stablehlo.unknown_target(told.targets)
+        told.targets = stablehlo.targets_of(computation)
+        unknown = stablehlo.unknown_target(told.targets)
         if unknown is not None:
             told.reason = f"it calls {unknown!r}, which may not be there in another process"
             return
-        told.around = _ahead.around_of(devices, compile_options, told.targets)
-        told.signature = _stablehlo.signature(computation)
-        told.device_key = _stablehlo.device_key(told.signature, backend, devices, compile_options)
-        told.artifact = _stablehlo.to_artifact(computation)
-        told.text = _stablehlo.text_digest(computation)
+        told.around = preload.around_of(devices, compile_options, told.targets)
+        told.signature = stablehlo.signature(computation)
+        told.device_key = stablehlo.device_key(told.signature, backend, devices, compile_options)
+        told.artifact = stablehlo.to_artifact(computation)
+        told.text = stablehlo.text_digest(computation)
         with suppress(Exception):  # it serves without one
-            told.recipe = _recipes.recipe_of(devices, compile_options)
+            told.recipe = compile_recipe.recipe_of(devices, compile_options)
     except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
         told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
 

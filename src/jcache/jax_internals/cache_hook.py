@@ -1,4 +1,4 @@
-"""The fence: where jcache touches what JAX keeps private, with jcache._callbacks beside it and _patching below.
+"""Put jcache's cache in the place of JAX's own, and back.
 
 Every function looks first whether the JAX at hand is as expected (0.4.31 to 0.12 are). Where it is not, it says why,
 changes nothing, and JAX goes on with what its own configuration says. All of it can be repeated and undone. JAX is
@@ -14,8 +14,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ._path_keys import in_keys, trying
-from .patching import AllRanks, Patch, WithDefaults
+from ..patching import AllRanks, Patch, WithDefaults
+from .path_keys import in_keys, trying
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from jcache._path_keys import with_path_keys
+from jcache.jax_internals.path_keys import with_path_keys
 from jcache.patching import Patch
 
 _PARAMETERS: Final = ("module", "devices", "compile_options", "backend")

@@ -19,24 +19,24 @@ pytestmark = pytest.mark.jax
 PROGRAM = """
 import json, sys, threading
 import jcache
-from jcache import _ahead
+from jcache.jax_internals import preload
 jcache.enable(sys.argv[1], strict=True)
 import jax, jax.numpy as jnp
 
 loaded = []
-result = _ahead._Loading.result
+result = preload._Loading.result
 def noting(self):
     found = result(self)
     loaded.append(found is not None and self._thread is not threading.main_thread())
     return found
-_ahead._Loading.result = noting
+preload._Loading.result = noting
 
 begun = []
-start = _ahead._Loading.__init__
+start = preload._Loading.__init__
 def beginning(self, *args):
     begun.append(1)
     start(self, *args)
-_ahead._Loading.__init__ = beginning
+preload._Loading.__init__ = beginning
 
 RATE = float(sys.argv[2])
 device = jax.devices()[int(sys.argv[3])]

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command_line import Jcache
-from tests.test_jax_fence import CACHES_CALLBACKS, JAX, needs_callbacks, said
+from tests.jax_internals.test_cache_hook import CACHES_CALLBACKS, JAX, needs_callbacks, said
 
 pytestmark = pytest.mark.jax
 
 CALLBACKS = """
 tag = sys.argv[2]
-assert _callbacks.cache_callbacks(on=True) is None and _callbacks.cache_callbacks(on=True) is None
+assert callbacks.cache_callbacks(on=True) is None and callbacks.cache_callbacks(on=True) is None
 use(base)
-_jax.portable_keys(on=True)
+cache_hook.portable_keys(on=True)
 heard, called = [], []
-_jax.listen(lambda event, seconds, details: heard.append(event.rpartition("/")[2]))
+cache_hook.listen(lambda event, seconds, details: heard.append(event.rpartition("/")[2]))
 like, ones = jax.ShapeDtypeStruct((3,), np.float32), jnp.ones(3)
 def note(name):
     def callback(value):
@@ -150,9 +150,10 @@ class Folder(Folder):
     def get(self, key):
         self.gets.append(key)
         return super().get(key)
-_jax.install(Folder)
+cache_hook.install(Folder)
 again()
-told = [again(), again(caches.reset_cache), again(lambda: _jax.install(Folder)), again(_jax.reset, jax.clear_caches)]
+told = [again(), again(caches.reset_cache), again(lambda: cache_hook.install(Folder))]
+told.append(again(cache_hook.reset, jax.clear_caches))
 report(told)
 """
     _, called, [told] = said(CALLBACKS + program, tmp_path, "one")
@@ -204,7 +205,7 @@ def test_jax_without_jcache_never_finds_what_it_cannot_run(tmp_path: Path) -> No
     """It shares the directory and compiles programs with callbacks anew; so does a program that set its own hook."""
     said(CALLBACKS + PROGRAMS["several"], tmp_path, "one")
     hooked = 'from jax._src import cache_key\ncache_key.custom_hook = lambda: ""\n'
-    for off in ("_callbacks.cache_callbacks(on=False)\n", hooked):
+    for off in ("callbacks.cache_callbacks(on=False)\n", hooked):
         counts, called, _ = said(CALLBACKS + off + PROGRAMS["several"], tmp_path, "two")
         assert counts["cache_misses"] == 0
         assert {name for name, *_ in called} == {"two"}
@@ -214,6 +215,6 @@ def test_jax_without_jcache_never_finds_what_it_cannot_run(tmp_path: Path) -> No
 @pytest.mark.skipif(CACHES_CALLBACKS, reason="this JAX can bind callbacks on loading")
 def test_the_reason_is_given_where_callbacks_cannot_be_cached(tmp_path: Path) -> None:
     """Nothing is patched then, and the programs run as ever."""
-    reason = said("print(json.dumps([_callbacks.cache_callbacks(on=True), _callbacks._patches]))", tmp_path)
+    reason = said("print(json.dumps([callbacks.cache_callbacks(on=True), callbacks._patches]))", tmp_path)
     cannot = "cannot give host callbacks" if JAX >= (0, 6) else "compiles the addresses of host callbacks"
     assert cannot in reason[0] and reason[1] == []

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ._jax import version, versions
-from .patching import Patch, View
+from ..patching import Patch, View
+from .cache_hook import version, versions
 
 BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
 _NUMBERED: Final = (0, 6, 0)
@@ -57,7 +57,7 @@ def cache_callbacks(*, on: bool) -> str | None:
     Returns:
         Why this JAX does not, and will not, keep them; None if it does, or if `on` is false.
     """
-    recorders = sys.modules.get(f"{BESIDE}._callbacks")  # of a `jcache run` above: the program decides now
+    recorders = sys.modules.get(f"{BESIDE}.jax_internals.callbacks")  # of a `jcache run` above: the program decides now
     if recorders is not None and recorders.__name__ != __name__:
         recorders.cache_callbacks(on=False)
     while _patches:

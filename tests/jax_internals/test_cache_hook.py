@@ -24,7 +24,7 @@ import contextlib, gc, inspect, io, json, sys, threading
 from pathlib import Path
 import jax, jax.experimental, jax.numpy as jnp, numpy as np
 from jax._src import compilation_cache as caches
-from jcache import _callbacks, _jax, _options
+from jcache.jax_internals import callbacks, cache_hook, config
 class Folder:
     def __init__(self, path):
         self.path = Path(path)
@@ -59,7 +59,9 @@ def said(program: str, *arguments: object, **environment: str) -> Any:
 
 def test_importing_the_fence_does_not_import_jax() -> None:
     """`import jcache` stays free of JAX."""
-    program = "import sys, jcache._callbacks; print([name for name in sys.modules if name.startswith('jax')])"
+    program = (
+        "import sys, jcache.jax_internals.callbacks; print([name for name in sys.modules if name.startswith('jax')])"
+    )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 
@@ -72,11 +74,11 @@ before = sys.argv[2]
 if before != "nothing":
     use(base / "theirs" if before == "another directory" else None)
     compute(2)
-told = [_jax.used_before(), str(_jax.in_use())]
+told = [cache_hook.used_before(), str(cache_hook.in_use())]
 use(base / "ours")
-assert isinstance(_jax.install(Folder), _jax.Installed)
+assert isinstance(cache_hook.install(Folder), cache_hook.Installed)
 compute(3)
-print(json.dumps([*told, str(_jax.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
+print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
 """
     there = before == "another directory"
     told = [before != "nothing", str(tmp_path / "theirs") if there else "None"]
@@ -93,19 +95,19 @@ use(base / "theirs")
 compute(2)
 before = [getattr(caches, name) for name in names]
 use(base / "ours")
-first, second = _jax.install(Folder), _jax.install(Folder)
+first, second = cache_hook.install(Folder), cache_hook.install(Folder)
 compute(3)
 first.uninstall()
-assert _jax.in_use() == base / "ours"
+assert cache_hook.in_use() == base / "ours"
 second.uninstall()
 second.uninstall()
 assert all(getattr(caches, name) is value for name, value in zip(names, before, strict=True))
 use(base / "theirs")
 compute(4)
-assert isinstance(_jax.install(Folder), _jax.Installed)
+assert isinstance(cache_hook.install(Folder), cache_hook.Installed)
 theirs = caches.get_file_cache
 caches.get_file_cache = lambda path: theirs(path)
-_jax.install(Folder).uninstall()
+cache_hook.install(Folder).uninstall()
 assert caches.get_file_cache is not theirs
 caches.reset_cache()
 compute(5)
@@ -121,13 +123,13 @@ def test_a_directory_can_be_left_to_jax(tmp_path: Path) -> None:
 def make_cache(path):
     return Folder(path) if path.endswith("ours") else None
 use(base / "theirs")
-_jax.install(make_cache)
+cache_hook.install(make_cache)
 compute(2)
-told = [type(caches._cache).__name__, str(_jax.in_use())]
+told = [type(caches._cache).__name__, str(cache_hook.in_use())]
 use(base / "ours")
-_jax.reset()
+cache_hook.reset()
 compute(3)
-print(json.dumps([*told, str(_jax.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
+print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
 """
     assert said(program, tmp_path) == ["LRUCache", str(tmp_path / "theirs"), str(tmp_path / "ours"), 1, 1]
 
@@ -139,12 +141,12 @@ def test_jax_can_reset_and_check_our_cache(tmp_path: Path) -> None:
 if hasattr(jax.config, "jax_compilation_cache_check_contents"):
     jax.config.update("jax_compilation_cache_check_contents", True)
 use(base)
-_jax.install(Folder)
+cache_hook.install(Folder)
 compute(2)
 caches.reset_cache()
-assert _jax.in_use() is None and not _jax.used_before()
+assert cache_hook.in_use() is None and not cache_hook.used_before()
 compute(3)
-assert _jax.in_use() == base
+assert cache_hook.in_use() == base
 from jax._src.compilation_cache_interface import CacheInterface
 checked = isinstance(caches._cache, getattr(caches, "VerificationCache", CacheInterface))
 print(json.dumps([len(entries(base)), isinstance(caches._cache, CacheInterface), checked]))
@@ -159,7 +161,7 @@ def test_a_jax_with_other_internals_is_left_alone(tmp_path: Path) -> None:
 use(base)
 del caches._cache_used
 before = dict(vars(caches))
-reason = _jax.install(Folder)
+reason = cache_hook.install(Folder)
 assert dict(vars(caches)) == before
 caches._cache_used = False
 compute(2)
@@ -177,9 +179,9 @@ _, path, caches_on, portable = sys.argv[1:]
 use(base / path)
 if caches_on != "default":
     jax.config.update("jax_persistent_cache_enable_xla_caches", caches_on)
-assert _jax.portable_keys(on=True) is None and _jax.portable_keys(on=True) is None
+assert cache_hook.portable_keys(on=True) is None and cache_hook.portable_keys(on=True) is None
 if portable == "no":
-    assert _jax.portable_keys(on=False) is None
+    assert cache_hook.portable_keys(on=False) is None
 compute(2)
 print(json.dumps(entries(base / path)))
 """
@@ -198,7 +200,7 @@ print(json.dumps(entries(base / path)))
 RANKS = """
 from jax._src import compiler, distributed
 _, port, rank, on = sys.argv[1:]
-assert _jax.all_ranks_write(on=on == "yes") is None
+assert cache_hook.all_ranks_write(on=on == "yes") is None
 jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(rank))
 use(base)
 rank = int(rank)
@@ -226,7 +228,7 @@ def said_by_ranks(program: str, directories: list[Path], on: str) -> list[Any]:
 @pytest.mark.parametrize("common", [True, False])
 def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, common: bool) -> None:
     """In a program of two processes the second one's executables are stored too, in a directory of its own or not."""
-    program = "print(json.dumps([compute(rank + 2), _jax.process_index(), jax.process_count()]))"
+    program = "print(json.dumps([compute(rank + 2), cache_hook.process_index(), jax.process_count()]))"
     directories = [tmp_path / "all"] * 2 if common else [tmp_path / "first", tmp_path / "second"]
     assert said_by_ranks(program, directories, on) == [[4, 0, 2], [6, 1, 2]]
     stored = [len(list(directory.glob("jit__lambda*-cache"))) for directory in directories]
@@ -244,22 +246,22 @@ def calls(number):
 def autotuning():
     options = compiler.get_compile_options(1, 1).executable_build_options.debug_options
     return str(getattr(options, "xla_gpu_experimental_autotune_cache_mode", None))
-def turn(all_ranks=None, callbacks=None):
+def turn(all_ranks=None, kept=None):
     if all_ranks is not None:
-        assert _jax.all_ranks_write(on=all_ranks) is None
-    if callbacks is not None:
-        _callbacks.cache_callbacks(on=callbacks)
+        assert cache_hook.all_ranks_write(on=all_ranks) is None
+    if kept is not None:
+        callbacks.cache_callbacks(on=kept)
     told.append([stored(lambda: compute(len(told))), stored(lambda: calls(len(told)))])
 told, original, mode = [], compiler._cache_write, autotuning()
 turn()
 turn(all_ranks=True)
 assert compiler.distributed.global_state is distributed.global_state and autotuning() == mode
-turn(callbacks=True)
+turn(kept=True)
 turn(all_ranks=False)
 turn(all_ranks=True)
-turn(callbacks=False)
-turn(callbacks=True, all_ranks=False)
-turn(callbacks=False)
+turn(kept=False)
+turn(kept=True, all_ranks=False)
+turn(kept=False)
 assert compiler._cache_write is original and compiler.distributed is distributed
 print(json.dumps([told, mode]))
 """
@@ -282,8 +284,8 @@ def test_a_jax_that_chooses_its_writer_otherwise_is_left_alone(tmp_path: Path) -
 from jax._src import compiler
 compiler._cache_write = lambda *args: None
 before = dict(vars(compiler))
-reason = _jax.all_ranks_write(on=True)
-assert dict(vars(compiler)) == before and _jax.all_ranks_write(on=False) is None
+reason = cache_hook.all_ranks_write(on=True)
+assert dict(vars(compiler)) == before and cache_hook.all_ranks_write(on=False) is None
 print(json.dumps(reason))
 """
     assert "chooses the process that writes" in said(program, tmp_path)
@@ -322,8 +324,8 @@ def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
     program = """
 use(base)
 heard, others = [], []
-stop = _jax.listen(lambda *event: heard.append(event))
-_jax.listen(lambda *event: others.append(event))
+stop = cache_hook.listen(lambda *event: heard.append(event))
+cache_hook.listen(lambda *event: others.append(event))
 compute(2)
 assert heard == others
 stop()
@@ -341,15 +343,15 @@ print(json.dumps({event.rpartition("/")[2]: seconds is not None for event, secon
 def test_nothing_starts_a_backend_or_reads_its_flags(tmp_path: Path) -> None:
     """Turning everything on leaves JAX unstarted, so that the program can still set its platform's flags."""
     program = """
-_jax.install(Folder)
-_jax.portable_keys(on=True)
-_jax.all_ranks_write(on=True)
-_options.configure({"jax_persistent_cache_min_compile_time_secs": 0.5})
-_callbacks.cache_callbacks(on=True)
-told = [_jax.process_index(), *_jax.versions(), list(_jax.version()), _jax.backends_ready()]
+cache_hook.install(Folder)
+cache_hook.portable_keys(on=True)
+cache_hook.all_ranks_write(on=True)
+config.configure({"jax_persistent_cache_min_compile_time_secs": 0.5})
+callbacks.cache_callbacks(on=True)
+told = [cache_hook.process_index(), *cache_hook.versions(), list(cache_hook.version()), cache_hook.backends_ready()]
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
-print(json.dumps([*told, len(jax.devices()), _jax.backends_ready()]))
+print(json.dumps([*told, len(jax.devices()), cache_hook.backends_ready()]))
 """
     assert said(program, tmp_path) == [0, version("jax"), version("jaxlib"), list(JAX), False, 3, True]
 
@@ -358,9 +360,9 @@ print(json.dumps([*told, len(jax.devices()), _jax.backends_ready()]))
 def test_a_jax_that_is_newer_than_any_tested_is_told(tmp_path: Path) -> None:
     """There is one sentence about it, and none about those that were tested."""
     program = """
-told = [_jax.beyond_proven()]
+told = [cache_hook.beyond_proven()]
 jax.__version_info__, jax.__version__ = (0, 13, 0), "0.13.0"
-print(json.dumps([*told, _jax.beyond_proven()]))
+print(json.dumps([*told, cache_hook.beyond_proven()]))
 """
     newer = "jax 0.13.0 is newer than the newest that jcache was tested with (0.12)"
     assert said(program, tmp_path) == [None, newer]

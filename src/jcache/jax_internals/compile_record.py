@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jcache._ahead import Ahead
-    from jcache._meshes import Mesh
+    from jcache.jax_internals.meshes import Mesh
+    from jcache.jax_internals.preload import Ahead
 
 
 class CannotReplay(Exception):
@@ -30,7 +30,7 @@ class Compilation:
         recipe: how it was compiled.
         targets: of the custom calls in it.
         mesh: the one that it asks for itself, whatever its arguments lie on.
-        around: what its executable is loaded for, see `_ahead`.
+        around: what its executable is loaded for, see `preload`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_jax_fence import said
+from tests.jax_internals.test_cache_hook import said
 
 pytestmark = pytest.mark.jax
 
@@ -12,7 +12,7 @@ CONFIGURE = """
 first, second = "jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_dir"
 flag, nobodys = "jax_disable_most_optimizations", "jax_option_of_a_later_version"
 def now():
-    return [_options.option(name) for name in (first, second, flag)]
+    return [config.option(name) for name in (first, second, flag)]
 """
 
 
@@ -24,14 +24,14 @@ def test_options_are_set_and_put_back(tmp_path: Path) -> None:
         + """
 before = now()
 values = {first: 7.0, nobodys: 1, second: "/somewhere", flag: True, "jax_default_matmul_precision": "nonsense"}
-configured = _options.configure(values)
+configured = config.configure(values)
 after = now()
-assert str(_options.directory()) == "/somewhere" and _options.option(nobodys) is None
+assert str(config.directory()) == "/somewhere" and config.option(nobodys) is None
 configured.restore()
-assert now() == before and _options.directory() is None
+assert now() == before and config.directory() is None
 jax.config.update(first, 7.0)
 configured.restore()
-print(json.dumps([after, configured.unknown, _options.option(first)]))
+print(json.dumps([after, configured.unknown, config.option(first)]))
 """
     )
     unknown = ["jax_option_of_a_later_version", "jax_default_matmul_precision"]
@@ -44,7 +44,7 @@ def test_what_the_program_has_set_since_stays(tmp_path: Path) -> None:
         CONFIGURE
         + """
 jax.config.update(second, "/before")
-configured = _options.configure({first: 7, second: "/ours", flag: True})
+configured = config.configure({first: 7, second: "/ours", flag: True})
 jax.config.update(second, "/theirs")
 configured.restore()
 print(json.dumps(now()))
@@ -56,13 +56,13 @@ print(json.dumps(now()))
 def test_what_a_context_manager_says_in_one_thread_is_neither_remembered_nor_compared(tmp_path: Path) -> None:
     """The option of the whole program is put back, whichever thread is within which context."""
     program = """
-from jax._src import config
-time, name = config.persistent_cache_min_compile_time_secs, "jax_persistent_cache_min_compile_time_secs"
+from jax._src import config as jax_config
+time, name = jax_config.persistent_cache_min_compile_time_secs, "jax_persistent_cache_min_compile_time_secs"
 with time(33.0):
-    configured = _options.configure({name: 7.0})
-    assert (time.value, _options.option(name)) == (33.0, 7.0)
+    configured = config.configure({name: 7.0})
+    assert (time.value, config.option(name)) == (33.0, 7.0)
 with time(44.0):
     configured.restore()
-print(json.dumps([time.value, _options.option(name)]))
+print(json.dumps([time.value, config.option(name)]))
 """
     assert said(program, tmp_path) == [1.0, 1.0]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache._options import Configured, configure
+from jcache.jax_internals.config import Configured, configure
 
 _BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as this machine's flags have it
     "use_spmd_partitioning",

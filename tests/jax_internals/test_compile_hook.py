@@ -14,15 +14,15 @@ pytestmark = pytest.mark.jax
 COMMON = """
 import functools, hashlib, json, pickle, sys, jax, numpy as np, jax.numpy as jnp
 from pathlib import Path
-from jcache import _replay, _stablehlo
-from jcache._compilation import Compilation, Replay
+from jcache.jax_internals import compile_hook, stablehlo
+from jcache.jax_internals.compile_record import Compilation, Replay
 base, tier = Path(sys.argv[1]), sys.argv[2]
 for name, value in {"compilation_cache_dir": str(base), "persistent_cache_min_compile_time_secs": 0,
                     "persistent_cache_min_entry_size_bytes": -1}.items():
     jax.config.update("jax_" + name, value)
 events = []
 jax.monitoring.register_event_listener(lambda event, **_: events.append(event.rpartition("/")[2]))
-assert _replay.install() is None and _replay.install() is None
+assert compile_hook.install() is None and compile_hook.install() is None
 calls, told, store = [], {}, base / "told.pickle"
 def replayed(fun, **options):
     before = pickle.loads(store.read_bytes()) if store.exists() else None
@@ -35,23 +35,23 @@ def replayed(fun, **options):
             told["now"] = Compilation()
             told["avals"] = [(x.aval.shape, x.aval.dtype, x.aval.weak_type) for x in map(jnp.asarray, flat)]
             told["like"] = jax.tree_util.tree_unflatten(tree, [0] * len(flat))
-            _replay.expect(told["now"])
+            compile_hook.expect(told["now"])
             return out
         done, avals, like = before
         there = {(done.signature, done.device_key): done.executable_key} if tier == "device" else {}
         keys = lambda *of: filter(None, [there.get(of)])
         told["now"] = Replay("trace", keys, lambda signature: done.artifact, done.targets)
-        _replay.expect(told["now"])
+        compile_hook.expect(told["now"])
         results = [jax.core.ShapedArray(*aval[:2], weak_type=aval[2]) for aval in avals]
-        out = _stablehlo.bind_marker("trace", [leaves[i] for i in done.kept], results)
+        out = stablehlo.bind_marker("trace", [leaves[i] for i in done.kept], results)
         return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), out)
     step = jax.jit(resolver, **options)
     def call(*args, **kwargs):
-        _replay.expect(None)
+        compile_hook.expect(None)
         try:
             return step(*args, **kwargs)
         finally:
-            _replay.expect(None)
+            compile_hook.expect(None)
             now = told.get("now")
             if isinstance(now, Compilation) and now.done and not store.exists():
                 store.write_bytes(pickle.dumps((now, told["avals"], told["like"])))
@@ -183,12 +183,12 @@ def test_uninstalling_puts_jax_back(tmp_path: Path) -> None:
 import json
 from jax._src import cache_key, compiler
 from jax._src.interpreters import pxla
-from jcache import _replay
+from jcache.jax_internals import compile_hook
 def functions():
     return pxla.UnloadedMeshExecutable.from_hlo, compiler.compile_or_get_cached, cache_key.get
 before = functions()
-assert _replay.install() is None and functions() != before
-_replay.uninstall()
+assert compile_hook.install() is None and functions() != before
+compile_hook.uninstall()
 print(json.dumps(functions() == before))
 """
     assert run(program).value is True

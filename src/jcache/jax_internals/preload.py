@@ -21,8 +21,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from jcache import _stablehlo, clock
-from jcache.deferred import deferring
+from jcache import clock
+from jcache.jax_internals import stablehlo
+from jcache.jax_internals.speculation import deferring
 from jcache.patching import View
 
 
@@ -105,7 +106,7 @@ def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> st
     """
     try:
         listed = list(devices.flat)
-        with _stablehlo.of_any_length(compile_options):
+        with stablehlo.of_any_length(compile_options):
             options = base64.b64encode(compile_options.SerializeAsString()).decode()
         told = {
             "devices": [device.id for device in listed],
@@ -139,7 +140,7 @@ def _begun(key: str, around: str) -> _Loading | None:
     def deserialize(*args: Any) -> Any:
         asked.append(partial(client.deserialize_executable, *args))
 
-    _stablehlo.prepare_targets(frozenset(told["targets"]))
+    stablehlo.prepare_targets(frozenset(told["targets"]))
     _, seconds = get(key, options, View(client, deserialize_executable=deserialize), *more)
     return _Loading(asked[0], seconds or 0) if asked else None
 
