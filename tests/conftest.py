@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from jcache.layout import Root
 from jcache.package import PACKAGE
-from jcache.roots import choose_path, create_root
+from jcache.store.roots import choose_path, create_root
 
 pytest.register_assert_rewrite("tests.helpers")
 

@@ -17,13 +17,13 @@ import pytest
 from jcache.administration import clear, info, make_policy, prune
 from jcache.census import Census
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
-from jcache.eviction import Order, Policy, Reason, reasons
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
-from jcache.removal import Removed
-from jcache.roots import InUse, put_in_use
-from jcache.store import Store
+from jcache.store.eviction import Order, Policy, Reason, reasons
+from jcache.store.ledger import Known
+from jcache.store.removal import Removed
+from jcache.store.roots import InUse, put_in_use
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree, unread

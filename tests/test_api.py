@@ -8,7 +8,7 @@ import pytest
 
 import jcache
 from jcache.layout import Kind
-from jcache.roots import create_root
+from jcache.store.roots import create_root
 from tests.helpers.entries import add, key
 from tests.helpers.jax_programs import run
 

@@ -14,8 +14,8 @@ from jcache.census import Census, Group, KindCensus, take_census
 from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Root
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"

@@ -9,8 +9,8 @@ import pytest
 
 from jcache.checked_reads import SOCKET, CheckedReads, is_alone, serving
 from jcache.layout import Kind, Root
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import add, executable, key, mounted_read_only

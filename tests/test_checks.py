@@ -13,13 +13,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcache import checks, files
+from jcache import checks
 from jcache.checks import Checked, Claim, check, fault_of
 from jcache.exposure import Exposure
 from jcache.findings import Damage, Fault, Remedy
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
 from jcache.layout import Kind, Root
+from jcache.store import files
 from tests.helpers.entries import SECOND, add, executable, key
 from tests.helpers.jax_entries import h200_entry, number, text, varint
 from tests.helpers.waiting import tick

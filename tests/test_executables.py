@@ -20,11 +20,11 @@ from jcache.errors import InvalidValue
 from jcache.executables import ExecutableCache
 from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
-from jcache.ledger import UNVERIFIED, Known, Ledger
 from jcache.names import kept_of, storable
-from jcache.quarantine import Quarantine
-from jcache.roots import create_root, open_root
-from jcache.store import Store
+from jcache.store.ledger import UNVERIFIED, Known, Ledger
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import create_root, open_root
+from jcache.store.store import Store
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
 from tests.helpers.jax_entries import JaxEntries
@@ -343,7 +343,7 @@ def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert "sqlite3" in loaded
     assert not {f"jcache.{name}" for name in ("checks", "eviction", "findings", "inspection", "occupancy")} & loaded
-    assert not {"jcache.quarantine", "json"} & loaded
+    assert not {"jcache.store.quarantine", "json"} & loaded
 
 
 # -- several roots, and those that cannot be written
@@ -391,7 +391,7 @@ def test_a_disk_that_refuses_still_hits(
         raise OSError(number, os.strerror(number))
 
     for name in ("create_temporary", "write_recency"):
-        monkeypatch.setattr(f"jcache.files.{name}", refuse)
+        monkeypatch.setattr(f"jcache.store.files.{name}", refuse)
     cache = caches(native, max_size=max_size)
     assert cache.get(key(1)) == DATA
     for other in (2, 3):

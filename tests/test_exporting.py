@@ -25,11 +25,11 @@ from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
 from jcache.selection import Selection
 from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from tests.helpers.entries import (
     DAY,
     NOW,
@@ -167,7 +167,7 @@ class TestManifest:
 
     def test_a_name_that_is_no_text(self, tmp_path: Path) -> None:
         """A root whose path is not UTF-8 is exported; the manifest escapes what is not."""
-        from jcache.roots import create_root
+        from jcache.store.roots import create_root
 
         root = create_root(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")), plain=True)
         add(root.path, key(1), executable())
@@ -485,7 +485,7 @@ def test_memory_is_constant(plain: Root) -> None:
     """What is on record is exported in pieces: 300 MB take less than 40 MB more than nothing."""
     code = (
         "import re, sys; from pathlib import Path; from jcache.shipping.exporting import *\n"
-        "from jcache.roots import open_root\n"
+        "from jcache.store.roots import open_root\n"
         "with Store(open_root(Path(sys.argv[1]))) as store, open('/dev/null', 'wb') as sink:\n"
         "    write(prepare(store, Request(processes=1)), sink)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"

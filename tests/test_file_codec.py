@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from jcache.directories import Directories
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotStorable
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind, Root
-from jcache.quarantine import Quarantine
-from jcache.removal import unlink
-from jcache.roots import create_root
+from jcache.store.directories import Directories
+from jcache.store.quarantine import Quarantine
+from jcache.store.removal import unlink
+from jcache.store.roots import create_root
 from tests.helpers.entries import DAY, NOW, add, key, mounted_read_only
 
 KEY = key(1, "mesh")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Root
-from jcache.quarantine import Quarantine
-from jcache.roots import create_root
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import create_root
 from tests.helpers.graph_programs import MODEL, graph_file, graphs_of, program, run, said, write_model
 from tests.helpers.waiting import until
 

@@ -18,14 +18,14 @@ import pytest
 
 import jcache
 from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph, graph_shelf, sealed_store
-from jcache.economics import Economics
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Ledger
-from jcache.quarantine import Quarantine
-from jcache.roots import InUse, create_root, in_use, put_in_use
+from jcache.store.economics import Economics
+from jcache.store.ledger import Ledger
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import InUse, create_root, in_use, put_in_use
 from tests.helpers.clocks import waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, mounted_read_only, process, recency_of, tree
 from tests.helpers.graph_programs import forked, graph_file, graphs_of
@@ -155,7 +155,7 @@ def outer(n: int, cache: GraphCache) -> list[float]:
 
 def test_functions_that_use_the_cache_themselves(cache: GraphCache) -> None:
     """Graphs are built of graphs, and know their parents; the cache that a function is given is not in its key."""
-    from jcache.store import header_at
+    from jcache.store.store import header_at
 
     assert cache.get_or_build(outer, 3, cache) == [0.0, 0.5, 1.0]
     other = GraphCache(cache.root, max_size="1GiB")

@@ -17,11 +17,11 @@ from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
-from jcache.roots import create_root, open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge, judge_root
 from jcache.shipping.here import Gpu, Here, Jaxlib, here, installed
-from jcache.store import Store
+from jcache.store.roots import create_root, open_root
+from jcache.store.store import Store
 from tests.helpers.entries import add, executable, key
 from tests.helpers.jax_entries import H200, JaxEntries
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
@@ -509,7 +509,7 @@ def test_without_jax_or_numpy() -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom jcache.shipping.guards import judge_root\n"
         "from jcache.shipping.here import here\n"
-        "from jcache.roots import open_root\nfrom jcache.store import Store\n"
+        "from jcache.store.roots import open_root\nfrom jcache.store.store import Store\n"
         "print(*judge_root(Store(open_root(Path(sys.argv[1]))), here({}), {}).sentences)\n"
         "assert not {'jax', 'jaxlib', 'numpy'} & set(sys.modules)"
     )

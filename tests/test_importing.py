@@ -19,21 +19,21 @@ from jcache.archive.manifest import Item, Manifest
 from jcache.archive.reader import Reader
 from jcache.archive.signing import sign
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
-from jcache.files import Unpublished
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
 from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.ledger import Known
-from jcache.locking import locked
-from jcache.quarantine import Quarantine
-from jcache.roots import create_root
 from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import check_trust, future_root, plan_import, receive
-from jcache.store import Outcome, Store
+from jcache.store.files import Unpublished
+from jcache.store.ledger import Known
+from jcache.store.locking import locked
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import create_root
+from jcache.store.store import Outcome, Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree, xla_program
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked

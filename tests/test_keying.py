@@ -8,8 +8,8 @@ import pytest
 from jcache.jax_internals.path_keys import in_keys
 from jcache.keying import NOTHING, Elsewhere, elsewhere, keyed_for, numbers, remembered, told_by
 from jcache.layout import Kind, Root
-from jcache.ledger import Content, Known
-from jcache.store import Store
+from jcache.store.ledger import Content, Known
+from jcache.store.store import Store
 from tests.helpers.entries import add, digits, executable, key
 
 OLD = "/no such place/old"

@@ -10,7 +10,7 @@ from jcache.administration import info
 from jcache.last_verification import read
 from jcache.layout import Kind, Root
 from jcache.repair import repair
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.verification import Request, verify, write_down
 from tests.helpers.entries import DAY, NOW, add, executable, key
 

@@ -9,10 +9,10 @@ from jcache.checks import Claim
 from jcache.findings import Damage
 from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
 from jcache.loading import Loaded, Loading
 from jcache.loads import load_sound
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from tests.helpers.entries import add, digits, key
 from tests.helpers.jax_entries import JaxEntries, h200_entry
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture

@@ -7,11 +7,11 @@ import pytest
 
 from jcache.archive.manifest import Manifest
 from jcache.layout import AUTOTUNE_NAME, Kind, Root
-from jcache.roots import create_root
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.merging import Merging, merge, plan_merge
-from jcache.store import Store
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import add, key, tree
 from tests.helpers.imports import HERE, content, facts, populated

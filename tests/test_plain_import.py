@@ -13,13 +13,13 @@ from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
-from jcache.roots import create_root
 from jcache.shipping import plain_import
 from jcache.shipping.fates import Fate
 from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.here import Here
 from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
-from jcache.store import Store
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of, xla_program
 from tests.helpers.imports import HERE, content, facts, tar_of

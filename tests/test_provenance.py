@@ -9,9 +9,9 @@ from jcache.archive.manifest import Maker
 from jcache.errors import DamagedEntry
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
-from jcache.ledger import Content, Known, Ledger
 from jcache.shipping import provenance
-from jcache.store import Store
+from jcache.store.ledger import Content, Known, Ledger
+from jcache.store.store import Store
 from tests.helpers.entries import executable, key
 from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture, h200_entry
 

@@ -13,10 +13,10 @@ from jcache.errors import CannotWrite, LedgerUnavailable, Locked
 from jcache.findings import Damage
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
-from jcache.quarantine import Quarantine
 from jcache.repair import Outcome, Repaired
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.quarantine import Quarantine
+from jcache.store.store import Store
 from jcache.verification import Request, Verification
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree
 

@@ -14,9 +14,9 @@ import pytest
 
 from jcache.jax_internals.presets import SETTINGS, Preset
 from jcache.layout import Kind
-from jcache.ledger import Ledger
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.ledger import Ledger
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import PROGRAM, run_jax
 from tests.helpers.entries import files_of, mounted_read_only, tree
@@ -690,7 +690,7 @@ def test_a_process_that_is_killed_has_told_the_ledger(end: str, tmp_path: Path) 
     """A moment after it has compiled, digests, build seconds and statistics are on record, however it ends."""
     program = f"""
 import time
-from jcache.ledger import Ledger
+from jcache.store.ledger import Ledger
 jcache.enable(sys.argv[1])
 compute()
 def told():

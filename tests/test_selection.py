@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
-from jcache import files
 from jcache import selection as module
 from jcache.entry import Entry
 from jcache.filters import FIELDS, parse_filter, parse_sort
 from jcache.formats.compression import Codec
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
 from jcache.selection import Selection, select, with_seconds
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key
 
 

@@ -24,7 +24,7 @@ from jcache.layout import Kind, Root
 from jcache.shipping import exporting
 from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
 from jcache.shipping.sink import OpenSink, Piece
-from jcache.store import Store
+from jcache.store.store import Store
 from tests.helpers.command_line import call
 from tests.helpers.entries import NOW, add, executable, key, xla_program
 from tests.helpers.waiting import LIMIT_S

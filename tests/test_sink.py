@@ -13,8 +13,8 @@ import pytest
 
 from jcache.archive.extent import Extent, Movable
 from jcache.errors import JcacheError
-from jcache.files import Unpublished
 from jcache.shipping.sink import FileSink, OpenSink, Piece
+from jcache.store.files import Unpublished
 
 CONTENT = random.Random(5).randbytes(3_000_000)  # more than a pipe holds
 

@@ -8,7 +8,7 @@ import pytest
 
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
-from jcache.listing import read_listing
+from jcache.store.listing import read_listing
 from jcache.surroundings import FUTURE_NS, check_surroundings, is_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
 

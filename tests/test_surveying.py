@@ -9,11 +9,11 @@ import pytest
 from jcache.checks import CHECKS_VERSION
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
 from jcache.shipping import surveying
 from jcache.shipping.reading import Mark, open_regular
 from jcache.shipping.surveying import Survey
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from tests.helpers.clocks import waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, NOW, add, executable, key, process
 
@@ -92,7 +92,7 @@ def test_no_lock_is_taken(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that somebody else is writing is read; that nothing can be kept in it is no failure."""
-    monkeypatch.setattr("jcache.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
+    monkeypatch.setattr("jcache.store.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=0.5)])

@@ -7,7 +7,7 @@ import pytest
 
 from jcache import trace_checks
 from jcache.layout import Root
-from jcache.roots import open_root
+from jcache.store.roots import open_root
 from jcache.trace_checks import Check, is_due
 from jcache.verdicts import Verdicts
 from tests.helpers.jax_programs import run

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jcache.layout import Kind
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.jax_programs import run
 

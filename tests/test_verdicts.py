@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Root
-from jcache.roots import create_root
+from jcache.store.roots import create_root
 from jcache.verdicts import Verdicts
 from tests.helpers.jax_programs import run
 

@@ -11,8 +11,8 @@ from jcache import clock, parallel, verification
 from jcache.findings import Damage
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from jcache.subset import Subset
 from jcache.verification import Request, Verification
 from tests.helpers.entries import DAY, add, executable, key, tree

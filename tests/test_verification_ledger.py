@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from jcache import listing, verification
+from jcache import verification
 from jcache.checks import CHECKS_VERSION
 from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
-from jcache.store import Store
+from jcache.store import listing
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from jcache.verification import Request
 from tests.helpers.entries import add, executable, key, process
 from tests.helpers.waiting import tick

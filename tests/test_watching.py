@@ -22,8 +22,8 @@ from jcache import observers
 from jcache.counts import What
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
-from jcache.ledger import Ledger
-from jcache.roots import create_root
+from jcache.store.ledger import Ledger
+from jcache.store.roots import create_root
 from jcache.watching import Watch, flush, seconds_until_due
 def tell(event):
     if event.what is What.REFUSED:

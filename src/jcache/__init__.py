@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from jcache.administration import clear, info, prune
     from jcache.calls import GraphCall, TraceCall
     from jcache.census import Census, Group, KindCensus
-    from jcache.economics import Economics
     from jcache.enabled import Enabled, Write
     from jcache.entry import Entry
     from jcache.errors import (
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
         NotInEffect,
         NotStorable,
     )
-    from jcache.eviction import Order, Reason, Verdict
     from jcache.explanation import Explanation
     from jcache.file_codec import FileCodec
     from jcache.formats.pytrees import register_class
@@ -51,9 +49,11 @@ if TYPE_CHECKING:
     from jcache.layout import Kind, Root
     from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
     from jcache.recording import Program
-    from jcache.removal import Failure, Removed
     from jcache.run_reports import RunReport
     from jcache.runtime import disable, enable, stats
+    from jcache.store.economics import Economics
+    from jcache.store.eviction import Order, Reason, Verdict
+    from jcache.store.removal import Failure, Removed
     from jcache.trace_reports import TraceReport
 
 __version__ = "0.1.0"
@@ -112,7 +112,7 @@ _MODULES = {
     "jcache.administration": ("clear", "info", "prune"),
     "jcache.calls": ("GraphCall", "TraceCall"),
     "jcache.census": ("Census", "Group", "KindCensus"),
-    "jcache.economics": ("Economics",),
+    "jcache.store.economics": ("Economics",),
     "jcache.enabled": ("Enabled", "Write"),
     "jcache.entry": ("Entry",),
     "jcache.errors": (
@@ -126,7 +126,7 @@ _MODULES = {
         "NotInEffect",
         "NotStorable",
     ),
-    "jcache.eviction": ("Order", "Reason", "Verdict"),
+    "jcache.store.eviction": ("Order", "Reason", "Verdict"),
     "jcache.explanation": ("Explanation",),
     "jcache.file_codec": ("FileCodec",),
     "jcache.graph_reports": ("GraphReport",),
@@ -138,7 +138,7 @@ _MODULES = {
     "jcache.jax_internals.presets": ("Preset",),
     "jcache.formats.pytrees": ("register_class",),
     "jcache.recording": ("Program",),
-    "jcache.removal": ("Failure", "Removed"),
+    "jcache.store.removal": ("Failure", "Removed"),
     "jcache.run_reports": ("RunReport",),
     "jcache.runtime": ("disable", "enable", "stats"),
     "jcache.trace_reports": ("TraceReport",),

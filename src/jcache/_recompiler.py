@@ -72,7 +72,7 @@ def _recompile(program: str) -> Answer:
 
 def _compiled(key: str) -> Answer:
     from jcache.jax_internals import compile_recipe, stablehlo, tracing
-    from jcache.lineage import belongs_to
+    from jcache.store.lineage import belongs_to
     from jcache.trace_entries import Trace, has_executable
     from jcache.trace_places import shelf_in_use
     from jcache.trace_shelf import Kept

@@ -10,21 +10,22 @@ import shutil
 from collections.abc import Iterable
 from datetime import timedelta
 
-from jcache import clock, roots
+from jcache import clock
 from jcache.census import CAP, Census, take_census
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotInEffect, OutOfReach
-from jcache.eviction import Order, Plan, Policy, Verdict, everything, plan
-from jcache.files import refusal
 from jcache.layout import Kind, Root, parse_kind
-from jcache.locking import timeout_in
-from jcache.removal import Removed, foresee, xla_size
-from jcache.roots import choose_path, open_root
-from jcache.store import Store
+from jcache.store import roots
+from jcache.store.eviction import Order, Plan, Policy, Verdict, everything, plan
+from jcache.store.files import refusal
+from jcache.store.links import NO_LINKS, Links
+from jcache.store.locking import timeout_in
+from jcache.store.maintenance import Progress
+from jcache.store.removal import Removed, foresee, xla_size
+from jcache.store.roots import choose_path, open_root
+from jcache.store.store import Store
 from jcache.text import command
-from jcache.ties import NO_LINKS, Links
 from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
-from jcache.upkeep import Progress
 
 _BLOCK = 4096
 __all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
@@ -256,7 +257,7 @@ def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
     traces = [] if Kind.TRACES in kinds else store.entries([Kind.TRACES], uses=True)
     if not traces and not any(entry.kind is Kind.TRACES for entry in entries):
         return entries, NO_LINKS
-    from jcache.lineage import read_lineage
+    from jcache.store.lineage import read_lineage
 
     return [*entries, *traces], read_lineage(store).links
 

@@ -11,15 +11,15 @@ from typing import Final
 from jcache import clock, last_verification
 from jcache.entry import Neighbour, is_young
 from jcache.exposure import check_directories
-from jcache.files import RECENCY_BYTES, refusal, tree_size
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
 from jcache.keying import NOTHING, Elsewhere, elsewhere
 from jcache.last_verification import LastVerification
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
-from jcache.listing import Listing
-from jcache.roots import is_bounded
-from jcache.store import Store
+from jcache.store.files import RECENCY_BYTES, refusal, tree_size
+from jcache.store.listing import Listing
+from jcache.store.roots import is_bounded
+from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_age
 

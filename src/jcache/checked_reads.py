@@ -28,8 +28,8 @@ from jcache.errors import JcacheError
 from jcache.findings import Finding
 from jcache.gate import EXECUTABLES, Gate, Sound
 from jcache.layout import Root
-from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
+from jcache.store.locking import DEFAULT_TIMEOUT
 
 SOCKET: Final = "reads"
 CHECKED_BEFORE_S: Final = 30.0

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jcache import files
 from jcache.errors import DamagedEntry
 from jcache.exposure import Exposure
 from jcache.findings import Damage, Fault, Finding, Stamp
@@ -34,10 +33,11 @@ from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, file_name_of, name_of
 from jcache.names import kept_of
+from jcache.store import files
 from jcache.text import quoted
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
 _PIECE: Final = 1 << 20

@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from jcache import clock, files
-from jcache.directories import opened
-from jcache.economics import Spending, Spent
+from jcache import clock
 from jcache.errors import Locked
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
-from jcache.ledger import Known, Ledger
-from jcache.pins import Pins
 from jcache.soon import Soon
-from jcache.store import Outcome, Store
+from jcache.store import files
+from jcache.store.directories import opened
+from jcache.store.economics import Spending, Spent
+from jcache.store.ledger import Known, Ledger
+from jcache.store.pins import Pins
+from jcache.store.store import Outcome, Store
 
 if TYPE_CHECKING:
     import sqlite3
@@ -159,7 +160,7 @@ class ProgramStore(Store):
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
         """
         from jcache.findings import Stamp
-        from jcache.quarantine import Quarantine
+        from jcache.store.quarantine import Quarantine
 
         kind, key = finding.kind, finding.key
         if kind is None or key is None:

@@ -80,7 +80,7 @@ class Columns(NamedTuple):
     created: "array[int]"
     recency: "array[int]"
     sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
-    accessed: "array[int]"  # access time of the entry, or `jcache.access_times.NEVER` or ``UNKNOWN``
+    accessed: "array[int]"  # access time of the entry, or `jcache.store.access_times.NEVER` or ``UNKNOWN``
 
     @classmethod
     def empty(cls) -> "Columns":

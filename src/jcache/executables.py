@@ -2,7 +2,7 @@
 
     get    the first root, then the read-only ones in order; no lock; not a byte passes that is damaged (`jcache.gate`);
            what is damaged goes to quarantine, and JAX compiles it anew and puts it in the same call
-    put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store`)
+    put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store.store`)
 
 The cache may fail, the program may not: whatever cannot be read is a miss, whatever cannot be written is let be, and
 one warning says so for each reason. Under ``jax_raise_persistent_cache_errors`` such a failure is an
@@ -23,10 +23,10 @@ from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.jax_internals import speculation
 from jcache.layout import Root
-from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
 from jcache.once import warn
-from jcache.store import Outcome
+from jcache.store.locking import DEFAULT_TIMEOUT
+from jcache.store.store import Outcome
 
 if TYPE_CHECKING:
     from jcache.findings import Finding

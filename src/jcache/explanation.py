@@ -14,7 +14,7 @@ from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.sealed_store import Opened, open_entry
 from jcache.staleness import staleness
-from jcache.store import header_at
+from jcache.store.store import header_at
 from jcache.units import format_seconds
 
 _MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}

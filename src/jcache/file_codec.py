@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
-from jcache import files
-from jcache.directories import opened
 from jcache.errors import InvalidValue, NotStorable
 from jcache.formats.pytrees import Dumped
 from jcache.layout import TEMPORARY_PREFIX, Root, check_key
+from jcache.store import files
+from jcache.store.directories import opened
 
 _PIECE: Final = 1 << 20
 

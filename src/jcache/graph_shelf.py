@@ -15,7 +15,6 @@ from jcache import clock
 from jcache.building import Build
 from jcache.calls import GraphCall
 from jcache.counts import Refusal
-from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.explanation import Explanation, explain, why_missed
 from jcache.file_codec import FileCodec, hand_over
@@ -32,7 +31,8 @@ from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.places import GRAPHS, Places
 from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
 from jcache.staleness import found_in, staleness
-from jcache.store import Outcome
+from jcache.store.economics import Economics, Spent
+from jcache.store.store import Outcome
 from jcache.under_way import depended_on
 
 _MOST_NOT_KEPT: Final = 10_000

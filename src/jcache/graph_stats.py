@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from jcache.economics import Economics, in_all
 from jcache.frozen import Frozen
+from jcache.store.economics import Economics, in_all
 from jcache.units import format_seconds
 
 

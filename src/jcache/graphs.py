@@ -5,8 +5,9 @@
 
 The key is the fingerprint of the function, its arguments and all that they reach (`jcache.fingerprint`). A graph is
 served only if every bit of it is the one that was sealed, and if what else ran while it was built is as it was then.
-One process builds it while others wait (`jcache.single_flight`). The cache may fail, the program may not: whatever goes
-wrong is a miss, the function is run, its value is returned, and one warning says why. What a function raises is raised.
+One process builds it while others wait (`jcache.store.build_lock`). The cache may fail, the program may not: whatever
+goes wrong is a miss, the function is run, its value is returned, and one warning says why. What a function raises is
+raised.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, over
 from jcache import clock
 from jcache.building import Build
 from jcache.calls import GraphCall
-from jcache.economics import Economics
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.explanation import Explanation
 from jcache.file_codec import FileCodec
@@ -29,13 +29,14 @@ from jcache.graph_stats import GraphStats
 from jcache.observers import tell_graph
 from jcache.outcomes import BYPASSED, NOT_STORED
 from jcache.places import Places
-from jcache.roots import path_text, path_texts
-from jcache.single_flight import single_flight
+from jcache.store.build_lock import single_flight
+from jcache.store.economics import Economics
+from jcache.store.roots import path_text, path_texts
 from jcache.under_way import is_being_built_here, is_nested
 from jcache.units import parse_bound
 
 if TYPE_CHECKING:
-    from jcache.removal import Removed
+    from jcache.store.removal import Removed
 
 P = ParamSpec("P")
 R = TypeVar("R")

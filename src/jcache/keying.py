@@ -18,15 +18,15 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import files
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.store import files
 
 if TYPE_CHECKING:
-    from jcache.listing import Listing
-    from jcache.store import Store
+    from jcache.store.listing import Listing
+    from jcache.store.store import Store
 
 Version = tuple[int, ...]
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from jcache import files
-from jcache.directories import opened
 from jcache.findings import Finding, Stamp
 from jcache.layout import Root
+from jcache.store import files
+from jcache.store.directories import opened
 
 _NAME: Final = "verified.json"
 _SCHEMA_VERSION: Final = 1

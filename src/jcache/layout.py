@@ -16,7 +16,8 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
     JAXDIR/                              a plain JAX directory is a root too: its executables lie in it directly,
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at
 
-    OTHERS/                              a directory of another program's, by an adapter (``jcache.adapters``), which
+    OTHERS/                              a directory of another program's, by an adapter (``jcache.store.foreign``),
+    which
                                          knows the names in it; nothing of ours is inside, see `Root.state`
 
     key  = name "-" 64 lower-case hexadecimal digits          (name: printable, not empty, no "/")
@@ -34,7 +35,7 @@ from jcache.errors import InvalidValue
 from jcache.units import parse_choice
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 
 class Kind(StrEnum):
@@ -221,7 +222,7 @@ class Root(NamedTuple):
 
     @property
     def building(self) -> Path:
-        """Lock files of those who are building something, see `jcache.single_flight`."""
+        """Lock files of those who are building something, see `jcache.store.build_lock`."""
         return self.state / "building"
 
     @property
@@ -236,7 +237,7 @@ class Root(NamedTuple):
 
     @property
     def pins(self) -> Path:
-        """Empty files that say what is pinned, see `jcache.pins`."""
+        """Empty files that say what is pinned, see `jcache.store.pins`."""
         return self.state / PINS_NAME
 
     @property
@@ -246,7 +247,7 @@ class Root(NamedTuple):
 
     @property
     def moved_mark(self) -> Path:
-        """Written when jcache had to move access times, see `jcache.access_times`."""
+        """Written when jcache had to move access times, see `jcache.store.access_times`."""
         return self.state / "moved"
 
     @property

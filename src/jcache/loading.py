@@ -20,7 +20,7 @@ from typing import Final
 
 from jcache.jax_internals.child import Died, NoJax, child_of
 from jcache.package import own_file
-from jcache.upkeep import Progress
+from jcache.store.maintenance import Progress
 
 __all__ = ["Loaded", "Loading", "NoJax", "load"]
 

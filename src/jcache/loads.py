@@ -12,8 +12,8 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.jax_internals.child import interpreter
 from jcache.layout import Kind
 from jcache.loading import Loaded, Loading, load
-from jcache.store import Store
-from jcache.upkeep import Progress
+from jcache.store.maintenance import Progress
+from jcache.store.store import Store
 
 _DAMAGES = {Loading.CRASHED: Damage.CRASHES, Loading.TIMED_OUT: Damage.HANGS, Loading.REFUSED: Damage.REFUSED}
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.adapters import adapters
 from jcache.census import Census, take_census
 from jcache.errors import JcacheError, NoCacheHere
-from jcache.files import tree_size
-from jcache.locking import timeout_in
-from jcache.roots import VARIABLES, choose_path, open_root
-from jcache.store import Store
+from jcache.store.files import tree_size
+from jcache.store.foreign import adapters
+from jcache.store.locking import timeout_in
+from jcache.store.roots import VARIABLES, choose_path, open_root
+from jcache.store.store import Store
 from jcache.text import quoted
 
 _USUAL: Final = ("~/.jax_cache",)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from jcache.checks import Checked, Claim, check_all
 from jcache.errors import JcacheError
-from jcache.files import note_moved_in
+from jcache.store.files import note_moved_in
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as checking so much
 _AHEAD: Final = 2  # batches waiting for each process

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from jcache import roots
 from jcache.errors import CannotWrite, JcacheError, NotInEffect
 from jcache.layout import Kind, Root
-from jcache.locking import timeout_in
 from jcache.once import warn_once
-from jcache.roots import choose_path, create_root, open_own, open_root, wants_plain
 from jcache.sealed_store import SealedStore, store_of
+from jcache.store import roots
+from jcache.store.locking import timeout_in
+from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
 
 GRAPHS: Final = Kind.GRAPHS
 

@@ -20,18 +20,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jcache import files
 from jcache.desk import ProgramStore
-from jcache.directories import opened
 from jcache.entry import Entry
 from jcache.executables import ExecutableCache
 from jcache.gate import EXECUTABLES
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
-from jcache.locking import DEFAULT_TIMEOUT
 from jcache.names import storable
+from jcache.store import files
+from jcache.store.directories import opened
+from jcache.store.locking import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
-    from jcache.occupancy import Occupancy
+    from jcache.store.lru_index import Occupancy
 
 _LOCAL = "file://"
 
@@ -69,7 +69,7 @@ class _AnyKeyStore(ProgramStore):
         return key
 
     def _occupancy_of(self, kind: Kind) -> Occupancy:
-        from jcache.occupancy import Occupancy
+        from jcache.store.lru_index import Occupancy
 
         if kind not in self._occupancy:
             self._occupancy[kind] = Occupancy(self.root, kind, self._quick, others=self._others)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from jcache import clock, roots
+from jcache import clock
 from jcache.errors import InvalidValue
 from jcache.jax_internals import config
 from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.jitted import Jitted
 from jcache.pending import Call
 from jcache.resolving import Resolver
+from jcache.store import roots
 from jcache.trace_checks import Check
 from jcache.trace_entries import has_executable
 

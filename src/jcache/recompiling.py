@@ -15,11 +15,11 @@ from typing import Final
 
 from jcache.jax_internals.child import Child, Died, child_of, interpreter
 from jcache.layout import Kind
-from jcache.lineage import header_of, is_program
 from jcache.package import own_file
 from jcache.runs import settings
-from jcache.store import Store
-from jcache.upkeep import Progress
+from jcache.store.lineage import header_of, is_program
+from jcache.store.maintenance import Progress
+from jcache.store.store import Store
 
 _RECOMPILER: Final = own_file("_recompiler.py")
 _LIMIT_S: Final = 3600.0  # the largest programs take XLA the better part of an hour

@@ -11,20 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jcache import clock, files, single_flight
-from jcache.access_times import access_times
+from jcache import clock
 from jcache.checks import fault_of
-from jcache.directories import Directories, is_there
 from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.formats.digest import digest, shown
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, member
-from jcache.quarantine import Quarantine, Record
-from jcache.store import Store
+from jcache.store import build_lock, files
+from jcache.store.access_times import access_times
+from jcache.store.directories import Directories, is_there
+from jcache.store.maintenance import Progress
+from jcache.store.quarantine import Quarantine, Record
+from jcache.store.store import Store
 from jcache.surroundings import FUTURE_NS
 from jcache.units import format_age
-from jcache.upkeep import Progress
 
 
 class Outcome(StrEnum):
@@ -96,7 +97,7 @@ def repair(
             except CannotWrite as error:
                 store.notice(str(error))
     repairer.quarantine.sweep(clock.now_ns() - grace_ns)
-    single_flight.sweep(store.root, clock.now_ns() - grace_ns)
+    build_lock.sweep(store.root, clock.now_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
     store.softly(lambda: store.ledger.discredit(quarantined))
     return repairer.done

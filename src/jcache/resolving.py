@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import clock, observers, pending, roots, structures
+from jcache import clock, observers, pending, structures
 from jcache.calls import TraceCall
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
@@ -28,6 +28,7 @@ from jcache.once import warn_once
 from jcache.outcomes import BYPASSED
 from jcache.package import OWN_FILES
 from jcache.pending import Call
+from jcache.store import roots
 from jcache.trace_checks import Check, is_due
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
 from jcache.trace_places import shelf_in_use

@@ -16,21 +16,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache import clock, files
+from jcache import clock
 from jcache.formats.digest import digest
 from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.ledger import Known
 from jcache.names import storable
 from jcache.outcomes import HIT, STORED
 from jcache.package import own_file
 from jcache.recording import Program
-from jcache.roots import has_lock
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.roots import has_lock
 from jcache.text import command, quoted
 
 if TYPE_CHECKING:
     from jcache.run_reports import RunReport
-    from jcache.store import Store
+    from jcache.store.store import Store
 
 RECORDER: Final = own_file("_recorder")
 

@@ -14,8 +14,8 @@ from jcache.errors import NotInEffect
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.presets import Preset
 from jcache.once import warn
-from jcache.roots import InUse, path_text, path_texts, put_in_use
 from jcache.session import Session
+from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
 
 if TYPE_CHECKING:

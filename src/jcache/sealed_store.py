@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from jcache.counts import Refusal, refusal_of
 from jcache.desk import Desk, ProgramStore
-from jcache.economics import Spent
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.mapping import open_sealed
 from jcache.once import warn_once
-from jcache.roots import create_root
-from jcache.store import Outcome
+from jcache.store.economics import Spent
+from jcache.store.mapped import open_sealed
+from jcache.store.roots import create_root
+from jcache.store.store import Outcome
 
 
 class Opened(NamedTuple):

@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jcache import clock, files
+from jcache import clock
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.filters import Filter, Sort
 from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import Kind
-from jcache.ledger import Known
-from jcache.listing import Listing
-from jcache.store import Store, header_at
-from jcache.upkeep import Progress
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.listing import Listing
+from jcache.store.maintenance import Progress
+from jcache.store.store import Store, header_at
 
 _REMEMBER_FROM: Final = 1000
 _IN_COLUMNS: Final = ("size", "age", "used")

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import files, observers, watching
+from jcache import observers, watching
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
@@ -18,13 +18,14 @@ from jcache.jax_internals.path_keys import is_file
 from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
 from jcache.keying import choice, path_keys
 from jcache.layout import Kind, Root
-from jcache.locking import timeout_in
 from jcache.names import storable
 from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
-from jcache.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
 from jcache.soon import Soon
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.locking import timeout_in
+from jcache.store.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
+from jcache.store.store import Store
 
 if TYPE_CHECKING:
     from jcache.run_reports import RunReport

@@ -10,10 +10,10 @@ from typing import Final
 
 from jcache.checks import not_a_file
 from jcache.entry import NO_SIDECAR, Neighbour
-from jcache.files import RECENCY_BYTES, read_recency
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
-from jcache.listing import Listing
+from jcache.store.files import RECENCY_BYTES, read_recency
+from jcache.store.listing import Listing
 from jcache.text import command, quoted
 from jcache.units import format_age
 

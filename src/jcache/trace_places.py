@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from jcache import roots
 from jcache.errors import NotStorable
 from jcache.jax_internals import compile_hook
-from jcache.locking import timeout_in
-from jcache.roots import InUse
 from jcache.runtime import enable, is_off
 from jcache.sealed_store import store_of
+from jcache.store import roots
+from jcache.store.locking import timeout_in
+from jcache.store.roots import InUse
 from jcache.trace_entries import TRACES
 from jcache.trace_shelf import Shelf
 

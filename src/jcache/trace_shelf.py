@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from jcache import observers
 from jcache.counts import Refusal
-from jcache.economics import Economics, Spent
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
-from jcache.lineage import belongs_to
 from jcache.once import warn_outside
 from jcache.sealed_store import Opened, SealedStore, open_softly
 from jcache.staleness import staleness
+from jcache.store.economics import Economics, Spent
+from jcache.store.lineage import belongs_to
 from jcache.trace_entries import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked
 

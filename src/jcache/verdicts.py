@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Final
 
 from jcache import clock
-from jcache.directories import opened
 from jcache.layout import Root
+from jcache.store.directories import opened
 
 _DAY_NS: Final = 86_400_000_000_000
 _COUNTED_NS: Final = 90 * _DAY_NS  # without a start, before its count may go

@@ -19,13 +19,13 @@ from jcache.errors import InvalidValue, LedgerUnavailable
 from jcache.exposure import Exposure, check_directories, check_entries
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
-from jcache.ledger import Known, holds_from
-from jcache.ledger_rows import LEGACY_RECORD
-from jcache.lineage import read_lineage
-from jcache.listing import Listing
 from jcache.parallel import Batch, check_batches
-from jcache.roots import is_bounded
-from jcache.store import Store
+from jcache.store.ledger import Known, holds_from
+from jcache.store.ledger_rows import LEGACY_RECORD
+from jcache.store.lineage import read_lineage
+from jcache.store.listing import Listing
+from jcache.store.roots import is_bounded
+from jcache.store.store import Store
 from jcache.subset import Subset
 from jcache.surroundings import check_surroundings, is_behind
 

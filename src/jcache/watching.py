@@ -23,8 +23,8 @@ from jcache import clock, observers
 from jcache._recorder import sitecustomize as recorder
 from jcache.jax_internals import cache_hook
 from jcache.layout import Kind, Root
-from jcache.ledger import Known, Ledger
 from jcache.outcomes import HIT
+from jcache.store.ledger import Known, Ledger
 
 if TYPE_CHECKING:
     from jcache.recording import Program, Reader

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jcache.executables import ExecutableCache
-from jcache.roots import create_root
+from jcache.store.roots import create_root
 from tests.benchmarks.measure import compare, fill, key
 from tests.helpers.entries import executable
 from tests.helpers.jax_programs import environment

@@ -19,7 +19,7 @@ import pytest
 
 from jcache.formats import pytrees
 from jcache.formats.envelope import Codec, seal
-from jcache.mapping import open_sealed
+from jcache.store.mapped import open_sealed
 from tests.benchmarks.measure import compare
 
 SAMPLES = 34

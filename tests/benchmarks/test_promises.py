@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from jcache.layout import Kind
-from jcache.roots import create_root
-from jcache.store import Store
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from tests.benchmarks.measure import children_seconds, command, compare, fill, key
 
 MANY = 100_000

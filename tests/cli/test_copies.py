@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache import checks, files
+from jcache import checks
+from jcache.store import files
 from tests.helpers.command_line import Jcache, keys, run_jax
 from tests.helpers.waiting import until
 

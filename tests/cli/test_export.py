@@ -16,8 +16,8 @@ import pytest
 
 from jcache.archive.manifest import Manifest, decode
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.ledger import Known
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from tests.helpers.command_line import (
     H200,
     PROGRAM,

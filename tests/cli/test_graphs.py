@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.roots import create_root
+from jcache.store.roots import create_root
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import add, executable, key
 from tests.helpers.graph_programs import graph_file, graphs_of, program, run, said, write_model

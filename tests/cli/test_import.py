@@ -17,8 +17,8 @@ import zstandard
 from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import Kind
-from jcache.roots import create_root, open_root
-from jcache.store import Store
+from jcache.store.roots import create_root, open_root
+from jcache.store.store import Store
 from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
 from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
 from tests.helpers.imports import content, packed, populated, tar_of

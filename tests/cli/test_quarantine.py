@@ -14,7 +14,7 @@ from jcache.findings import Damage, Finding
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import Kind, Root
-from jcache.quarantine import Quarantine
+from jcache.store.quarantine import Quarantine
 from tests.helpers.command_line import Jcache, call, powerless
 from tests.helpers.entries import HOLD_LOCK, add, key, process, tree, xla_program
 

@@ -12,9 +12,9 @@ import pytest
 
 from jcache.formats.envelope import Codec, EnvelopeHeader, open_envelope, seal
 from jcache.layout import Kind
-from jcache.lineage import is_program
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.lineage import is_program
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, call
 
 pytestmark = pytest.mark.jax

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from jcache.ledger import Ledger
-from jcache.roots import create_root
 from jcache.run_reports import report_of
+from jcache.store.ledger import Ledger
+from jcache.store.roots import create_root
 from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys
 from tests.helpers.waiting import LIMIT_S
 

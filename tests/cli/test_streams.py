@@ -12,7 +12,7 @@ from select import select
 import pytest
 
 from jcache.layout import Kind
-from jcache.ledger import Known, Ledger
+from jcache.store.ledger import Known, Ledger
 from tests.helpers.command_line import Jcache, Result, call, clean_environment
 from tests.helpers.waiting import LIMIT_S
 

@@ -237,7 +237,7 @@ def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> N
     """Entries that name each other as parents, which no program writes, are shown all the same."""
     from jcache.formats.envelope import Codec, seal
     from jcache.layout import Kind
-    from jcache.roots import create_root
+    from jcache.store.roots import create_root
     from tests.helpers.entries import key
 
     root = create_root(tmp_path / "root")

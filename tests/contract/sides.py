@@ -9,7 +9,7 @@ from typing import Final, Self
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.store import Outcome, Store
+from jcache.store.store import Outcome, Store
 from tests.helpers.entries import files_of, recency_of
 from tests.helpers.waiting import LIMIT_S
 

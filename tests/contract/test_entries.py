@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.store import Outcome
+from jcache.store.store import Outcome
 from tests.contract.sides import (
     ALWAYS_SIDECARS,
     Both,

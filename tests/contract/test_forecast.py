@@ -12,13 +12,13 @@ import pytest
 
 from jcache.keying import numbers
 from jcache.layout import Kind, Root
-from jcache.roots import open_root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge_root
 from jcache.shipping.here import Here, here
 from jcache.shipping.linking import link
 from jcache.shipping.transcoding import transcode
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 

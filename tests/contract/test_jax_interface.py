@@ -17,7 +17,7 @@ import pytest
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.plain_directory import PlainDirectoryCache
-from jcache.quarantine import Quarantine
+from jcache.store.quarantine import Quarantine
 from tests.contract.sides import NEEDS_SIDECARS, jax_version
 from tests.helpers.entries import add, executable, files_of, key
 from tests.helpers.jax_entries import run_python

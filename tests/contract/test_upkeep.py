@@ -10,9 +10,9 @@ import pytest
 from filelock import Timeout
 
 from jcache.errors import Locked
-from jcache.eviction import Order, Policy, everything, plan
 from jcache.layout import Root
-from jcache.store import Outcome, Store
+from jcache.store.eviction import Order, Policy, everything, plan
+from jcache.store.store import Outcome, Store
 from tests.contract.sides import EXECUTABLES, NEEDS_SIDECARS, Both, Jax, Jcache, contents, in_order, jax_version
 from tests.helpers.entries import NOW, SECOND, files_of, key, process
 from tests.helpers.waiting import LIMIT_S
@@ -154,7 +154,7 @@ HELD_BY_US = """
 import sys
 from pathlib import Path
 from jcache.layout import Kind, Root
-from jcache.locking import locked
+from jcache.store.locking import locked
 with locked(Root(Path(sys.argv[1]), plain=True), Kind.EXECUTABLES):
     print("held", flush=True)
     sys.stdin.readline()

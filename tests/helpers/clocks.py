@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jcache import clock, locking
+from jcache import clock
+from jcache.store import locking
 
 
 class StoppedClock:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from jcache import files
 from jcache.entry import Entry
 from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import Kind
+from jcache.store import files
 from tests.helpers.jax_entries import text
 
 SECOND = 1_000_000_000

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jcache import files
 from jcache.archive import open_archive
 from jcache.archive.reader import Reader
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
-from jcache.ledger import Known
-from jcache.roots import create_root
 from jcache.shipping.exporting import Request, prepare, write
 from jcache.shipping.fates import Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import ImportPlan, plan_import, receive
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from tests.helpers.entries import DAY, NOW, add, key, xla_program
 
 HERE = Here()

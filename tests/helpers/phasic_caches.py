@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from jcache.adapters.phasic import ADAPTER
 from jcache.archive import Writer, item_name
 from jcache.archive.manifest import Item, Manifest, encode
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.foreign.phasic import ADAPTER
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import NOW
 

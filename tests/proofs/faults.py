@@ -24,7 +24,7 @@ import sys, time
 from pathlib import Path
 from jcache.errors import JcacheError
 from jcache.layout import Kind, Root
-from jcache.store import Store
+from jcache.store.store import Store
 root, key, data, ahead_s, bound = Path(sys.argv[1]), sys.argv[2], bytes.fromhex(sys.argv[3]), *map(int, sys.argv[4:6])
 now = time.time_ns
 time.time_ns = lambda: now() + ahead_s * 10**9

@@ -29,18 +29,18 @@ import filelock
 import jcache
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest
-from jcache.eviction import Order, Policy, everything, plan
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.quarantine import Quarantine
 from jcache.repair import repair
 from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
 from jcache.shipping.here import Here
 from jcache.shipping.importing import plan_import, receive
-from jcache.store import Outcome, Store
+from jcache.store.eviction import Order, Policy, everything, plan
+from jcache.store.quarantine import Quarantine
+from jcache.store.store import Outcome, Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import NOW, SECOND, key, xla_program
 

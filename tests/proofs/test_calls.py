@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from jcache.layout import Kind
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment

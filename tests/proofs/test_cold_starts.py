@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jcache import files
 from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
-from jcache.store import Outcome, Store
+from jcache.store import files
+from jcache.store.store import Outcome, Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import executable, files_of, key
 from tests.helpers.interpreters import base_environment
@@ -22,7 +22,7 @@ STARTER = """
 import random, sys
 from pathlib import Path
 from jcache.executables import ExecutableCache
-from jcache.roots import open_root
+from jcache.store.roots import open_root
 from jcache.formats.envelope import Codec, pack_executable
 from tests.helpers.entries import key, xla_program
 root, seed, count, bound = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])

@@ -22,8 +22,8 @@ from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root, name_of
-from jcache.roots import open_root
-from jcache.store import Store
+from jcache.store.roots import open_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits

@@ -17,9 +17,9 @@ import pytest
 
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
-from jcache.roots import create_root
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, NOW, add, executable, key, process, tree
 

@@ -22,11 +22,11 @@ from filelock import FileLock
 
 from jcache.findings import Remedy
 from jcache.layout import LOCK_NAME, Kind, Root
-from jcache.ledger import Known
-from jcache.quarantine import Quarantine
 from jcache.repair import repair
-from jcache.roots import create_root
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import files_of, key
 from tests.helpers.waiting import LIMIT_S

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcache import files
 from jcache.desk import ThreadsLedger
-from jcache.directories import opened
 from jcache.errors import JcacheError
-from jcache.files import Unpublished
 from jcache.formats.digest import digest
 from jcache.gate import Gate, Sound
 from jcache.layout import Kind
-from jcache.ledger import Known
-from jcache.quarantine import Quarantine
-from jcache.receiving import Arrival
 from jcache.repair import repair
-from jcache.roots import create_root
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.directories import opened
+from jcache.store.files import Unpublished
+from jcache.store.ledger import Known
+from jcache.store.publishing import Arrival
+from jcache.store.quarantine import Quarantine
+from jcache.store.roots import create_root
+from jcache.store.store import Store
 from jcache.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import adapters
 from jcache.archive import manifest_fields as fields
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import Kind, is_key
+from jcache.store import foreign
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 SCHEMA_VERSION: Final = 2
 MAX_ENTRIES: Final = 400_000  # items and neighbours: twenty times the largest cache seen
@@ -321,7 +321,7 @@ def adapter_of(manifest: Manifest) -> Adapter | None:
     Raises:
         Malformed: nobody does.
     """
-    adapter = None if manifest.layout is None else adapters.named(manifest.layout)
+    adapter = None if manifest.layout is None else foreign.named(manifest.layout)
     if adapter is None and manifest.layout is not None:
         raise fields.Malformed(f"it is of {fields.shown(manifest.layout)}, whose cache this jcache does not know")
     return adapter

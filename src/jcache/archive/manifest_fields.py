@@ -10,9 +10,9 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
-from jcache.files import LATEST_NS
 from jcache.formats.digest import is_digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
+from jcache.store.files import LATEST_NS
 
 MAX_ENTRY: Final = 8 << 30  # stored bytes of one entry; the largest executable seen in reports is 2 GiB
 _MAX_TEXT: Final = 4096  # characters: a path of Linux, and more than any name of a device

@@ -10,7 +10,7 @@ from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, file_name_of
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_START: Final = b'{"directory":'

@@ -11,7 +11,7 @@ from jcache.archive.tar_headers import DIRECTORY, REGULAR
 from jcache.archive.tar_stream import TarMember, TarStream
 from jcache.archive.unpacking import Unpacked
 from jcache.errors import BadArchive
-from jcache.files import LATEST_NS
+from jcache.store.files import LATEST_NS
 
 _MAX_RATIO: Final = 200  # entries are compressed already; a million sidecars shrink to a twentieth
 _DIRECTORIES: Final = {name: kind for kind, name in layout.DIRECTORY_NAMES.items()}

@@ -6,14 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from jcache import files
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.layout import Kind
-from jcache.ledger import Known
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from jcache.units import format_size
 
 GROUPINGS: Final = ("function", "kind", "device", "jaxlib", "run")

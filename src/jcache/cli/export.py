@@ -11,7 +11,6 @@ from typing import Annotated, BinaryIO, Final, cast
 
 import typer
 
-from jcache import adapters, files
 from jcache.archive import signing
 from jcache.cli import output
 from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
@@ -32,6 +31,7 @@ from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.selection import Selection
 from jcache.shipping.exporting import Request, prepare, write
 from jcache.shipping.sink import FileSink, OpenSink, Sink
+from jcache.store import files, foreign
 from jcache.units import parse_age
 
 _PARTLY: Final = 3
@@ -132,7 +132,7 @@ def _read_keys(source: str) -> Iterator[str]:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
                 text = line.decode("utf-8-sig", "surrogateescape").strip().rpartition("/")[2]
                 what, key = member(text)
-                if is_key(text) or what is Member.ENTRY or adapters.is_key(text):
+                if is_key(text) or what is Member.ENTRY or foreign.is_key(text):
                     yield key or text
                 elif text and what not in (Member.SIDECAR, Member.LEGACY, Member.OURS):
                     raise InvalidValue(

@@ -9,7 +9,7 @@ from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
 from jcache.shipping.exporting import Exported, Prepared, keyed_for
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_size
 

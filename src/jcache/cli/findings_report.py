@@ -11,7 +11,7 @@ from jcache.layout import Kind
 from jcache.loading import Loading
 from jcache.loads import Loads
 from jcache.repair import Outcome, Repaired
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_seconds, format_size
 from jcache.verification import Verification

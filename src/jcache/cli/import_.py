@@ -10,8 +10,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from jcache import clock, files
-from jcache.adapters import Adapter
+from jcache import clock
 from jcache.archive import Head, PlainReader, Reader, open_archive
 from jcache.archive.manifest import Manifest, adapter_of
 from jcache.cli import output
@@ -30,7 +29,6 @@ from jcache.cli.import_steps import (
 from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
-from jcache.roots import choose_path, make_root, wants_plain
 from jcache.shipping.fates import Imported
 from jcache.shipping.forecast import Hit
 from jcache.shipping.importing import (
@@ -44,6 +42,9 @@ from jcache.shipping.importing import (
     receive,
     total_bytes,
 )
+from jcache.store import files
+from jcache.store.foreign import Adapter
+from jcache.store.roots import choose_path, make_root, wants_plain
 from jcache.text import command, quoted
 
 _STDIN: Final = "-"

@@ -19,7 +19,7 @@ from jcache.loads import Loads
 from jcache.recompiling import Recompiled, Recompiling
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_size
 

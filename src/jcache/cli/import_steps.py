@@ -22,7 +22,6 @@ from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
-from jcache.ledger import Known
 from jcache.loads import load_sound
 from jcache.recompiling import Recompiling, recompile
 from jcache.shipping import provenance
@@ -32,7 +31,8 @@ from jcache.shipping.guards import judge
 from jcache.shipping.here import Here, here
 from jcache.shipping.importing import Trust
 from jcache.shipping.linking import is_needed, link
-from jcache.store import Store
+from jcache.store.ledger import Known
+from jcache.store.store import Store
 from jcache.text import shown
 
 _FEW: Final = 100

@@ -1,6 +1,5 @@
 """`jcache import` of a tar that does not begin with a manifest."""
 
-from jcache.adapters import adapters, entry_at
 from jcache.archive import PlainReader
 from jcache.archive.plain import shown
 from jcache.cli import output
@@ -10,10 +9,11 @@ from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
-from jcache.roots import make_root
 from jcache.shipping.fates import WRITTEN
 from jcache.shipping.importing import UNSIGNED
 from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
+from jcache.store.foreign import adapters, entry_at
+from jcache.store.roots import make_root
 
 
 def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:

@@ -11,7 +11,7 @@ from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.errors import NoCacheHere
 from jcache.layout import Kind
-from jcache.roots import VARIABLES, choose_path
+from jcache.store.roots import VARIABLES, choose_path
 from jcache.units import format_age, format_size, rfc3339
 
 if TYPE_CHECKING:

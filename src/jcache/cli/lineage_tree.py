@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from jcache.cli import output
 from jcache.cli.ls import short_key
-from jcache.lineage import Lineage, Role
-from jcache.ties import Member
+from jcache.store.lineage import Lineage, Role
+from jcache.store.links import Member
 from jcache.units import format_seconds
 
 _MOST_CHILDREN: Final = 20

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from jcache.directories import follow_roots_once
 from jcache.layout import Kind, Member, Root, member, parse_kind
-from jcache.roots import choose_path, open_root
-from jcache.scanning import list_root
-from jcache.store import Store
+from jcache.store.directories import follow_roots_once
+from jcache.store.roots import choose_path, open_root
+from jcache.store.scanning import list_root
+from jcache.store.store import Store
 
 
 def complete_kinds(incomplete: str) -> list[str]:
@@ -80,7 +80,7 @@ def open_store(root: str | None) -> AbstractContextManager[Store]:
 def store_of(root: Root) -> Iterator[Store]:
     """The store of a root for a command, and, once that is done, warnings of what was gone on without."""
     from jcache.cli.output import message, warning
-    from jcache.locking import timeout_in
+    from jcache.store.locking import timeout_in
 
     follow_roots_once()
     timeout = timeout_in(os.environ)

@@ -9,7 +9,7 @@ from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_key
 from jcache.cli.removal_report import PARTLY
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, UnknownKey
-from jcache.store import Store
+from jcache.store.store import Store
 
 KeysArgument = Annotated[
     list[str],

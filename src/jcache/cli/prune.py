@@ -18,8 +18,8 @@ from jcache.cli.options import (
     open_store,
 )
 from jcache.cli.removal_report import remove
-from jcache.eviction import Order
-from jcache.removal import xla_size
+from jcache.store.eviction import Order
+from jcache.store.removal import xla_size
 from jcache.units import format_size
 
 

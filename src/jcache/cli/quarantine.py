@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from jcache import clock, files
+from jcache import clock
 from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
-from jcache.quarantine import Quarantine, Record
 from jcache.repair import damage_of
-from jcache.roots import choose_path, open_root
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.quarantine import Quarantine, Record
+from jcache.store.roots import choose_path, open_root
+from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_age, format_size, parse_age, rfc3339
 

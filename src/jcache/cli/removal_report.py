@@ -6,9 +6,9 @@ from typing import Any
 from jcache.administration import carry_out
 from jcache.cli import output
 from jcache.entry import Entry
-from jcache.eviction import Plan, Reason, Share, Verdict, reasons
-from jcache.removal import Removed
-from jcache.store import Store
+from jcache.store.eviction import Plan, Reason, Share, Verdict, reasons
+from jcache.store.removal import Removed
+from jcache.store.store import Store
 from jcache.units import format_size
 
 PARTLY = 3

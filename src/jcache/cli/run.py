@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from jcache import clock, files
+from jcache import clock
 from jcache.calls import GraphCall, TraceCall
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
@@ -22,10 +22,11 @@ from jcache.keying import choice, path_keys
 from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
 from jcache.recording import Program
-from jcache.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.run_reports import RunReport, collect, summary
 from jcache.runs import environment, learn, new_id, settings, without_cache
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.roots import VARIABLES, choose_path, create_root, wants_plain
+from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
 

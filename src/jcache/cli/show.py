@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jcache import clock, files
+from jcache import clock
 from jcache.cli import lineage_tree, output
 from jcache.cli.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
@@ -15,9 +15,10 @@ from jcache.formats.digest import digest
 from jcache.formats.envelope import HEAD_BYTES, codec_of
 from jcache.formats.inspection import told_by
 from jcache.layout import Kind
-from jcache.ledger import Known
-from jcache.lineage import Lineage, read_lineage
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.ledger import Known
+from jcache.store.lineage import Lineage, read_lineage
+from jcache.store.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
 _ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with

@@ -9,12 +9,12 @@ import typer
 from jcache.call_reports import saved_text
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
-from jcache.economics import Economics, in_all
 from jcache.errors import InvalidValue
 from jcache.graph_reports import COUNTS as GRAPH_COUNTS
 from jcache.graph_reports import graph_lines
 from jcache.layout import Kind
 from jcache.run_reports import report_named
+from jcache.store.economics import Economics, in_all
 from jcache.stored_reports import COUNTS, SECONDS, read_reports, totals
 from jcache.text import command
 from jcache.trace_reports import COUNTS as TRACE_COUNTS

@@ -11,7 +11,7 @@ from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.loads import Loads, load_sound
 from jcache.repair import Repaired, repair
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.subset import Subset
 from jcache.units import NANOSECONDS, parse_age
 from jcache.verification import Request, Verification, write_down

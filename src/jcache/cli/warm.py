@@ -13,13 +13,13 @@ from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.run import recorded
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.lineage import header_of, is_program
 from jcache.outcomes import BYPASSED, HIT, NOT_STORED
 from jcache.recording import Program
-from jcache.roots import choose_path, create_root, wants_plain
 from jcache.run_reports import SCHEMA_VERSION, RunReport
 from jcache.runs import own_directories, present
-from jcache.store import Store
+from jcache.store.lineage import header_of, is_program
+from jcache.store.roots import choose_path, create_root, wants_plain
+from jcache.store.store import Store
 from jcache.text import command as hint
 
 _NOT_WARM: Final = 1

@@ -10,8 +10,8 @@ from typing import Final
 
 from jcache.archive.manifest import Item, Neighbour
 from jcache.errors import CannotWrite
-from jcache.files import refusal
 from jcache.layout import Kind, Root
+from jcache.store.files import refusal
 from jcache.text import command
 from jcache.units import format_size
 

@@ -37,7 +37,7 @@ from jcache.shipping.here import installed
 from jcache.shipping.reading import hash_file
 from jcache.shipping.sending import AT_ONCE, damage_of, is_as_sent, send
 from jcache.shipping.surveying import Progress, Source, Survey
-from jcache.store import Store
+from jcache.store.store import Store
 from jcache.stored_reports import read_reports
 
 _STEPS: Final = 256  # of progress

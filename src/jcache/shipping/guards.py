@@ -34,7 +34,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from jcache import files
 from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import Codec
@@ -45,7 +44,8 @@ from jcache.shipping import cpu_features, provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.shipping.here import JAX_WITH_IT, Here
 from jcache.shipping.provenance import keyed_for
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.store import Store
 from jcache.text import shown
 
 __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "judge_root"]

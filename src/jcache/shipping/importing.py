@@ -16,23 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache.adapters import meant_by, state_of
 from jcache.archive import Member
 from jcache.archive.manifest import Item, Manifest, Neighbour
 from jcache.archive.signing import NAMESPACE, signed_by, verify
 from jcache.errors import InvalidValue, NoCacheHere, Untrusted
 from jcache.formats.compression import Codec
 from jcache.layout import Kind, Root
-from jcache.roots import is_vacant, open_root
 from jcache.shipping.destination import check_room, check_writable
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name, fate_of
 from jcache.shipping.guards import Forecast
 from jcache.shipping.intake import Intake
 from jcache.shipping.provenance import keyed_for
-from jcache.store import Store
+from jcache.store.foreign import meant_by, state_of
+from jcache.store.roots import is_vacant, open_root
+from jcache.store.store import Store
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,26 +15,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from jcache import clock, files
+from jcache import clock
 from jcache.archive.manifest import Item, Neighbour
 from jcache.census import cap_of
 from jcache.checks import CHECKS_VERSION
-from jcache.directories import Directories
 from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.ledger import UNVERIFIED, Known
-from jcache.receiving import Arrival, holder
 from jcache.shipping.behind import Behind
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Refused, fate_of
 from jcache.shipping.staging import Incoming, Landing, Mismatch, Staged, landed, pieces, whole
 from jcache.shipping.transcoding import transcode
-from jcache.store import Store
+from jcache.store import files
+from jcache.store.directories import Directories
+from jcache.store.ledger import UNVERIFIED, Known
+from jcache.store.publishing import Arrival, holder
+from jcache.store.store import Store
 from jcache.surroundings import FUTURE_NS
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 _BATCH: Final = 64  # files that are open meanwhile, beside those that are being written
 _BATCH_BYTES: Final = 32 << 20  # what is not published yet comes once more after a SIGKILL

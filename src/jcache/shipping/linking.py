@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jcache.errors import CannotWrite
-from jcache.files import refusal
+from jcache.store.files import refusal
 from jcache.text import shown
 
 

@@ -19,7 +19,7 @@ from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.guards import Forecast
 from jcache.shipping.importing import ImportPlan, plan_import, receive
 from jcache.shipping.reading import Mark, open_regular
-from jcache.store import Store
+from jcache.store.store import Store
 
 Progress = Callable[[int, int], None]
 

@@ -15,14 +15,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from jcache import __version__
-from jcache.adapters import entry_at
 from jcache.archive import PlainMember
 from jcache.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
 from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.archive.plain import kind_of, shown
 from jcache.checks import CHECKS_VERSION, fault_of
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
-from jcache.files import LATEST_NS, RECENCY_BYTES
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
@@ -35,10 +33,12 @@ from jcache.shipping.guards import Forecast
 from jcache.shipping.importing import as_keyed_for, is_undecided
 from jcache.shipping.intake import Intake
 from jcache.shipping.transcoding import transcode
-from jcache.store import Store
+from jcache.store.files import LATEST_NS, RECENCY_BYTES
+from jcache.store.foreign import entry_at
+from jcache.store.store import Store
 
 if TYPE_CHECKING:
-    from jcache.adapters import Adapter
+    from jcache.store.foreign import Adapter
 
 _NAMES_KEPT: Final = 20
 _LOOKED_AT: Final = 64 << 20  # bytes of members up to the first executable

@@ -17,8 +17,8 @@ from jcache.archive.manifest import Host, Maker, Manifest
 from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
-from jcache.ledger import Content, Known
-from jcache.store import Store
+from jcache.store.ledger import Content, Known
+from jcache.store.store import Store
 
 _FEW: Final = 64  # makers that are remembered at once; a cache has a handful
 _DRIVER: Final = Path("/proc/driver/nvidia/gpus")

@@ -11,10 +11,10 @@ import os
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from jcache import files
 from jcache.archive.extent import Extent
 from jcache.archive.pipes import widened
 from jcache.errors import JcacheError
+from jcache.store import files
 from jcache.units import format_size
 
 _AT_ONCE: Final = 64  # pieces; Linux takes 1,024

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from jcache.archive.manifest import Item, Neighbour
 from jcache.archive.members import PIECE
-from jcache.files import Unpublished
 from jcache.formats.digest import Hasher, shown
+from jcache.store.files import Unpublished
 
 
 class Incoming(Protocol):

@@ -17,13 +17,13 @@ from jcache.archive.manifest import Item, Maker
 from jcache.checks import CHECKS_VERSION, Claim
 from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
 from jcache.errors import LedgerUnavailable
-from jcache.files import LATEST_NS
 from jcache.findings import Finding
 from jcache.layout import Kind
-from jcache.ledger import Content, Known, holds_from
 from jcache.shipping import provenance
 from jcache.shipping.reading import Mark, Seen, Wanted, read_all, read_one, unread
-from jcache.store import Store
+from jcache.store.files import LATEST_NS
+from jcache.store.ledger import Content, Known, holds_from
+from jcache.store.store import Store
 
 _PAUSE_S: Final = 0.5
 

@@ -1,0 +1,322 @@
+"""Which entries go: a policy and entries give a plan, a value to print or to execute. Pure; the only eviction code.
+
+What is over the bound by itself goes first, since it could not stay whatever else went. Of the others the victims are,
+with `Order.LRU`, exactly the least recently used prefix of what may be evicted. With `Order.COST` those
+go first that cost the fewest seconds to build again for each byte they take (Greedy-Dual-Size's H = cost / size,
+Cao and Irani 1997, without its ageing term); equal ones by recency. Criteria add up: an entry goes as soon as one of
+them asks for it, and stays if it is pinned or among the last ones to keep.
+
+A trace and its programs are one: they were used when any of them was, go together, the trace first, and what keeps one
+of them keeps all. An executable that a trace needs was used when the trace was, goes after it, and stays as long as
+something keeps the trace (`jcache.store.links`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from jcache.entry import Entry, is_young
+from jcache.frozen import Frozen
+from jcache.layout import Kind
+from jcache.store.links import NO_LINKS, Links, Member, Ties
+
+_AFTER: Final = 2  # a trace and its programs
+
+
+class Order(StrEnum):
+    """Who goes first."""
+
+    LRU = "lru"
+    COST = "cost"
+
+
+class Reason(StrEnum):
+    """Why an entry goes or stays."""
+
+    AGE = "not used for that long"
+    WRITTEN = "last use unknown, counted from writing"
+    SPACE = "over the bound"
+    NOT_LAST = "not among the last used"
+    LEGACY = "legacy: no later JAX reads it"
+    CLEARED = "cleared"
+    PINNED = "pinned"
+    LAST = "among the last used"
+    WITHIN = "within the bounds"
+    OLD_FORMAT = "legacy: --legacy removes it"
+    USED_MEANWHILE = "used meanwhile"
+    WITH_TRACE = "whose trace goes"
+    STRAY = "whose trace has gone"
+    NEEDED = "needed by a trace that stays"
+
+
+_STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.OLD_FORMAT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What to keep to.
+
+    Attributes:
+        max_bytes: upper bound of the entries' bytes together.
+        max_entries: upper bound of their number.
+        min_free_bytes: how much the file system should have free.
+        max_age_ns: entries not used for longer than this go.
+        keep_last: so many of the most recently used entries stay whatever else is asked; alone, all others go.
+        legacy: whether entries that no current JAX reads go.
+        order: who goes first where a bound asks for victims.
+    """
+
+    max_bytes: int | None = None
+    max_entries: int | None = None
+    min_free_bytes: int | None = None
+    max_age_ns: int | None = None
+    keep_last: int | None = None
+    legacy: bool = False
+    order: Order = Order.LRU
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing."""
+        return self == Policy(order=self.order)
+
+    @property
+    def bounded(self) -> bool:
+        limits = (self.max_bytes, self.max_entries, self.min_free_bytes, self.max_age_ns)
+        return any(limit is not None for limit in limits)
+
+
+class Verdict(NamedTuple):
+    """An entry and why it goes or stays."""
+
+    entry: Entry
+    reason: Reason
+
+
+class Share(NamedTuple):
+    """So many entries with so many bytes."""
+
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes, in the order in which it goes, and what stays.
+
+    Attributes:
+        victims: what goes, and why.
+        kept: what stays, and why.
+        because: by the keys of entries, the trace with which they go, or for which they stay.
+    """
+
+    victims: tuple[Verdict, ...] = ()
+    kept: tuple[Verdict, ...] = field(default=(), repr=False)
+    because: Mapping[str, str] = Frozen({})
+
+
+def reasons(verdicts: Iterable[Verdict]) -> dict[Reason, Share]:
+    """How many entries and bytes each reason accounts for, most entries first."""
+    count: Counter[Reason] = Counter()
+    size: Counter[Reason] = Counter()
+    for entry, reason in verdicts:
+        count[reason] += 1
+        size[reason] += entry.bytes
+    return {reason: Share(n, size[reason]) for reason, n in count.most_common()}
+
+
+class Excess(NamedTuple):
+    """By how much the bounds are exceeded; nothing is, where neither number is positive."""
+
+    entries: int
+    bytes: int
+
+
+def make_room(candidates: Iterable[Entry], excess: Excess) -> Iterator[Entry]:
+    """The candidates that must go, taken in the given order only until the excess is gone."""
+    entries, size = excess
+    if entries <= 0 and size <= 0:
+        return
+    for entry in candidates:
+        yield entry
+        entries -= 1
+        size -= entry.bytes
+        if entries <= 0 and size <= 0:
+            return
+
+
+def plan(
+    entries: Iterable[Entry],
+    policy: Policy,
+    *,
+    now_ns: int,
+    free_bytes: int | None = None,
+    links: Links = NO_LINKS,
+    kinds: Collection[Kind] = tuple(Kind),
+) -> Plan:
+    """The plan that brings the entries within the policy.
+
+    Args:
+        entries: all entries that the policy is about, and those that are linked to them.
+        policy: what to keep to.
+        now_ns: the present, nanoseconds since 1970.
+        free_bytes: what the file system has free; needed for ``min_free_bytes``.
+        links: between the entries.
+        kinds: of the entries that the policy is about; others are as they are.
+
+    Returns:
+        Victims and kept entries, together all of ``entries`` of these kinds. Planning again on what is kept finds no
+        victim.
+    """
+    everyone = list(entries)
+    ties = Ties(everyone, links)
+    ordered = sorted((entry for entry in everyone if entry.kind in kinds), key=_order(ties, Order.LRU))
+    strays = {_id(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
+    last = _last(ordered, strays, policy.keep_last or 0)
+    staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
+    protected = ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
+    victims: list[Verdict] = []
+    kept: list[Verdict] = []
+    candidates: list[Entry] = []
+    oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
+    for entry in ordered:
+        if entry.pinned or _id(entry) in last:
+            reason: Reason | None = Reason.PINNED if entry.pinned else Reason.LAST
+        elif _id(entry) in strays:
+            reason = Reason.STRAY
+        elif _id(entry) in protected:
+            reason = Reason.NEEDED
+        else:
+            reason = _criterion(entry, policy, ties.used_ns(entry), oldest_ns)
+        if reason is None:
+            candidates.append(entry)
+        else:
+            (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
+    candidates.sort(key=_order(ties, policy.order))
+    if policy.max_bytes is not None:
+        hopeless = _over(candidates, policy.max_bytes, ties)
+        candidates.sort(key=lambda entry: _id(entry) not in hopeless)
+    stay = [v.entry for v in kept if not v.entry.legacy] + candidates
+    freed = sum(v.entry.bytes for v in victims)
+    chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))
+    victims += (Verdict(entry, Reason.SPACE) for entry in candidates[:chosen])
+    gone = {verdict.entry.key for verdict in victims} if ties.units else ()
+    for entry in candidates[chosen:]:
+        old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
+        aged = Reason.WRITTEN if entry.unknown else Reason.AGE
+        (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
+    return _explained(victims, kept, ties, protected)
+
+
+def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None) -> Reason | None:
+    """Why an entry that nothing protects goes or stays; None where that is for the bounds to say."""
+    if entry.legacy:
+        return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
+    if oldest_ns is not None and used_ns < oldest_ns:
+        return Reason.WRITTEN if entry.unknown else Reason.AGE
+    return Reason.NOT_LAST if policy.keep_last is not None and not policy.bounded else None
+
+
+def everything(
+    entries: Iterable[Entry],
+    *,
+    legacy: bool = False,
+    links: Links = NO_LINKS,
+    kinds: Collection[Kind] = tuple(Kind),
+) -> Plan:
+    """The plan that keeps only pinned entries, what they need and, unless asked for too, legacy ones."""
+    everyone = list(entries)
+    ties = Ties(everyone, links)
+    protected = ties.protected_by([entry for entry in everyone if entry.pinned])
+    victims: list[Verdict] = []
+    kept: list[Verdict] = []
+    for entry in everyone:
+        if entry.kind not in kinds:
+            continue
+        if entry.pinned:
+            kept.append(Verdict(entry, Reason.PINNED))
+        elif _id(entry) in protected:
+            kept.append(Verdict(entry, Reason.NEEDED))
+        elif entry.legacy and not legacy:
+            kept.append(Verdict(entry, Reason.OLD_FORMAT))
+        else:
+            victims.append(Verdict(entry, Reason.CLEARED))
+    victims.sort(key=lambda verdict: ties.is_program(verdict.entry))  # after their traces
+    return _explained(victims, kept, ties, protected)
+
+
+def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
+    """The key that sorts entries into the order in which they go; ties are broken by key, so that plans are stable."""
+    if order is Order.LRU:
+        return lambda entry: (0.0, entry.recency_ns, entry.key)
+    return lambda entry: ((entry.seconds or 0.0) / max(entry.bytes, 1), entry.recency_ns, entry.key)
+
+
+def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
+    """The same, where a trace and its programs go together, and what they need no earlier than they."""
+    own = sort_key(order)
+    if not ties.units:
+        return own
+    units = {trace: own(ties.as_one(trace)) for trace in ties.units}
+
+    def key(entry: Entry) -> tuple[tuple[float, int, str], int, tuple[float, int, str]]:
+        mine = own(entry)
+        unit = ties.unit_of(entry)
+        if unit is not None:
+            return units[unit], ties.is_program(entry), mine
+        later = max((units[trace] for trace in ties.needing(entry)), default=mine)
+        return (later, _AFTER, mine) if later > mine else (mine, 0, mine)
+
+    return key
+
+
+def _id(entry: Entry) -> Member:
+    return entry.kind, entry.key
+
+
+def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
+    """What is larger than the bound by itself, a trace with its programs being one, and the traces that need it."""
+    over = {_id(entry) for entry in candidates if entry.bytes > bound and ties.unit_of(entry) is None}
+    found = {unit for entry in candidates if (unit := ties.unit_of(entry)) is not None}
+    units = {
+        unit
+        for unit in found
+        if ties.as_one(unit).bytes > bound or any((Kind.EXECUTABLES, key) in over for key in ties.needs(unit))
+    }
+    return over | {_id(entry) for entry in candidates if ties.unit_of(entry) in units}
+
+
+def _last(ordered: Sequence[Entry], strays: Collection[Member], count: int) -> set[Member]:
+    """The last ones to keep of entries from the least to the most recently used one."""
+    counted = (_id(entry) for entry in reversed(ordered) if not entry.legacy and _id(entry) not in strays)
+    return set(islice(counted, count))
+
+
+def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Member, str]) -> Plan:
+    """The plan, with what goes and stays for a trace's sake."""
+    because: dict[str, str] = {}
+    if not ties.units:
+        return Plan(tuple(victims), tuple(kept))
+    gone = {verdict.entry.key for verdict in victims if ties.unit_of(verdict.entry) == verdict.entry.key}
+    for i, (entry, reason) in enumerate(victims):
+        unit = ties.unit_of(entry)
+        if unit in gone and unit != entry.key:
+            because[entry.key] = unit
+            victims[i] = Verdict(entry, reason if reason is Reason.CLEARED else Reason.WITH_TRACE)
+    for entry, reason in kept:
+        if reason is Reason.NEEDED and protected[_id(entry)] != entry.key:
+            because[entry.key] = protected[_id(entry)]
+    return Plan(tuple(victims), tuple(kept), Frozen(because))
+
+
+def _excess(stay: Sequence[Entry], policy: Policy, freed: int, free_bytes: int | None) -> Excess:
+    size = sum(entry.bytes for entry in stay)
+    too_many = len(stay) - policy.max_entries if policy.max_entries is not None else 0
+    too_large = [0]
+    if policy.max_bytes is not None:
+        too_large.append(size - policy.max_bytes)
+    if policy.min_free_bytes is not None and free_bytes is not None:
+        too_large.append(policy.min_free_bytes - free_bytes - freed)
+    return Excess(too_many, max(too_large))

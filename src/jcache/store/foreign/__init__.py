@@ -1,0 +1,137 @@
+"""Directories that other programs own, seen as roots: an `Adapter` knows their names and what their files say.
+
+A root with an adapter is listed, shown, checked, pruned, cleared, exported and imported by the same code as JAX's and
+jcache's own, and no command knows which one it has. What holds for every such directory:
+
+- **Names.** What an adapter names an entry is one, and nothing else is: other files are listed and never touched.
+- **Nothing of ours lies inside.** Ledger, quarantine and lock are in the user's state directory, see `state_of`.
+- **Unlink and rename only.** Whoever has a file open or mapped keeps it, and whoever opens its name sees all of it.
+- **Nothing is executed.** What an adapter says of a file comes from its bytes, with bounds on what they can ask for.
+
+A further adapter is a module with an ``ADAPTER``, and a line in `MODULES`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from jcache.layout import TEMPORARY_PREFIX, Kind, Member
+
+if TYPE_CHECKING:
+    from jcache.findings import Fault
+
+MODULES: Final = ["jcache.store.foreign.phasic"]
+
+
+class Adapter(Protocol):
+    """Another program's directory. Paths are relative to it, with ``/``; keys are ``<name>-<hexadecimal digits>``.
+
+    Attributes:
+        name: by which programs know it, in JSON, in manifests and in the table of layouts.
+        title: for sentences, such as ``phasic's cache``.
+        directories: its sub-directories in which entries lie; no others are looked into.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def directories(self) -> tuple[str, ...]: ...
+
+    def places(self, environment: Mapping[str, str]) -> list[str]:
+        """Where such a directory would be, for `jcache info`."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a directory is laid out like this."""
+
+    def entry(self, file_name: str) -> tuple[Kind, str] | None:
+        """The kind and key of the entry that has a file name; None for what is none."""
+
+    def file_name(self, kind: Kind, key: str) -> str | None:
+        """The name of an entry's file; None if there are no such entries."""
+
+    def is_temporary(self, file_name: str) -> bool:
+        """Whether the program itself writes files of that name on the way to an entry."""
+
+    def fault(self, kind: Kind, key: str, data: bytes, *, quick: bool) -> Fault | None:
+        """What is wrong with an entry's bytes by themselves; with ``quick`` only what their frame tells."""
+
+    def facts(self, kind: Kind, key: str, data: bytes) -> dict[str, object]:
+        """What an entry says about itself, by names that people can read.
+
+        Raises:
+            DamagedEntry: it cannot be read.
+        """
+
+    def written_ns(self, kind: Kind, key: str, data: bytes) -> int | None:
+        """When the program wrote these bytes, as they say themselves; None where they do not.
+
+        Other bytes than those on record, written since, are no damage. 0 says that a key has the same bytes always.
+        """
+
+    def is_code(self, kind: Kind, key: str) -> bool:
+        """Whether the program executes what such an entry says, so that none is taken from elsewhere unasked."""
+
+
+def adapters() -> Iterator[Adapter]:
+    """All there are."""
+    for module in MODULES:
+        yield import_module(module).ADAPTER
+
+
+def named(name: str) -> Adapter | None:
+    """The adapter of a name."""
+    return next((adapter for adapter in adapters() if adapter.name == name), None)
+
+
+def adapter_of(path: Path) -> Adapter | None:
+    """The adapter that recognises a directory; of one that cannot be looked into nobody knows."""
+    try:
+        return next((adapter for adapter in adapters() if adapter.recognises(path)), None)
+    except OSError:
+        return None
+
+
+def meant_by(path: Path) -> Adapter | None:
+    """The adapter of a directory that is not there yet, by the name that such a directory has."""
+    return next((adapter for adapter in adapters() if path.name in {Path(p).name for p in adapter.places({})}), None)
+
+
+def entry_at(adapter: Adapter, path: str) -> tuple[Kind, str] | None:
+    """The entry that a file is, wherever the directory lies of which a tar was made."""
+    parts = path.split("/")
+    tails = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next((known for tail in tails if (known := adapter.entry(tail)) is not None), None)
+
+
+def member_of(adapter: Adapter, file_name: str) -> tuple[Member, str]:
+    """What a file name stands for, and the key it belongs to."""
+    known = adapter.entry(file_name)
+    if known is not None:
+        return Member.ENTRY, known[1]
+    ours = file_name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+    return Member.TEMPORARY if ours or adapter.is_temporary(file_name) else Member.UNKNOWN, ""
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is a key in the directory of some other program."""
+    return any(adapter.file_name(kind, text) is not None for adapter in adapters() for kind in Kind)
+
+
+def state_of(path: Path) -> Path:
+    """Where jcache keeps what it learns about another program's directory: in the user's state directory, by its path.
+
+    The name is for people; what tells two directories apart is the hash of the path, links in it followed.
+    """
+    from hashlib import sha256
+
+    from platformdirs import user_state_path
+
+    real = os.path.realpath(path)
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in real).strip("-")
+    return user_state_path("jcache") / "roots" / f"{name[-64:]}-{sha256(os.fsencode(real)).hexdigest()[:16]}"

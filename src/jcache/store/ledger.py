@@ -1,0 +1,306 @@
+"""What jcache has learnt about entries: digests, build seconds, origin, pins; and the runs it has watched.
+
+It is never needed to serve an entry: an absent one reads as empty, and what can go wrong with it otherwise is a
+`LedgerUnavailable` (see `jcache.store.ledger_connection`).
+"""
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jcache import clock
+from jcache.entry import Snapshot
+from jcache.errors import LedgerUnavailable
+from jcache.layout import Kind
+from jcache.store import ledger_rows as rows
+from jcache.store.economics import Economics, Spending
+from jcache.store.ledger_connection import LedgerFile, has
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_RUNS_IN_FULL: Final = 100
+_SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
+
+
+UNVERIFIED: Final = -1
+
+
+class Known(NamedTuple):
+    """What the ledger knows of one entry; None where it does not know.
+
+    Attributes:
+        kind, key: which entry.
+        digest: of the stored bytes (`jcache.formats.digest`).
+        bytes: how many stored bytes the digest is of.
+        seconds: what building it took.
+        origin: how it came here: ``put``, ``run``, …
+        run: the recorded run that stored it.
+        jaxlib: the jaxlib version that built it.
+        digest_ns: when the digest was taken, nanoseconds since 1970.
+        verified_ns: when `jcache verify` last looked at it.
+        checks: the version of the checks that bytes of this digest have passed in full; `UNVERIFIED` of what has come
+            from elsewhere with its digest, and is to pass them before it is used.
+        hits: how often recorded runs have hit it.
+        pinned_ns: when it was pinned, nanoseconds since 1970.
+    """
+
+    kind: Kind
+    key: str
+    digest: str | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    origin: str | None = None
+    run: str | None = None
+    jaxlib: str | None = None
+    digest_ns: int | None = None
+    verified_ns: int | None = None
+    checks: int | None = None
+    hits: int = 0
+    pinned_ns: int | None = None
+
+
+_COLUMNS: Final = ", ".join(Known._fields)
+_KNOWN: Final = (
+    rows.kind, rows.recorded, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
+    rows.count, rows.count, rows.number, rows.hits, rows.count,
+)  # fmt: skip
+_CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given them when there is something to keep
+    "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
+    " maker INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+_ECONOMICS_SCHEMA: Final = (  # later still
+    "CREATE TABLE IF NOT EXISTS economics (kind TEXT NOT NULL, name TEXT NOT NULL, builds INTEGER NOT NULL,"
+    " build_seconds REAL NOT NULL, loads INTEGER NOT NULL, load_seconds REAL NOT NULL, spared_seconds REAL NOT NULL,"
+    " PRIMARY KEY (kind, name)) WITHOUT ROWID"
+)
+
+
+class Content(NamedTuple):
+    """What stored bytes tell of themselves once they are decompressed.
+
+    Attributes:
+        digest: of the stored bytes (`jcache.formats.digest`).
+        codec: how they are compressed.
+        seconds: of compilation, as JAX writes them.
+        maker: what they were made by and for, as text; many share one.
+    """
+
+    digest: str
+    codec: str
+    seconds: int
+    maker: str
+
+
+def holds_from(taken_ns: int, copied_ns: int | None) -> int:
+    """As of when a digest holds that was taken of a file: in a copied root it is of the copy's file from now on.
+
+    Args:
+        taken_ns: when it was taken.
+        copied_ns: when the root was copied, as `Ledger.copied_ns` has it.
+    """
+    return taken_ns if copied_ns is None else max(taken_ns, copied_ns + 1)
+
+
+class Ledger(LedgerFile):
+    """The ledger at a path, and what is on record in it."""
+
+    # -- entries
+
+    def known(self, kind: Kind, keys: Iterable[str] | None = None) -> dict[str, Known]:
+        """What is known of the entries of a kind, of all of them or of some keys."""
+        query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
+        wanted = None if keys is None else list(keys)
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            if wanted is None:
+                return database.execute(query, (kind,)).fetchall()
+            return [row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key))]
+
+        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self._read(ask), _KNOWN, 2)}
+
+    def pins(self) -> set[tuple[Kind, str]]:
+        """The pinned entries, as pairs of kind and key."""
+        query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"
+        found = self._read(lambda database: database.execute(query).fetchall())
+        return {(kind, key) for kind, key in rows.whole(found, (rows.kind, rows.key), 2)}
+
+    def record(self, news: Iterable[Known], *, anew: bool = True) -> None:
+        """Adds what has been learnt; None leaves what was known, hits are added up.
+
+        Args:
+            news: what has been learnt.
+            anew: whether to begin a damaged ledger anew.
+        """
+        updates = ", ".join(f"{c} = coalesce(excluded.{c}, {c})" for c in Known._fields[2:10])
+        same = "excluded.digest IS NULL OR excluded.digest IS digest"  # other bytes have passed no checks yet
+        statement = (
+            f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(Known._fields))})"  # noqa: S608
+            f" ON CONFLICT (kind, key) DO UPDATE SET {updates},"
+            f" checks = CASE WHEN {same} THEN coalesce(excluded.checks, checks) ELSE excluded.checks END,"
+            " hits = hits + excluded.hits, pinned_ns = coalesce(excluded.pinned_ns, pinned_ns)"
+        )
+        now = clock.now_ns()
+        lines = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
+        self._write(lambda database: database.executemany(statement, lines), anew=anew)
+
+    def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
+        statement, names = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
+        self._write(lambda database: database.executemany(statement, names))
+
+    def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
+        """Drops what is known of entries that are gone."""
+        statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
+        if names and self._is_there():
+            self._write(lambda database: database.executemany(statement, names))
+
+    def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
+        """Drops what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
+        bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
+        statement, names = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
+        if names and self._is_there():
+            self._write(lambda database: database.executemany(statement, names), anew=False)
+
+    # -- what is inside of entries, by their digests
+
+    def contents(self) -> dict[str, Content]:
+        """What is known of the insides of stored bytes, by their digest."""
+        query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute(query).fetchall() if has(database, "contents") else []
+
+        columns = rows.text, rows.text, rows.count, rows.report
+        return {row[0]: Content(*row) for row in rows.whole(self._read(ask), columns, 4)}
+
+    def makers(self) -> dict[int, str]:
+        """By and for what the insides say that they were made: texts, by their numbers here."""
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute("SELECT id, maker FROM makers").fetchall() if has(database, "makers") else []
+
+        return dict(rows.whole(self._read(ask), (rows.number, rows.report), 2))
+
+    def made_by(self, makers: Iterable[int]) -> list[tuple[str, str | None, str | None, int]]:
+        """Executables of some makers, as key, jaxlib on record, origin and the maker's number."""
+        query = (
+            "SELECT key, jaxlib, origin, maker FROM contents JOIN entries USING (digest)"
+            " WHERE kind = ? AND contents.maker = ?"
+        )
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return [row for maker in makers for row in database.execute(query, (Kind.EXECUTABLES, maker))]
+
+        columns = rows.key, rows.text, rows.text, rows.number
+        return [tuple(row) for row in rows.whole(self._read(ask), columns, 1)]
+
+    def looked_into(self) -> set[str]:
+        """Keys of the executables whose insides are known."""
+        query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"
+        found = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
+        return {key for (key,) in rows.whole(found, (rows.key,), 1)}
+
+    def record_contents(self, news: Iterable[Content]) -> None:
+        """Adds what the insides of stored bytes have told, and drops that of bytes which no entry has any more."""
+        known = "SELECT digest FROM entries WHERE digest IS NOT NULL"
+        contents = list(news)
+
+        def add(database: "sqlite3.Connection") -> None:
+            for statement in _CONTENTS_SCHEMA:
+                database.execute(statement)
+            database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in contents})
+            database.executemany(
+                "INSERT OR REPLACE INTO contents SELECT ?, ?, ?, id FROM makers WHERE maker = ?", contents
+            )
+            database.execute(f"DELETE FROM contents WHERE digest NOT IN ({known})")  # noqa: S608  text of our own
+            database.execute("DELETE FROM makers WHERE id NOT IN (SELECT maker FROM contents)")
+
+        self._write(add, anew=False)
+
+    # -- what building and loading take
+
+    def economics(self, kind: Kind) -> dict[str, Economics]:
+        """What building and loading the entries of a kind has taken, by their names."""
+        query = f"SELECT name, {', '.join(Economics._fields)} FROM economics WHERE kind = ? ORDER BY name"  # noqa: S608
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute(query, (kind,)).fetchall() if has(database, "economics") else []
+
+        columns = rows.text, rows.count, rows.seconds, rows.count, rows.seconds, rows.seconds
+        return {row[0]: Economics(*row[1:]) for row in rows.whole(self._read(ask), columns, len(columns))}
+
+    def record_economics(self, news: Spending) -> None:
+        """Adds what building and loading has taken, and to each entry on record how often it was loaded."""
+        sums = ", ".join(f"{column} = {column} + excluded.{column}" for column in Economics._fields)
+        add_up = f"INSERT INTO economics VALUES (?,?,?,?,?,?,?) ON CONFLICT (kind, name) DO UPDATE SET {sums}"  # noqa: S608
+        hit = "UPDATE entries SET hits = hits + ? WHERE kind = ? AND key = ?"
+
+        def add(database: "sqlite3.Connection") -> None:
+            database.execute(_ECONOMICS_SCHEMA)
+            database.executemany(add_up, [(*name, *economics) for name, economics in news.by_name.items()])
+            database.executemany(hit, [(loads, *entry) for entry, loads in news.loads.items()])
+
+        self._write(add)
+
+    # -- runs
+
+    def add_run(self, identity: str, started_ns: int, report: str) -> None:
+        """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their lists."""
+        shorten = (
+            "UPDATE runs SET report = json_remove(report, '$.programs', '$.traces.calls', '$.graphs.calls')"
+            " WHERE id IN (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?)"
+            " AND length(report) > ?"
+        )
+
+        def add(database: "sqlite3.Connection") -> None:
+            database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (identity, started_ns, report))
+            database.execute(shorten, (_RUNS_IN_FULL, _SHORT_REPORT))
+
+        self._write(add)
+
+    def runs(self) -> list[str]:
+        """The reports of all runs, oldest first."""
+        query = "SELECT report FROM runs ORDER BY started_ns, id"
+        found = self._read(lambda database: database.execute(query).fetchall())
+        return [text for (text,) in rows.whole(found, (rows.report,), 1)]
+
+    def forget_runs(self) -> int:
+        """Drops all runs, the hits they counted, and what building and loading took; returns how many runs."""
+
+        def clear(database: "sqlite3.Connection") -> int:
+            database.execute("UPDATE entries SET hits = 0")
+            if has(database, "economics"):
+                database.execute("DELETE FROM economics")
+            return database.execute("DELETE FROM runs").rowcount
+
+        return self._write(clear) if self._is_there() else 0
+
+    # -- snapshots of large directories
+
+    def load_snapshot(self, directory: str) -> Snapshot | None:
+        """The snapshot of a directory; None where there is none or the ledger cannot be read."""
+        query = "SELECT * FROM snapshots WHERE directory = ?"
+        try:
+            row = self._read(lambda database: database.execute(query, (_text(directory),)).fetchone())
+        except LedgerUnavailable:
+            return None
+        if row is None:
+            return None
+        columns = rows.number, rows.number, *(rows.blob,) * 6
+        packed = rows.fitting(row[1:], columns)
+        return None if None in packed else Snapshot.unpacked(*packed)
+
+    def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
+        """Keeps a snapshot, or does not: it only saves time, so a ledger that cannot be written is no failure."""
+        row = (_text(directory), *snapshot.packed())
+        statement = "INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)"
+        try:
+            self._write(lambda database: database.execute(statement, row))
+        except LedgerUnavailable:
+            return
+
+
+def _text(path: str) -> str:
+    return os.fsencode(path).decode(errors="backslashreplace")  # SQLite refuses lone surrogates

@@ -1,0 +1,172 @@
+"""The ledger's file: an SQLite database in ``.jcache/``, opened at the first use, made by the first who writes.
+
+What can go wrong with it is a `LedgerUnavailable` (see `jcache.store.sqlite`); SQLite is imported only where there is,
+or will be, a ledger.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from jcache.layout import PINS_NAME
+from jcache.store import files
+from jcache.store.directories import open_below
+from jcache.store.files import LATEST_NS
+
+if TYPE_CHECKING:
+    import sqlite3
+
+T = TypeVar("T")
+
+SCHEMA_VERSION: Final = 3
+_SCHEMA: Final = """
+CREATE TABLE entries (
+    kind TEXT NOT NULL, key TEXT NOT NULL,
+    digest TEXT, bytes INTEGER, seconds REAL, origin TEXT, run TEXT, jaxlib TEXT,
+    digest_ns INTEGER, verified_ns INTEGER, checks INTEGER,
+    hits INTEGER NOT NULL DEFAULT 0, pinned_ns INTEGER,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE INDEX pinned ON entries (pinned_ns) WHERE pinned_ns IS NOT NULL;
+CREATE TABLE home (inode INTEGER NOT NULL, born_ns INTEGER);
+CREATE TABLE runs (id TEXT PRIMARY KEY, started_ns INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    directory TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL,
+    keys BLOB NOT NULL, sizes BLOB NOT NULL, created BLOB NOT NULL, recency BLOB NOT NULL, sidecars BLOB NOT NULL,
+    others BLOB NOT NULL
+);
+"""
+
+
+class LedgerFile:
+    """The file at a path; only written by methods that say so.
+
+    Args:
+        path: the SQLite file.
+        busy_timeout: seconds to wait for another writer.
+        outside: whether it lies in no root, so that the directories above it are made with it.
+    """
+
+    def __init__(self, path: Path, *, busy_timeout: float = 5.0, outside: bool = False) -> None:
+        self._path = path
+        self._outside = outside
+        self._busy_timeout = busy_timeout
+        self._database: sqlite3.Connection | None = None
+        self._writable = False
+        self._busy = False
+
+    def close(self) -> None:
+        if self._database:
+            self._database.close()
+        self._database = None
+        self._writable = False
+
+    def copied_ns(self) -> int | None:
+        """When the root was copied, with the ledger in it; None if it is where the ledger was made, or was moved whole.
+
+        Copied is a root whose directory is another one than the ledger remembers; the ledger was born by copying then.
+        """
+        row = self._read(lambda database: database.execute("SELECT inode, born_ns FROM home").fetchone())
+        if row is None or tuple(row) == self._place():
+            return None
+        return files.born_ns(self._path) or LATEST_NS
+
+    def _place(self) -> tuple[int, int | None]:
+        """By what the root's directory is known."""
+        directory = self._path.parent.parent
+        return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
+
+    def _is_there(self) -> bool:
+        """Whether there is a file; one behind a link is none."""
+        with suppress(OSError):
+            return not os.path.islink(self._path.parent) and os.path.exists(self._path)
+        return False
+
+    def _begin_pins(self) -> None:
+        """Makes the directory of pins with a ledger: with one that has held no pins, none can be lost."""
+        with suppress(OSError):
+            state = open_below(self._path.parent.parent, self._path.parent.name, make=True)
+            try:
+                if not any(name.startswith(self._path.name) for name in os.listdir(state)):
+                    os.mkdir(PINS_NAME, dir_fd=state)
+            finally:
+                os.close(state)
+
+    def begin_anew(self) -> None:
+        """Sets a damaged ledger aside for an empty one; one that is whole stays."""
+        self._write(_check)
+
+    def check(self) -> None:
+        """Reads all of it.
+
+        Raises:
+            LedgerUnavailable: it cannot be read, or is damaged somewhere.
+        """
+        self._read(_check)
+
+    def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
+        """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
+        if self._database is None and not self._is_there():
+            return None
+        from jcache.store import sqlite
+
+        with sqlite.failures(self._path, "read", self.close):
+            try:
+                if self._database is None:
+                    timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
+                    self._database = sqlite.open_for_reading(self._path, timeout, SCHEMA_VERSION)
+                return action(self._database)
+            except sqlite.Error as error:
+                if not sqlite.is_busy(error):
+                    raise
+            self.close()
+            self._busy = True
+            with closing(sqlite.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
+                return action(busy)
+
+    def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
+        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
+        from jcache.store import sqlite
+
+        with sqlite.failures(self._path, "write", self.close):
+            try:
+                return self._transact(action)
+            except sqlite.Error as error:
+                if not (anew and sqlite.is_damaged(self._path, error)):
+                    raise
+            self.close()
+            sqlite.set_aside(self._path)
+            return self._transact(action)
+
+    def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
+        from jcache.store import sqlite
+
+        if self._database is None or not self._writable:
+            self.close()
+            if self._outside:
+                self._path.parent.parent.mkdir(parents=True, exist_ok=True)
+            self._begin_pins()
+            inode, born_ns = self._place()
+            home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
+            schema = _SCHEMA + home
+            self._database = sqlite.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
+            self._writable = True
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            return action(self._database)
+
+
+def has(database: "sqlite3.Connection", table: str) -> bool:
+    """Whether the ledger has a table that those of before had not."""
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
+
+
+def _check(connection: "sqlite3.Connection") -> None:
+    """Raises where a page or an index is damaged, even one that no command would meet today."""
+    from jcache.store.sqlite import NoLedgerError
+
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise NoLedgerError(verdict)

@@ -1,0 +1,148 @@
+"""JAX's lock on a directory of entries.
+
+A bounded JAX takes ``.lockfile`` (a `filelock.FileLock`, that is ``flock`` on POSIX) around every get and put, waits
+10 s for it and then gives up, which costs a recompile. filelock looks every 50 ms whether the lock is free, so a holder
+that lets it go for less than that may never be noticed. jcache holds it for 0.1 s at most (`HOLD_S`) and then leaves it
+free for as long (`FREE_S`): whoever waits gets it after at most 0.2 s, unless one system call of ours takes longer.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jcache import clock
+from jcache.errors import CannotWrite, InvalidValue, Locked
+from jcache.layout import LOCK_NAME, Kind, Root
+from jcache.store.directories import as_path
+from jcache.store.files import refusal
+from jcache.units import NANOSECONDS, parse_age
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+DEFAULT_TIMEOUT: Final = 10.0
+VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
+HOLD_S: Final = 0.1  # seconds, for which the lock is held at most
+FREE_S: Final = 0.1  # and then free at least: twice what filelock waits between two looks
+_NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
+
+
+def timeout_in(environment: Mapping[str, str]) -> float:
+    """Seconds to wait for a lock: ``$JCACHE_LOCK_TIMEOUT``, an age or a number of seconds, else 10.
+
+    Raises:
+        InvalidValue: it cannot be read.
+    """
+    text = environment.get(VARIABLE)
+    if text is None:
+        return DEFAULT_TIMEOUT
+    try:
+        return parse_age(text if not text.replace(".", "", 1).isdigit() else text + "s") / NANOSECONDS
+    except InvalidValue as error:
+        raise InvalidValue(f"${VARIABLE}: {error}") from None
+
+
+@contextmanager
+def locked(
+    root: Root, kind: Kind, *, timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Holds the lock on a root's entries of a kind for the block.
+
+    Args:
+        root: whose entries.
+        kind: which of them.
+        timeout: seconds to wait for it.
+        waiting: is told once, as a sentence, for whom we wait, if that takes over a second.
+
+    Raises:
+        Locked: it could not be had in time.
+        CannotWrite: the lock file cannot be made here (a read-only root, a full disk).
+    """
+    from filelock import FileLock
+
+    path = root.locks(kind) / LOCK_NAME
+    with ExitStack() as stack:
+        if not os.path.isdir(path.parent):
+            raise CannotWrite(f"Cannot lock {path.parent}: it is not there.")
+        with refusal(f"lock {path}"):
+            directory = stack.enter_context(as_path(root, path.parent))
+            _check_file(path, os.path.join(directory, LOCK_NAME))
+        lock = FileLock(directory / LOCK_NAME, thread_local=False)
+        first = min(timeout, _NOTICE_AFTER) if waiting else timeout
+        held = _acquire(lock, path, first)
+        if not held and waiting and timeout > first:
+            waiting(f"Waiting for {path}, held by {_holder(path)} …")
+            held = _acquire(lock, path, timeout - first)
+        if not held:
+            raise Locked(
+                f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _check_file(path: Path, held: str) -> None:
+    """Raises CannotWrite if what is to be locked is a file of somebody's: filelock empties what it locks."""
+    try:
+        status = os.lstat(held)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
+        raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
+
+
+def _acquire(lock: FileLock, path: Path, timeout: float) -> bool:
+    from filelock import Timeout
+
+    with refusal(f"lock {path}"):
+        try:
+            lock.acquire(timeout=timeout, poll_interval=0.01)
+        except Timeout:  # an OSError, too
+            return False
+        except NotImplementedError:
+            raise CannotWrite(f"Cannot lock {path}: its file system has no locks.") from None
+    return True
+
+
+def in_batches(
+    root: Root,
+    kind: Kind,
+    steps: Iterator[None],
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    waiting: Callable[[str], None] | None = None,
+) -> None:
+    """Runs an iterator's steps under the lock, as many in each hold as its time allows, with pauses in between."""
+    while True:
+        with locked(root, kind, timeout=timeout, waiting=waiting):
+            if run_until(steps, clock.monotonic() + HOLD_S):
+                return
+        clock.sleep(FREE_S)
+
+
+def run_until(steps: Iterator[None], end: float) -> bool:
+    """Runs steps until a time of `clock.monotonic`, at least one; returns whether that was all."""
+    return not any(clock.monotonic() >= end for _ in steps)
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, as Linux tells in /proc/locks; elsewhere just "another process"."""
+    try:
+        inode = os.stat(path).st_ino
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+                command = Path(f"/proc/{fields[4]}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                return f"process {fields[4]} ({' '.join(command.split())[:60] or 'unknown command'})"
+    except (OSError, IndexError):
+        pass
+    return "another process"

@@ -1,0 +1,515 @@
+"""phasic's cache: what is an entry, what is shown of it, and each damage found; nothing is executed."""
+
+import json
+import os
+import pickle
+import pickletools
+import struct
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.archive import Reader, open_archive
+from jcache.archive.manifest import decode, encode
+from jcache.errors import BadArchive, DamagedEntry, InvalidValue
+from jcache.findings import Damage
+from jcache.layout import Kind
+from jcache.store.foreign import pickle_scan
+from jcache.store.foreign.phasic import ADAPTER
+from jcache.store.foreign.phasic_content import MAX_JSON, fault_of
+from jcache.store.store import Store
+from tests.helpers.entries import SECOND, tree
+from tests.helpers.phasic_caches import (
+    DATA,
+    GRAPH,
+    KEYS,
+    KINDS,
+    OLD_TAPE,
+    SCC,
+    TAPE,
+    TRACE,
+    findings,
+    make_cache,
+    manifest_of,
+    open_cache,
+    place,
+    stream_of,
+)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return make_cache(tmp_path)
+
+
+@pytest.fixture
+def store(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    return open_cache(cache, monkeypatch)
+
+
+def data_of(key: str) -> bytes:
+    name = ADAPTER.file_name(KINDS[key], key)
+    assert name is not None
+    return (DATA / name).read_bytes()
+
+
+def fault(key: str, data: bytes) -> tuple[Damage, str] | None:
+    return fault_of(key, data, quick=False)
+
+
+# -- names
+
+
+def test_every_file_of_phasics_is_an_entry(store: Store) -> None:
+    """Graphs, traces and tapes are listed, each with a key by which its file's name is found again."""
+    assert {entry.key: entry.kind for entry in store.entries()} == KINDS
+    for entry in store.entries():
+        assert store.path(entry).is_file() and entry.bytes == store.path(entry).stat().st_size
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "graphs/46f61fbd197200ee2cb241b5bbb8638.json",
+        "graphs/46F61FBD197200EE2CB241B5BBB86380.json",
+        "graphs/46f61fbd197200ee2cb241b5bbb86380.json~",
+        "graphs/sub/46f61fbd197200ee2cb241b5bbb86380.json",
+        "46f61fbd197200ee2cb241b5bbb86380.json",
+        f"traces/scc_{'0' * 64}.pkl",
+        f"parameterized_reward_compute/{'0' * 64}.bin.tmp.12",
+        f"../graphs/{'0' * 32}.json",
+        "compiled_svgd_0123456789abcdef.pkl",
+    ],
+)
+def test_other_names_are_no_entries(name: str) -> None:
+    """A name is an entry's only if phasic itself would write it, in that directory."""
+    assert ADAPTER.entry(name) is None
+
+
+def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> None:
+    """Notes, work of other tools, links and directories with an entry's name stay through verify, repair and clear."""
+    from jcache.repair import repair
+    from jcache.store.eviction import everything
+    from jcache.verification import Request, verify
+
+    (cache / "notes.txt").write_text("mine")
+    (cache / "pmap_work").mkdir()
+    (cache / "compiled_svgd_0123456789abcdef.pkl").write_bytes(b"cos\nsystem\n")
+    (cache / "graphs" / "README").write_text("mine")
+    (cache / "graphs" / f"{'1' * 32}.json").mkdir()
+    (cache / "traces" / "x-cache").write_text("no entry of JAX's")
+    before = {path: row for path, row in tree(cache).items() if Path(path).name not in _file_names()}
+    verification = verify(store, Request(grace_ns=0))
+    repaired = repair(store, [f for f in verification.findings if f.key is None], grace_ns=0)
+    store.execute(everything(store.entries()))
+    after = tree(cache)
+    assert not repaired and [f.damage for f in verification.findings] == [Damage.NOT_A_FILE]
+    assert {path for path in before if Path(path).is_file()} == {path for path in after if Path(path).is_file()}
+    names = {neighbour.name for neighbour in store.listing(Kind.GRAPHS).neighbours}
+    assert {"notes.txt", "pmap_work", "graphs/README", "compiled_svgd_0123456789abcdef.pkl"} <= names
+
+
+def _file_names() -> set[str]:
+    return {(ADAPTER.file_name(KINDS[key], key) or "").rpartition("/")[2] for key in KEYS}
+
+
+def test_nothing_of_ours_comes_into_the_tree(cache: Path, store: Store) -> None:
+    """Ledger, lock and quarantine lie in the user's state directory, named by the tree's path."""
+    names = {str(path.relative_to(cache)) for path in cache.rglob("*")}
+    assert not findings(store)
+    store.remove([store.find(GRAPH)])
+    store.close()
+    assert {str(path.relative_to(cache)) for path in cache.rglob("*")} == names - {f"graphs/{GRAPH[6:]}.json"}
+    (state,) = (cache.parent / "state" / "jcache" / "roots").iterdir()
+    assert store.root.state == state and "phasic-cache" in state.name and store.root.ledger.is_file()
+
+
+# -- what is shown
+
+
+def test_what_is_shown_of_each(store: Store) -> None:
+    """Sizes and settings come from the files themselves."""
+    told = {key: ADAPTER.facts(KINDS[key], key, data_of(key)) for key in KEYS}
+    assert told[GRAPH]["vertices"] == 23 and told[GRAPH]["called with"] == "theta=2.0"
+    assert told[TAPE] == {"format": "PTDPRMC3", "commands": 261, "doubles": 72, "inputs": 48}
+    assert told[TRACE]["vertices"] == 23 and told[TRACE]["parameters"] == 2 and "reaches" not in told[TRACE]
+    assert ADAPTER.facts(Kind.TRACES, TAPE, OLD_TAPE.read_bytes())["format"] == "PTDPRMC1"
+
+
+@pytest.mark.parametrize("key", sorted(KEYS - {TRACE}))
+def test_what_cannot_be_read_says_so(key: str) -> None:
+    """Nonsense is damage, whatever it should have been, and however short."""
+    for data in (b"", b"\x80", b"nonsense", b"[" * 200_000):
+        assert fault(key, data) is not None
+        with pytest.raises(DamagedEntry):
+            ADAPTER.facts(KINDS[key], key, data)
+
+
+def test_a_hostile_pickle_is_shown_by_what_it_reaches(store: Store) -> None:
+    """What a pickle names is told, not done."""
+    facts = ADAPTER.facts(Kind.TRACES, TRACE, pickle.dumps(Calls(os.system, "touch owned"), protocol=5))
+    assert facts["reaches"] == "posix.system" and not Path("owned").exists()
+    with pytest.raises(DamagedEntry, match="ends before"):
+        ADAPTER.facts(Kind.TRACES, TRACE, data_of(TRACE)[:-1])
+
+
+# -- checks
+
+
+def test_real_ones_are_sound(store: Store) -> None:
+    """No false alarm on what phasic wrote, nor on a tape of the older kind."""
+    assert not findings(store) and not findings(store)
+    assert fault(TAPE, OLD_TAPE.read_bytes()) is None
+
+
+@pytest.mark.parametrize("key", [GRAPH, TRACE, TAPE, SCC])
+def test_every_truncation_is_torn(key: str) -> None:
+    """A file that ends too early is torn, wherever it ends."""
+    data = data_of(key)
+    for length in {*range(0, len(data) - 1, 97), len(data) - 2, len(data) - 1}:
+        found = fault(key, data[:length])
+        assert found is not None and found[0] is Damage.TORN, (length, found)
+
+
+def test_a_truncated_json_between_its_characters_is_torn() -> None:
+    """That a letter of UTF-8 is cut in two is no other damage."""
+    data = json.dumps({"note": "ääää"}, ensure_ascii=False).encode()
+    for length in range(1, len(data)):
+        found = fault(GRAPH, data[:length])
+        assert found is not None and found[0] is Damage.TORN, length
+
+
+def test_a_wrong_magic_is_found() -> None:
+    """A tape begins with its format's name."""
+    for key in (TAPE, SCC):
+        found = fault(key, b"PTDPRMC4" + data_of(key)[8:])
+        assert found is not None and found[0] is Damage.CODEC
+
+
+def test_a_wrong_head_is_found() -> None:
+    """Each count in a tape's head has to add up, and so has the older one's."""
+    for key, data in ((TAPE, data_of(TAPE)), (TAPE, OLD_TAPE.read_bytes())):
+        for at in range(24 if data[7:8] == b"1" else 8, 40, 8):
+            changed = bytearray(data)
+            changed[at] ^= 1
+            assert fault(key, bytes(changed)) is not None, at
+
+
+def test_an_operand_outside_of_the_tape_is_found() -> None:
+    """phasic would read or write beyond what it has mapped."""
+    data = bytearray(data_of(TAPE))
+    struct.pack_into("<QII", data, 40 + 80 + 32, 1 << 40, 0, 1)
+    found = fault(TAPE, bytes(data))
+    assert found is not None and found[0] is Damage.GRAMMAR and "Command 1" in found[1]
+
+
+def test_a_tape_that_was_never_filled_is_found() -> None:
+    """What a crash leaves where blocks were not written, zeros of the right length, is damage without a record, too."""
+    for key in (TAPE, SCC):
+        data = data_of(key)
+        for length in (24, len(data) // 2, len(data) - 40):
+            assert fault(key, data[:-length] + bytes(length)) is not None, length
+
+
+def graph_with(change: Callable[[dict[str, Any]], None]) -> bytes:
+    value = json.loads(data_of(GRAPH))
+    change(value)
+    return json.dumps(value, indent=2).encode()
+
+
+def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
+    *parents, last = path.split(".")
+
+    def change(graph: dict[str, Any]) -> None:
+        for name in parents:
+            graph = graph[name]
+        graph[last] = value
+
+    return change
+
+
+CLASS = {"__type__": "os.system", "__data__": "touch owned"}
+
+
+@pytest.mark.parametrize(
+    ("change", "damage"),
+    [
+        (_set("graph_data.states", CLASS), Damage.CODE),
+        (_set("graph_data.states.__data__", [[1, 2], [CLASS]]), Damage.CODE),
+        (_set("graph_data.note", {"deep": [{"er": CLASS}]}), Damage.CODE),
+        (_set("graph_data.states.__type__", "numpy.matrix"), Damage.CODE),
+        (_set("graph_data.states.__type__", 7), Damage.CODE),
+        (_set("construction_params.theta", CLASS), Damage.CODE),
+        (_set("callback_hash", "0" * 32), Damage.NAME),
+        (_set("callback_hash", None), Damage.NAME),
+        (_set("version", None), Damage.GRAMMAR),
+        (_set("graph_data", []), Damage.GRAMMAR),
+        (_set("graph_data.n_vertices", 24), Damage.GRAMMAR),
+    ],
+)
+def test_what_a_graph_must_not_say(change: Callable[[dict[str, Any]], None], damage: Damage) -> None:
+    """Classes other than arrays, another graph's hash, or what is no graph, are findings."""
+    found = fault(GRAPH, graph_with(change))
+    assert found is not None and found[0] is damage
+
+
+def test_what_is_said_of_a_graph_is_short() -> None:
+    """However long what it says of itself is, and whatever a terminal would make of that."""
+    found = fault(GRAPH, graph_with(_set("graph_data.n_vertices", "\x1b[31m" * 50_000)))
+    assert found is not None and len(found[1]) < 100 and found[1].isprintable()
+
+
+def test_what_a_graph_was_called_with_may_be_of_a_users_class() -> None:
+    """phasic writes down what it was called with, by class, and never reads it again."""
+    for name in ("__main__.Rates", "mymodels.Demography"):
+        data = graph_with(_set("construction_params.theta", {"__type__": name, "__data__": {"x": 1}}))
+        assert fault(GRAPH, data) is None
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 10_000_000, b'{"a":' * 1_000_000, b"1" * 10_000_000, b"[[],[]" + b",[]" * 10**6]
+)
+def test_hostile_json_ends_soon(data: bytes) -> None:
+    """Nesting, long numbers and swarms of lists are no JSON of phasic's, and crash nothing."""
+    assert fault(GRAPH, data) is not None
+    with pytest.raises(DamagedEntry):
+        ADAPTER.facts(Kind.GRAPHS, GRAPH, data)
+
+
+def test_json_beyond_the_limit_is_looked_at_from_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would take too much memory is not parsed, but a torn one is still found."""
+    assert len(data_of(GRAPH)) < MAX_JSON
+    monkeypatch.setattr("jcache.store.foreign.phasic_content.MAX_JSON", 1000)
+    assert fault(GRAPH, data_of(GRAPH)) is None
+    found = fault(GRAPH, data_of(GRAPH)[:-2])
+    assert found is not None and found[0] is Damage.TORN
+    for old, new in ((b'"ndarray"', b'"os.system"'), (b"__type__", b"\\u005f_type__"), (b'"ndarray"', b'["x"]')):
+        found = fault(GRAPH, data_of(GRAPH).replace(old, new, 1))
+        assert found is not None and found[0] is Damage.CODE
+
+
+# -- pickles
+
+
+class Calls:
+    """Reduces to a call, as a hostile pickle does."""
+
+    def __init__(self, function: Any, *arguments: object) -> None:
+        self.reduced = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.reduced
+
+
+GLOBAL_BY_A_COMPUTED_NAME = (
+    b"\x80\x05\x8c\x02os\x94(\x8c\x06systemt"  # a tuple where a name should be
+    b"\x93."
+)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(Calls(os.system, "touch owned"), protocol=5),
+        pickle.dumps(Calls(os.system, "touch owned"), protocol=0),
+        pickle.dumps(Calls(os.system, "touch owned"), protocol=2),
+        pickle.dumps([Calls(eval, "1"), Calls(exec, "1")], protocol=5),
+        pickle.dumps(Calls(print), protocol=4),
+        b"\x80\x05\x8c\x09numpy.f2py\x94\x8c\x07compile\x94\x93)R.",
+        b"\x80\x05\x8c\x0dnumpy.testing\x94\x8c\x09runstring\x94\x93)R.",
+        b"\x80\x05\x8c\x06phasic\x94\x8c\x02os\x94\x93.",
+        b"\x80\x05(\x8c\x01xi__builtin__\neval\n.",
+        b"\x80\x05(cos\nsystem\nX\x01\x00\x00\x00xo.",
+        b"\x80\x05\x82\x01.",
+        b"\x80\x05\x83\x01\x00.",
+        b"\x80\x05\x84\x01\x00\x00\x00.",
+        b"\x80\x05Pid\n.",
+        b"\x80\x05\x8c\x02idQ.",
+        GLOBAL_BY_A_COMPUTED_NAME,
+        b"\x80\x05\x8c\x02os\x94\x8c\x06system\x94Nh\x00h\x01\x93.",
+        b"\x80\x05\x97.",
+        b"cos\nsystem\n(S'x'\ntR.",
+    ],
+    ids=range(19),
+)
+def test_a_hostile_pickle_is_found(data: bytes) -> None:
+    """Whatever reaches beyond phasic's trace and numpy's arrays is a finding, by whichever opcode."""
+    found = fault(TRACE, data)
+    assert found is not None and found[0] is Damage.CODE and not Path("owned").exists()
+
+
+def test_a_pickle_of_another_protocol_is_found() -> None:
+    """phasic writes protocol 5; one that Python does not know cannot be loaded."""
+    data = bytearray(data_of(TRACE))
+    data[1] = 255
+    found = fault(TRACE, bytes(data))
+    assert found is not None and found[0] is Damage.GRAMMAR
+
+
+def test_many_names_take_no_longer_than_as_many_opcodes() -> None:
+    """A pickle of nothing but names is read in linear time, and a few of them are shown."""
+    data = b"\x80\x05" + b"".join(b"\x8c\x06%06d\x8c\x01a\x93" % number for number in range(100_000)) + b"."
+    assert fault(TRACE, data) is not None and len(pickle_scan.read(data).names) == 100_000
+    assert len(str(ADAPTER.facts(Kind.TRACES, TRACE, data)["names"])) < 200
+
+
+def test_a_real_trace_with_a_call_in_it_is_found() -> None:
+    """One name among a thousand opcodes is enough."""
+    data = data_of(TRACE)
+    at = data.index(b"\x8c\x08OpType") if b"\x8c\x08OpType" in data else data.index(b"\x8c\x06OpType")
+    found = fault(TRACE, data[:at] + data[at:].replace(b"OpType", b"system", 1))
+    assert found is not None and found[0] is Damage.CODE and "phasic.trace_elimination.system" in found[1]
+
+
+def test_opcodes_are_read_as_pickletools_reads_them() -> None:
+    """The same number of opcodes, the same names, and nothing of a real trace is strange."""
+    data = data_of(TRACE)
+    program = pickle_scan.read(data)
+    assert program.opcodes == sum(1 for _ in pickletools.genops(data)) and program.strange is None
+    assert program.protocol == 5 and len(program.names) == 6
+
+
+def test_what_lies_behind_a_pickle_is_found() -> None:
+    """Nobody reads it, so nobody of phasic's wrote it."""
+    found = fault(TRACE, data_of(TRACE) + b"cos\nsystem\n")
+    assert found is not None and found[0] is Damage.GRAMMAR
+
+
+def test_a_pickle_of_something_else_is_found() -> None:
+    """Plain data is harmless, and no trace."""
+    found = fault(TRACE, pickle.dumps({"a": 1}, protocol=5))
+    assert found is not None and found[0] is Damage.GRAMMAR
+
+
+def test_texts_of_a_file_do_not_reach_the_terminal_raw() -> None:
+    """A name with escape sequences is shown by its escapes."""
+    name = b"\x1b[2Jx"
+    data = b"\x80\x05\x8c\x02os\x94\x8c" + bytes([len(name)]) + name + b"\x94\x93."
+    found = fault(TRACE, data)
+    assert found is not None and "\x1b" not in found[1] and "\\x1b" in found[1]
+
+
+# -- what only the ledger can tell
+
+
+def edit(path: Path, old: bytes, new: bytes, *, aside: bool = False) -> None:
+    """Changes a file in place, or as editors do, which write another one and rename it."""
+    data = path.read_bytes()
+    assert old in data
+    if aside:
+        path.with_name("edited").write_bytes(data.replace(old, new, 1))
+        os.replace(path.with_name("edited"), path)
+    else:
+        with path.open("r+b") as file:
+            file.seek(data.index(old))
+            file.write(new)
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
+def test_an_edited_digit_is_found(cache: Path, store: Store, aside: bool) -> None:
+    """A number that is another one than at the first verify is found, however the file was edited."""
+    assert not findings(store)
+    edit(place(cache, GRAPH), b"19.0", b"18.0", aside=aside)
+    assert findings(store) == {GRAPH: "changed"}
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
+@pytest.mark.parametrize("old_format", [False, True], ids=["pickle", "JSON"])
+def test_an_edited_trace_is_found(cache: Path, store: Store, aside: bool, old_format: bool) -> None:
+    """A trace as well, in both formats: of the same graph phasic makes the same one."""
+    key = TRACE.replace("trace-", "trace_json-") if old_format else TRACE
+    path = store.root.place(Kind.TRACES, key)
+    if old_format:
+        path.write_text('{"n_vertices": 23, "vertex_rates": [1.5, 2.5]}')
+    assert not findings(store)
+    edit(path, b"1.5" if old_format else b"K\x17", b"1.6" if old_format else b"K\x16", aside=aside)
+    assert findings(store) == {key: "changed"}
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
+def test_a_flipped_bit_in_a_tape_is_found(cache: Path, store: Store, aside: bool) -> None:
+    """Also where the tape's grammar allows it, and in a file that was made since: a graph has one tape."""
+    assert not findings(store)
+    data = bytearray(data_of(TAPE))
+    old = bytes(data[-708:-692])
+    data[-700] ^= 4
+    assert fault(TAPE, bytes(data)) is None
+    edit(place(cache, TAPE), old, bytes(data[-708:-692]), aside=aside)
+    assert findings(store) == {TAPE: "changed"}
+
+
+def test_a_graph_that_phasic_wrote_anew_is_no_damage(cache: Path, store: Store) -> None:
+    """It writes over the old file, and says when: that is a later time than that of the digest on record."""
+    from datetime import datetime
+
+    assert not findings(store)
+    path = place(cache, GRAPH)
+    value = json.loads(path.read_bytes())
+    value["created_at"] = datetime.now().isoformat()
+    path.write_text(json.dumps(value, indent=2))
+    assert not findings(store) and not findings(store)
+    edit(path, b"19.0", b"18.0")
+    assert findings(store) == {GRAPH: "changed"}
+
+
+def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> None:
+    """Out of phasic's way, by a rename, to the state directory; restored, it is where it was."""
+    from jcache.repair import repair
+    from jcache.store.quarantine import Quarantine
+    from jcache.verification import Request, verify
+
+    path = place(cache, TAPE)
+    torn = path.read_bytes()[:-8]
+    path.write_bytes(torn)
+    long_ago = path.stat().st_mtime_ns - 3600 * SECOND
+    os.utime(path, ns=(long_ago, long_ago))
+    (one,) = repair(store, verify(store, Request()).findings, grace_ns=60 * SECOND)
+    assert one.mended and not path.exists() and not (cache / ".jcache").exists()
+    quarantine = Quarantine(store.root)
+    (record,) = quarantine.records()
+    assert record.key == TAPE and record.file_name == f"parameterized_reward_compute/{TAPE[12:]}.bin"
+    store.restore(quarantine, record)
+    assert path.read_bytes() == torn and path.stat().st_mtime_ns == long_ago
+
+
+def test_leftovers_of_phasics_own_are_temporary_files(cache: Path, store: Store) -> None:
+    """What a killed phasic left on the way to an entry is found once it is old, and nothing else of its endings is."""
+    for name in (f"traces/{'1' * 64}.tmp", f"parameterized_reward_compute/{'2' * 64}.bin.tmp.77", "traces/x.tmp"):
+        (cache / name).write_bytes(b"half")
+    assert findings(store) == {f"{'1' * 64}.tmp": "temporary", f"{'2' * 64}.bin.tmp.77": "temporary"}
+
+
+# -- archives
+
+
+@pytest.mark.parametrize(
+    ("key", "layout"),
+    [
+        ("graph-../../../x", "phasic"),
+        ("graph-46f61fbd", "phasic"),
+        ("jit_step-" + "0" * 64, "phasic"),
+        (GRAPH, None),
+        (GRAPH, "nobody's"),
+    ],
+)
+def test_a_manifest_names_the_files_of_one_program(key: str, layout: str | None) -> None:
+    """Names that its program would not write, of no program or of another one, are refused before anything is read."""
+    item = manifest_of({GRAPH: b"{}"}).items[0]._replace(key=key)
+    text = encode(manifest_of({GRAPH: b"{}"})).replace(f'"key":"{GRAPH}"'.encode(), f'"key":"{key}"'.encode())
+    name = "null" if layout is None else f'"{layout}"'
+    with pytest.raises(BadArchive):
+        decode(text.replace(b'"layout":"phasic"', f'"layout":{name}'.encode()))
+    with pytest.raises(InvalidValue):
+        encode(manifest_of({}, items=(item,), layout=layout))
+
+
+def test_members_have_phasics_own_names() -> None:
+    """So that an archive can be looked at, and unpacked, by any tar."""
+    data = {key: data_of(key) for key in KEYS}
+    reader = open_archive(BytesIO(stream_of(data)))
+    assert isinstance(reader, Reader)
+    names = {member.name for member in reader.members()}
+    assert names == {ADAPTER.file_name(KINDS[key], key) for key in KEYS}

@@ -1,0 +1,230 @@
+"""Plans: which entries go."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jcache.entry import Entry
+from jcache.store.eviction import (
+    Excess,
+    Order,
+    Plan,
+    Policy,
+    Reason,
+    Share,
+    Verdict,
+    everything,
+    make_room,
+    plan,
+    reasons,
+    sort_key,
+)
+from tests.helpers.entries import DAY, NOW, entry
+
+entries = st.lists(
+    st.builds(
+        entry,
+        st.integers(0, 10**6),
+        st.integers(0, 1000),
+        st.integers(0, 40).map(lambda days: NOW - days * DAY),
+        pinned=st.booleans() | st.just(False),
+        legacy=st.booleans() | st.just(False),
+        seconds=st.none() | st.floats(0, 100),
+    ),
+    max_size=25,
+    unique_by=lambda e: e.key,
+)
+bounds = st.none() | st.integers(0, 30)
+policies = st.builds(
+    Policy,
+    max_bytes=st.none() | st.integers(0, 15_000),
+    max_entries=bounds,
+    min_free_bytes=st.none() | st.integers(0, 20_000),
+    max_age_ns=bounds.map(lambda days: None if days is None else days * DAY),
+    keep_last=bounds,
+    legacy=st.booleans(),
+    order=st.sampled_from(Order),
+)
+FREE = 5_000
+
+
+def decide(some: list[Entry], policy: Policy, free: int = FREE) -> Plan:
+    return plan(some, policy, now_ns=NOW, free_bytes=free)
+
+
+def of(verdicts: tuple[Verdict, ...], *why: Reason) -> list[Entry]:
+    return [entry for entry, reason in verdicts if not why or reason in why]
+
+
+def kept(decided: Plan) -> list[Entry]:
+    return of(decided.kept)
+
+
+@given(entries, policies)
+def test_every_entry_goes_or_stays(some: list[Entry], policy: Policy) -> None:
+    """Victims and kept are together all entries, each of them once."""
+    decided = decide(some, policy)
+    assert Counter(of(decided.victims)) + Counter(kept(decided)) == Counter(some)
+
+
+@given(entries, policies)
+def test_nothing_is_left_to_do(some: list[Entry], policy: Policy) -> None:
+    """Planning again on what was kept, with the space that was freed, finds no victim."""
+    decided = decide(some, policy)
+    freed = sum(e.bytes for e in of(decided.victims))
+    assert not decide(kept(decided), policy, FREE + freed).victims
+
+
+@given(entries.flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))), policies)
+def test_the_order_of_entries_does_not_matter(some: tuple[list[Entry], list[Entry]], policy: Policy) -> None:
+    """A plan depends on what there is, not on how it was listed."""
+    assert decide(some[0], policy) == decide(some[1], policy)
+
+
+@given(entries, policies)
+def test_bounds_hold_unless_something_protects(some: list[Entry], policy: Policy) -> None:
+    """Afterwards every bound holds, or only pinned, last and legacy entries are left."""
+    decided = decide(some, policy)
+    stay = [e for e in kept(decided) if not e.legacy]
+    if not of(decided.kept, Reason.WITHIN):
+        return
+    if policy.max_bytes is not None:
+        assert sum(e.bytes for e in stay) <= policy.max_bytes
+    if policy.max_entries is not None:
+        assert len(stay) <= policy.max_entries
+    if policy.min_free_bytes is not None:
+        assert FREE + sum(e.bytes for e in of(decided.victims)) >= policy.min_free_bytes
+
+
+@given(entries, policies)
+def test_pinned_entries_stay(some: list[Entry], policy: Policy) -> None:
+    """Whatever is asked, no pinned entry is a victim, legacy or not."""
+    assert not [e for e in of(decide(some, policy).victims) if e.pinned]
+
+
+@given(entries, policies)
+def test_the_last_ones_stay(some: list[Entry], policy: Policy) -> None:
+    """The most recently used ones that `keep_last` names stay; legacy ones do not count among them."""
+    current = sorted((e for e in some if not e.legacy), key=lambda e: (e.recency_ns, e.key))
+    last = current[len(current) - min(policy.keep_last or 0, len(current)) :]
+    assert set(last) <= set(kept(decide(some, policy)))
+
+
+@given(entries, policies)
+def test_legacy_entries_go_only_if_asked(some: list[Entry], policy: Policy) -> None:
+    """No bound takes a legacy entry; `legacy` takes all that are not pinned."""
+    gone = {e for e in of(decide(some, policy).victims) if e.legacy}
+    assert gone == ({e for e in some if e.legacy and not e.pinned} if policy.legacy else set())
+
+
+@given(entries, policies.filter(lambda policy: policy.order is Order.LRU))
+def test_victims_are_the_least_recently_used_prefix(some: list[Entry], policy: Policy) -> None:
+    """With LRU the victims are exactly the first of what may go, from the least recently used on, and in that order.
+
+    But for what is over the bound by itself, which goes before all others.
+    """
+    decided = decide(some, policy)
+    gone = [e for e in of(decided.victims) if not e.legacy]
+    may_go = [e for e in some if not e.legacy and e not in of(decided.kept, Reason.PINNED, Reason.LAST)]
+    bound = max((e.bytes for e in some), default=0) if policy.max_bytes is None else policy.max_bytes
+    small = [e for e in gone if e.bytes <= bound]
+    fitting = (e for e in may_go if e.bytes <= bound)
+    assert small == sorted(fitting, key=lambda e: (e.recency_ns, e.key))[: len(small)]
+    if any(e in small for e in of(decided.victims, Reason.SPACE)):
+        assert {e for e in may_go if e.bytes > bound} <= set(gone)
+
+
+@given(entries, st.integers(0, 15_000), st.sampled_from(Order))
+def test_no_more_goes_than_must(some: list[Entry], bound: int, order: Order) -> None:
+    """Without the last victim of a bound the bound would be exceeded."""
+    decided = decide(some, Policy(max_bytes=bound, order=order))
+    gone = of(decided.victims, Reason.SPACE)
+    if gone:
+        stay = sum(e.bytes for e in kept(decided) if not e.legacy)
+        assert stay + gone[-1].bytes > bound
+
+
+def test_the_cheapest_to_rebuild_per_byte_goes_first() -> None:
+    """With the cost order: unknown seconds first, then seconds per byte, then recency."""
+    slow, quick, unknown = entry(1, 10, seconds=100.0), entry(2, 1000, seconds=100.0), entry(3, 10)
+    older = entry(4, 1000, NOW - DAY, seconds=100.0)
+    some = [slow, quick, unknown, older]
+    assert sorted(some, key=sort_key(Order.COST)) == [unknown, older, quick, slow]
+    decided = decide(some, Policy(max_entries=1, order=Order.COST))
+    assert of(decided.victims) == [unknown, older, quick]
+
+
+@given(entries.filter(bool))
+def test_age_is_strict(some: list[Entry]) -> None:
+    """What was used exactly that long ago, or in the future, stays; a nanosecond more and it goes."""
+    oldest = min(e.recency_ns for e in some)
+    assert not of(decide(some, Policy(max_age_ns=NOW - oldest)).victims)
+    gone = of(decide(some, Policy(max_age_ns=NOW - oldest - 1)).victims, Reason.AGE)
+    assert set(gone) == {e for e in some if e.recency_ns == oldest and not e.pinned and not e.legacy}
+
+
+def test_criteria_add_up() -> None:
+    """An entry goes as soon as one criterion asks for it; those that went count for the others."""
+    some = [entry(i, 100, NOW - i * DAY) for i in range(10)]
+    decided = decide(some, Policy(max_age_ns=6 * DAY, max_entries=5))
+    assert reasons(decided.victims) == {Reason.AGE: Share(3, 300), Reason.SPACE: Share(2, 200)}
+    assert kept(decided) == [entry(i, 100, NOW - i * DAY) for i in (4, 3, 2, 1, 0)]
+
+
+def test_keep_last_alone_removes_all_others() -> None:
+    """Without a bound, keeping the last ones means removing the rest; with one, only what the bound asks for."""
+    some = [entry(i, 100, NOW - i * DAY) for i in range(5)]
+    assert len(decide(some, Policy(keep_last=2)).victims) == 3
+    assert len(decide(some, Policy(keep_last=2, max_entries=4)).victims) == 1
+    assert len(decide(some, Policy(keep_last=2, max_entries=0)).victims) == 3
+    assert len(decide(some, Policy(keep_last=0)).victims) == 5
+
+
+def test_free_space_counts_what_goes_anyway() -> None:
+    """What goes for another reason frees space as well; unknown free space asks for nothing."""
+    some = [entry(i, 100, NOW - i * DAY) for i in range(10)]
+    policy = Policy(min_free_bytes=1000, max_age_ns=7 * DAY)
+    assert len(decide(some, policy, free=750).victims) == 3
+    assert len(decide(some, policy, free=800).victims) == 2
+    assert not plan(some, Policy(min_free_bytes=1000), now_ns=NOW).victims
+
+
+@pytest.mark.parametrize(
+    ("policy", "empty"),
+    [(Policy(), True), (Policy(order=Order.COST), True), (Policy(max_bytes=0), False), (Policy(legacy=True), False)],
+)
+def test_a_policy_that_asks_for_nothing(policy: Policy, empty: bool) -> None:
+    """An order alone asks for nothing; a bound of zero asks for much."""
+    assert policy.empty is empty
+
+
+@given(entries, st.booleans())
+def test_clearing(some: list[Entry], legacy: bool) -> None:
+    """Everything goes but pinned entries and, unless asked for, legacy ones."""
+    decided = everything(some, legacy=legacy)
+    assert of(decided.victims) == [e for e in some if not e.pinned and (legacy or not e.legacy)]
+    assert Counter(of(decided.victims) + kept(decided)) == Counter(some)
+
+
+@given(entries, st.integers(-5, 30), st.integers(-100, 15_000))
+def test_room_is_made_as_needed(some: list[Entry], count: int, size: int) -> None:
+    """`make_room` takes candidates in the order given and stops as soon as the excess is gone."""
+    taken = list(make_room(some, Excess(count, size)))
+    assert taken == some[: len(taken)]
+
+    def enough(n: int) -> bool:
+        return n >= count and sum(e.bytes for e in some[:n]) >= size
+
+    assert enough(len(taken)) or len(taken) == len(some)
+    assert not taken or not enough(len(taken) - 1)
+
+
+def test_an_entry_over_the_bound_goes_alone() -> None:
+    """It could not stay whatever else went, so that all smaller ones stay, however long ago they were used."""
+    some = [entry(number, size=10, used_ns=NOW - number * DAY) for number in range(5)]
+    large = entry(9, size=1000, used_ns=NOW)
+    decided = plan([*some, large], Policy(max_bytes=100), now_ns=NOW)
+    assert [verdict.entry for verdict in decided.victims] == [large]
+    assert len(decided.kept) == 5

@@ -1,0 +1,394 @@
+"""The ledger's file under everything that happens to files."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from jcache.entry import Columns, Snapshot
+from jcache.errors import LedgerUnavailable
+from jcache.layout import Kind
+from jcache.store import sqlite
+from jcache.store.ledger import Known, Ledger
+from tests.helpers.entries import key, mounted_read_only, process, tree
+
+PINS = {(Kind.EXECUTABLES, key(1))}
+HOLD = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+DIE_WRITING = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA cache_size = 1")
+database.execute("BEGIN IMMEDIATE")
+database.execute("UPDATE entries SET pinned_ns = 77, digest = hex(randomblob(64))")
+os.kill(os.getpid(), 9)
+"""
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+static int answer(int fd, int command, void *argument) {
+    static int (*real)(int, int, ...);
+    if (command == F_SETLK || command == F_SETLKW || command == F_GETLK) {
+        errno = atoi(getenv("NO_LOCKS_ERRNO"));
+        return -1;
+    }
+    if (!real) real = dlsym(RTLD_NEXT, "fcntl");
+    return real(fd, command, argument);
+}
+int fcntl(int fd, int command, ...) {
+    va_list list; va_start(list, command); void *argument = va_arg(list, void *); va_end(list);
+    return answer(fd, command, argument);
+}
+int fcntl64(int fd, int command, ...) {
+    va_list list; va_start(list, command); void *argument = va_arg(list, void *); va_end(list);
+    return answer(fd, command, argument);
+}
+"""
+USE_LEDGER = """
+import sys
+from pathlib import Path
+from jcache.layout import Kind
+from jcache.store.ledger import Known, Ledger
+for number in range(3):
+    ledger = Ledger(Path(sys.argv[1]), busy_timeout=0.2)
+    ledger.record([Known(Kind.EXECUTABLES, f"jit_f-{number:064x}", pinned_ns=1)])
+    ledger.close()
+    assert len(Ledger(Path(sys.argv[1]), busy_timeout=0.2).pins()) == number + 1
+"""
+WRITE = """
+import sys
+from pathlib import Path
+from jcache.layout import Kind
+from jcache.store.ledger import Known, Ledger
+for i in range(30):
+    ledger = Ledger(Path(sys.argv[1]), busy_timeout=60)
+    own = Known(Kind.EXECUTABLES, f"jit_{sys.argv[2]}-{i:064x}", hits=1)
+    ledger.record([own, Known(Kind.TRACES, "jit_f-" + "0" * 64, hits=1)])
+    ledger.close()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with 500 entries, of which one is pinned."""
+    path = tmp_path / ".jcache" / "ledger.sqlite3"
+    ledger = Ledger(path)
+    ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
+    ledger.close()
+    return path
+
+
+def open_ledger(path: Path) -> Ledger:
+    return Ledger(path, busy_timeout=0.05)
+
+
+def drop_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("DROP TABLE entries; DROP TABLE runs")
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def scribble(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:-4096] = bytes((i * 7919) % 251 for i in range(len(data) - 8192))
+    path.write_bytes(data)
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "below").touch()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "truncated": truncate,
+    "garbage within": scribble,
+    "garbage": lambda path: path.write_bytes(os.urandom(9000)),
+    "a text file": lambda path: path.write_text("Dear diary\n" * 1000),
+    "without tables": drop_tables,
+    "a directory": make_directory,
+}
+
+
+def execute(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "without tables"])
+def test_damage_is_said_and_begun_anew(path: Path, damage: str) -> None:
+    """Readers say that it is damaged and change nothing; the next writer sets it aside, and all is well again."""
+    DAMAGE[damage](path)
+    before = tree(path.parent)
+    with pytest.raises(LedgerUnavailable, match="it is damaged; the next command that writes") as caught:
+        open_ledger(path).known(Kind.EXECUTABLES)
+    assert caught.value.lost
+    assert tree(path.parent) == before
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(7), pinned_ns=3)])
+    assert open_ledger(path).pins() == {(Kind.EXECUTABLES, key(7))}
+    (aside,) = path.parent.glob("ledger.sqlite3.damaged-*")
+    assert aside.is_dir() is (damage == "a directory")
+
+
+def test_a_ledger_without_its_tables_is_damaged(path: Path) -> None:
+    """The right version with the wrong content is no ledger."""
+    execute(path, "DROP TABLE entries")
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(7)}
+
+
+def test_an_open_ledger_that_gets_damaged(path: Path) -> None:
+    """A writer that finds damage under its feet begins anew, too."""
+    ledger = open_ledger(path)
+    ledger.record([Known(Kind.EXECUTABLES, key(7))])
+    scribble(path)
+    ledger.record(Known(Kind.EXECUTABLES, key(i)) for i in range(2000, 2100))
+    assert len(ledger.known(Kind.EXECUTABLES)) == 100
+
+
+@pytest.mark.parametrize("data", [b"", b"x"])
+def test_an_empty_file_is_begun(path: Path, data: bytes) -> None:
+    """A writer that was stopped before it made the tables leaves an empty file, which the next one fills."""
+    path.write_bytes(data)
+    with pytest.raises(LedgerUnavailable) as caught:
+        open_ledger(path).pins()
+    assert caught.value.lost
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(7)}
+
+
+@pytest.mark.parametrize("offset", range(40, 100, 4))
+def test_a_damaged_header_is_damage(path: Path, offset: int) -> None:
+    """Whatever number of the header is wrong, that is damage, and no later jcache's doing, or no harm."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5\x5a\xa5\x5a")
+    lost = None
+    try:
+        found = open_ledger(path).pins()
+    except LedgerUnavailable as error:
+        found, lost = set(), error.lost
+    assert lost or found == PINS
+
+
+def test_a_newer_ledger_is_left_alone(path: Path) -> None:
+    """What a later jcache made is neither read, changed nor set aside, and may still hold pins."""
+    execute(path, "PRAGMA user_version = 99")
+    before = tree(path.parent)
+    with pytest.raises(LedgerUnavailable, match="upgrade jcache") as caught:
+        open_ledger(path).pins()
+    assert not caught.value.lost
+    with pytest.raises(LedgerUnavailable, match="upgrade jcache"):
+        open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
+    assert tree(path.parent) == before
+
+
+def test_a_busy_ledger_can_be_read(path: Path) -> None:
+    """While another process has it locked, reading takes what is on the disk, and writing is refused."""
+    with process(HOLD, path):
+        ledger = open_ledger(path)
+        assert ledger.pins() == PINS
+        assert len(ledger.known(Kind.EXECUTABLES)) == 500
+        with pytest.raises(LedgerUnavailable, match="locked") as caught:
+            ledger.record([Known(Kind.EXECUTABLES, key(7))])
+        assert not caught.value.lost
+    ledger.record([Known(Kind.EXECUTABLES, key(999))])
+    assert len(ledger.known(Kind.EXECUTABLES)) == 501
+
+
+def test_a_killed_writer_changes_nothing(path: Path) -> None:
+    """What a writer was killed in the middle of is rolled back by whoever comes next, a reader, too."""
+    done = subprocess.run([sys.executable, "-c", DIE_WRITING, path], check=False)
+    assert done.returncode == -9
+    assert path.with_name(path.name + "-journal").stat().st_size > 0
+    assert open_ledger(path).pins() == PINS
+    assert {known.digest for known in open_ledger(path).known(Kind.EXECUTABLES).values()} == {"d" * 64}
+
+
+def test_a_journal_goes_with_its_ledger(path: Path) -> None:
+    """What a killed writer left beside a ledger that is set aside is not rolled back into the new one."""
+    subprocess.run([sys.executable, "-c", DIE_WRITING, path], check=False)
+    make_directory(path)
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(7), pinned_ns=3)])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(7)}
+    open_ledger(path).check()
+
+
+def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
+    """Reading what is not there gives nothing and makes nothing."""
+    (tmp_path / "root").mkdir()
+    path = tmp_path / "root" / ".jcache" / "ledger.sqlite3"
+    ledger = open_ledger(path)
+    assert ledger.pins() == set()
+    assert not ledger.known(Kind.EXECUTABLES)
+    assert ledger.runs() == []
+    assert ledger.load_snapshot("/x") is None
+    ledger.forget([(Kind.EXECUTABLES, key(1))])
+    assert not path.parent.exists()
+    ledger.record([Known(Kind.EXECUTABLES, key(1))])
+    assert path.is_file()
+
+
+def test_no_root_is_made_for_a_ledger(tmp_path: Path) -> None:
+    """Where the root is gone, its ledger is not made again alone; nor is one made behind a symbolic link."""
+    with pytest.raises(LedgerUnavailable):
+        open_ledger(tmp_path / "gone" / ".jcache" / "ledger.sqlite3").record([Known(Kind.EXECUTABLES, key(1))])
+    assert not (tmp_path / "gone").exists()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / ".jcache").symlink_to(tmp_path / "outside")
+    with pytest.raises(LedgerUnavailable, match="symbolic link"):
+        open_ledger(tmp_path / ".jcache" / "ledger.sqlite3").record([Known(Kind.EXECUTABLES, key(1))])
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
+    """Where .jcache is a file there is no ledger, and none is made."""
+    (tmp_path / ".jcache").write_text("mine")
+    ledger = open_ledger(tmp_path / ".jcache" / "ledger.sqlite3")
+    assert ledger.pins() == set()
+    with pytest.raises(LedgerUnavailable, match="Cannot write"):
+        ledger.record([Known(Kind.EXECUTABLES, key(1))])
+    assert (tmp_path / ".jcache").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["per cent % and ?query#hash", "öäü", "a\nb"])
+def test_any_directory_holds_a_ledger(tmp_path: Path, name: str) -> None:
+    """Characters that mean something in a URI are just characters."""
+    ledger = open_ledger(tmp_path / name / "ledger.sqlite3")
+    ledger.record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
+    ledger.close()
+    assert open_ledger(tmp_path / name / "ledger.sqlite3").pins() == PINS
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_directory_with_invalid_utf_8(tmp_path: Path) -> None:
+    """Neither does a path need to be text."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")) / "ledger.sqlite3"
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
+    assert open_ledger(path).pins() == PINS
+
+
+@pytest.fixture
+def read_only(path: Path) -> Iterator[Path]:
+    """The ledger on a file system that is mounted read-only, which hinders root as well."""
+    with mounted_read_only(path.parent):
+        yield path
+
+
+def test_a_read_only_ledger_is_read(read_only: Path) -> None:
+    """Reading works, writing says that it does not."""
+    ledger = open_ledger(read_only)
+    assert ledger.pins() == PINS
+    with pytest.raises(LedgerUnavailable, match="Cannot write the ledger"):
+        ledger.record([Known(Kind.EXECUTABLES, key(7))])
+    ledger.save_snapshot("/x", Snapshot(1, 2, Columns.empty(), []))
+    assert ledger.pins() == PINS
+    ledger.close()
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """What does not fit is refused, and what was there is still there."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        ledger = open_ledger(place / "ledger.sqlite3")
+        ledger.record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
+        with pytest.raises(LedgerUnavailable, match="Cannot write the ledger"):
+            ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64) for i in range(5000))
+        assert ledger.pins() == PINS
+        ledger.close()
+        assert ledger.pins() == PINS
+        ledger.close()
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk fails or is full an empty file is removed, but not a ledger that may hold pins."""
+
+    def fail(*_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "_check", fail)
+        with pytest.raises(LedgerUnavailable, match="disk I/O error"):
+            open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
+    assert open_ledger(path).pins() == PINS
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="takes Linux and a C compiler")
+@pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
+def test_a_file_system_without_locks(tmp_path: Path, error: str) -> None:
+    """Where POSIX locks do not work, as on some network file systems, SQLite's lock files do."""
+    import errno
+
+    (tmp_path / "shim.c").write_text(SHIM)
+    build = ["cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    more = {"LD_PRELOAD": str(tmp_path / "shim.so"), "NO_LOCKS_ERRNO": str(getattr(errno, error))}
+    ledger = tmp_path / "state" / "ledger.sqlite3"
+    command = [sys.executable, "-c", USE_LEDGER, str(ledger)]
+    done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(open_ledger(ledger).pins()) == 3
+
+
+def test_two_who_make_the_ledger_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second writes to the ledger that the first one has made meanwhile."""
+    path, real = tmp_path / ".jcache" / "ledger.sqlite3", sqlite._create
+
+    def create(connection: sqlite3.Connection, version: int, schema: str) -> None:
+        monkeypatch.setattr(sqlite, "_create", real)
+        open_ledger(path).record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
+        real(connection, version, schema)
+
+    monkeypatch.setattr(sqlite, "_create", create)
+    open_ledger(path).record([Known(Kind.EXECUTABLES, key(2))])
+    assert open_ledger(path).known(Kind.EXECUTABLES).keys() == {key(1), key(2)}
+    assert open_ledger(path).pins() == PINS
+
+
+def test_many_writers(tmp_path: Path) -> None:
+    """Processes that make and write one ledger at the same time lose nothing."""
+    path = tmp_path / "state" / "ledger.sqlite3"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, path, str(n)]) for n in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    ledger = open_ledger(path)
+    assert len(ledger.known(Kind.EXECUTABLES)) == 120
+    assert ledger.known(Kind.TRACES)["jit_f-" + "0" * 64].hits == 120
+
+
+def test_errors_close_the_ledger(path: Path) -> None:
+    """What goes wrong is a `LedgerUnavailable` with the file's name, and the next use opens it afresh."""
+    closed: list[bool] = []
+    with (
+        pytest.raises(LedgerUnavailable, match=f"Cannot read the ledger {path}: odd."),
+        sqlite.failures(path, "read", lambda: closed.append(True)),
+    ):
+        raise sqlite3.OperationalError("odd")
+    assert closed
