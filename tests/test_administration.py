@@ -24,7 +24,7 @@ from jcache.store.ledger import Known
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree, unread
 

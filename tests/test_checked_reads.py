@@ -11,7 +11,7 @@ from jcache.checked_reads import SOCKET, CheckedReads, is_alone, serving
 from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import add, executable, key, mounted_read_only
 

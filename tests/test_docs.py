@@ -12,7 +12,7 @@ import pytest
 
 from jcache.cli.app import COMMANDS
 from jcache.errors import JcacheError
-from jcache.launch import CannotStart, CommandNotFound
+from jcache.runs.launch import CannotStart, CommandNotFound
 from tests.helpers.command_line import clean_environment
 
 ROOT = Path(__file__).parent.parent

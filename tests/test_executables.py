@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from jcache.checks import CHECKS_VERSION
 from jcache.counts import Event, Refusal, What
 from jcache.errors import InvalidValue
 from jcache.executables import ExecutableCache
@@ -25,6 +24,7 @@ from jcache.store.ledger import UNVERIFIED, Known, Ledger
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
 from tests.helpers.jax_entries import JaxEntries

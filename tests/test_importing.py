@@ -34,7 +34,7 @@ from jcache.store.locking import locked
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree, xla_program
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
 

@@ -12,7 +12,7 @@ from jcache.shipping.guards import Forecast, judge
 from jcache.shipping.merging import Merging, merge, plan_merge
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import add, key, tree
 from tests.helpers.imports import HERE, content, facts, populated
 

@@ -8,7 +8,6 @@ import pytest
 
 from jcache.archive import open_plain
 from jcache.archive.manifest import Manifest
-from jcache.checks import CHECKS_VERSION
 from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, unpack_executable
@@ -20,7 +19,8 @@ from jcache.shipping.here import Here
 from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.checks import CHECKS_VERSION
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of, xla_program
 from tests.helpers.imports import HERE, content, facts, tar_of
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jcache.checks import Claim, check
 from jcache.findings import Damage
 from jcache.formats.digest import digest, digest_of_file
 from jcache.formats.envelope import seal
 from jcache.layout import Kind
 from jcache.shipping import reading
 from jcache.shipping.reading import Wanted, hash_file, open_regular, read_all, read_one
+from jcache.verify.checks import Claim, check
 from tests.helpers.entries import add, executable, key
 
 EXECUTABLES = Kind.EXECUTABLES

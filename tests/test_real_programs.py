@@ -12,7 +12,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import files_of
 from tests.helpers.jax_programs import run
 

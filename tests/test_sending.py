@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from jcache import verification
 from jcache.entry import SETTLED_NS
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
@@ -25,6 +24,7 @@ from jcache.shipping import exporting
 from jcache.shipping.exporting import Exported, Prepared, Request, prepare, write
 from jcache.shipping.sink import OpenSink, Piece
 from jcache.store.store import Store
+from jcache.verify import verification
 from tests.helpers.command_line import call
 from tests.helpers.entries import NOW, add, executable, key, xla_program
 from tests.helpers.waiting import LIMIT_S

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from jcache.checks import CHECKS_VERSION
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.shipping import surveying
@@ -14,6 +13,7 @@ from jcache.shipping.reading import Mark, open_regular
 from jcache.shipping.surveying import Survey
 from jcache.store.ledger import Known
 from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION
 from tests.helpers.clocks import waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, NOW, add, executable, key, process
 

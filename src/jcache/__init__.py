@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.administration import clear, info, prune
-    from jcache.calls import GraphCall, TraceCall
     from jcache.census import Census, Group, KindCensus
     from jcache.enabled import Enabled, Write
     from jcache.entry import Entry
@@ -41,20 +40,21 @@ if TYPE_CHECKING:
     from jcache.explanation import Explanation
     from jcache.file_codec import FileCodec
     from jcache.formats.pytrees import register_class
-    from jcache.graph_reports import GraphReport
     from jcache.graph_stats import GraphStats
     from jcache.graphs import GraphCache, GraphFunction, graph
     from jcache.jax_internals.presets import Preset
     from jcache.jitted import Jitted, jit
     from jcache.layout import Kind, Root
     from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
-    from jcache.recording import Program
-    from jcache.run_reports import RunReport
+    from jcache.runs.calls import GraphCall, TraceCall
+    from jcache.runs.graph_report import GraphReport
+    from jcache.runs.log import Program
+    from jcache.runs.report import RunReport
+    from jcache.runs.trace_report import TraceReport
     from jcache.runtime import disable, enable, stats
     from jcache.store.economics import Economics
     from jcache.store.eviction import Order, Reason, Verdict
     from jcache.store.removal import Failure, Removed
-    from jcache.trace_reports import TraceReport
 
 __version__ = "0.1.0"
 __all__ = [
@@ -110,7 +110,7 @@ __all__ = [
 ]
 _MODULES = {
     "jcache.administration": ("clear", "info", "prune"),
-    "jcache.calls": ("GraphCall", "TraceCall"),
+    "jcache.runs.calls": ("GraphCall", "TraceCall"),
     "jcache.census": ("Census", "Group", "KindCensus"),
     "jcache.store.economics": ("Economics",),
     "jcache.enabled": ("Enabled", "Write"),
@@ -129,7 +129,7 @@ _MODULES = {
     "jcache.store.eviction": ("Order", "Reason", "Verdict"),
     "jcache.explanation": ("Explanation",),
     "jcache.file_codec": ("FileCodec",),
-    "jcache.graph_reports": ("GraphReport",),
+    "jcache.runs.graph_report": ("GraphReport",),
     "jcache.graph_stats": ("GraphStats",),
     "jcache.graphs": ("GraphCache", "GraphFunction", "graph"),
     "jcache.jitted": ("Jitted", "jit"),
@@ -137,11 +137,11 @@ _MODULES = {
     "jcache.precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
     "jcache.jax_internals.presets": ("Preset",),
     "jcache.formats.pytrees": ("register_class",),
-    "jcache.recording": ("Program",),
+    "jcache.runs.log": ("Program",),
     "jcache.store.removal": ("Failure", "Removed"),
-    "jcache.run_reports": ("RunReport",),
+    "jcache.runs.report": ("RunReport",),
     "jcache.runtime": ("disable", "enable", "stats"),
-    "jcache.trace_reports": ("TraceReport",),
+    "jcache.runs.trace_report": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -8,13 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from jcache import clock, last_verification
+from jcache import clock
 from jcache.entry import Neighbour, is_young
-from jcache.exposure import check_directories
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
-from jcache.keying import NOTHING, Elsewhere, elsewhere
-from jcache.last_verification import LastVerification
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
 from jcache.store.files import RECENCY_BYTES, refusal, tree_size
 from jcache.store.listing import Listing
@@ -22,6 +19,10 @@ from jcache.store.roots import is_bounded
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_age
+from jcache.verify import last_verification
+from jcache.verify.last_verification import LastVerification
+from jcache.verify.path_keys import NOTHING, Elsewhere, elsewhere
+from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
 _NAMES_SHOWN: Final = 20

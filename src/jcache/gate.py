@@ -4,7 +4,8 @@
   an entry by itself; then their digest is recorded, so that a later change is found.
 - A digest that has come from elsewhere, with an import or with a copied root, says nothing of what the bytes are: they
   must pass those checks once, which compare the key with the name inside.
-- Other bytes than on record are damage, unless the file is another one than the digest was taken of (`jcache.checks`).
+- Other bytes than on record are damage, unless the file is another one than the digest was taken of
+(`jcache.verify.checks`).
 - What was written within the last minute may still be in the making: JAX writes in place. Then it is no entry yet.
 
 Nothing here writes, and nothing takes a lock.
@@ -162,7 +163,7 @@ class Gate:
         if len(data) != status.st_size:
             return None
         if is_key(key):  # what else a program puts need not be an executable
-            from jcache.checks import fault_of
+            from jcache.verify.checks import fault_of
 
             if fault_of(data, EXECUTABLES, key, platforms=self._platforms()) is not None:
                 return self._examine(key, path, None)
@@ -179,9 +180,9 @@ class Gate:
 
     def _examine(self, key: str, path: str, record: OnRecord | None) -> Sound | Finding | None:
         """Looks at an entry as `jcache verify` does."""
-        from jcache.checks import Claim, check
         from jcache.findings import Damage
         from jcache.names import kept_of
+        from jcache.verify.checks import Claim, check
 
         known = (record.digest, record.digest_ns) if record else (None, 0)
         claim = Claim(EXECUTABLES, key, digest=known[0], digest_ns=known[1], copied_ns=self._copied_ns)
@@ -213,7 +214,7 @@ class Gate:
             return None
 
     def _admit(self, key: str, data: bytes, found: str, taken_ns: int, *, is_read: bool = True) -> Sound:
-        from jcache.checks import CHECKS_VERSION
+        from jcache.verify.checks import CHECKS_VERSION
 
         seconds = _seconds(data, None)
         known = Known(

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.building import Build
-from jcache.calls import GraphCall
 from jcache.counts import Refusal
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.explanation import Explanation, explain, why_missed
@@ -25,10 +24,11 @@ from jcache.formats.envelope import read_header
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
-from jcache.observers import is_recorded, tell_graph
 from jcache.once import warn_once
-from jcache.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.places import GRAPHS, Places
+from jcache.runs.calls import GraphCall
+from jcache.runs.observers import is_recorded, tell_graph
+from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
 from jcache.staleness import found_in, staleness
 from jcache.store.economics import Economics, Spent

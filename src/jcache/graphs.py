@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, over
 
 from jcache import clock
 from jcache.building import Build
-from jcache.calls import GraphCall
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.explanation import Explanation
 from jcache.file_codec import FileCodec
 from jcache.graph_shelf import Call, Found, Shelf, name_of_function
 from jcache.graph_stats import GraphStats
-from jcache.observers import tell_graph
-from jcache.outcomes import BYPASSED, NOT_STORED
 from jcache.places import Places
+from jcache.runs.calls import GraphCall
+from jcache.runs.observers import tell_graph
+from jcache.runs.outcomes import BYPASSED, NOT_STORED
 from jcache.store.build_lock import single_flight
 from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts

@@ -19,12 +19,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import observers
-from jcache.calls import TraceCall
 from jcache.jax_internals import tracing
 from jcache.once import warn_outside
-from jcache.outcomes import BYPASSED
 from jcache.resolving import OLD_OPTIONS, Resolver
+from jcache.runs import observers
+from jcache.runs.calls import TraceCall
+from jcache.runs.outcomes import BYPASSED
 from jcache.trace_checks import Check
 from jcache.under_way import is_nested
 from jcache.units import parse_choice

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from jcache import observers
-from jcache.calls import TraceCall
 from jcache.jax_internals import compile_hook, preload
-from jcache.outcomes import HIT, NOT_STORED, STORED
+from jcache.runs import observers
+from jcache.runs.calls import TraceCall
+from jcache.runs.outcomes import HIT, NOT_STORED, STORED
 from jcache.verdicts import Verdicts, tally
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Final
 from jcache.jax_internals.child import Child, Died, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
-from jcache.runs import settings
+from jcache.runs.environment import settings
 from jcache.store.lineage import header_of, is_program
 from jcache.store.maintenance import Progress
 from jcache.store.store import Store

@@ -18,16 +18,17 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jcache import clock, observers, pending, structures
-from jcache.calls import TraceCall
+from jcache import clock, pending, structures
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
 from jcache.once import warn_once
-from jcache.outcomes import BYPASSED
 from jcache.package import OWN_FILES
 from jcache.pending import Call
+from jcache.runs import observers
+from jcache.runs.calls import TraceCall
+from jcache.runs.outcomes import BYPASSED
 from jcache.store import roots
 from jcache.trace_checks import Check, is_due
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called

@@ -19,7 +19,7 @@ from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
 
 if TYPE_CHECKING:
-    from jcache.run_reports import RunReport
+    from jcache.runs.report import RunReport
 
 
 class _Current:

@@ -60,7 +60,7 @@ def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
     try:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
-            from jcache.checks import not_a_file
+            from jcache.verify.checks import not_a_file
 
             return not_a_file(path, kind, key, status.st_mode)
         header, payload = open_sealed(path)

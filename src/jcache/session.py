@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache import observers, watching
 from jcache.counts import Event, Refusal, What
 from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
@@ -16,19 +15,20 @@ from jcache.executables import ExecutableCache
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.path_keys import is_file
 from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
-from jcache.keying import choice, path_keys
 from jcache.layout import Kind, Root
 from jcache.names import storable
 from jcache.once import warn
 from jcache.plain_directory import PlainDirectoryCache
+from jcache.runs import in_process, observers
 from jcache.soon import Soon
 from jcache.store import files
 from jcache.store.locking import timeout_in
 from jcache.store.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
 from jcache.store.store import Store
+from jcache.verify.path_keys import choice, path_keys
 
 if TYPE_CHECKING:
-    from jcache.run_reports import RunReport
+    from jcache.runs.report import RunReport
 
 _DIRECTORY: Final = "jax_compilation_cache_dir"
 _BOUND: Final = "jax_compilation_cache_max_size"
@@ -117,11 +117,11 @@ class Session:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
-        self._soon.ask(watching.seconds_until_due(self._watch))
+        self._soon.ask(in_process.seconds_until_due(self._watch))
 
     def _flush_statistics(self) -> None:
         if self.root is not None:
-            watching.flush(self.root, self._watch, notices=self._said)
+            in_process.flush(self.root, self._watch, notices=self._said)
 
     def _on_event(self, event: Event) -> None:
         """Tells whoever watches, `jcache run` included, what JAX does not know of."""
@@ -137,7 +137,7 @@ class Session:
     # -- beginning
 
     def _begin(self) -> Enabled:
-        self._watch = watching.Watch(on_compiled=self._on_compiled)
+        self._watch = in_process.Watch(on_compiled=self._on_compiled)
         self._undo.callback(self._watch.stop)
         self.root = self._find_root()
         if self.root is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from jcache import observers
 from jcache.counts import Refusal
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
@@ -14,6 +13,7 @@ from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
 from jcache.once import warn_outside
+from jcache.runs import observers
 from jcache.sealed_store import Opened, SealedStore, open_softly
 from jcache.staleness import staleness
 from jcache.store.economics import Economics, Spent

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.formats.inspection import inspect
-from jcache.parallel import cores
+from jcache.verify.pool import cores
 from tests.helpers.command_line import run_jax
 
 BYTES = 2 << 30

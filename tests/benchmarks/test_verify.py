@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from jcache.parallel import cores
+from jcache.verify.pool import cores
 from tests.benchmarks.measure import children_seconds, command, compare
 from tests.benchmarks.test_promises import SCRIPT
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache import checks
 from jcache.store import files
+from jcache.verify import checks
 from tests.helpers.command_line import Jcache, keys, run_jax
 from tests.helpers.waiting import until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.run_reports import report_of
+from jcache.runs.report import report_of
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
 from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys

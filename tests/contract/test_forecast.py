@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from jcache.keying import numbers
 from jcache.layout import Kind, Root
 from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.guards import judge_root
@@ -19,6 +18,7 @@ from jcache.shipping.linking import link
 from jcache.shipping.transcoding import transcode
 from jcache.store.roots import open_root
 from jcache.store.store import Store
+from jcache.verify.path_keys import numbers
 from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 

@@ -15,7 +15,7 @@ from jcache.layout import Kind
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import NOW
 
 DATA = Path(__file__).parent.parent / "data" / "phasic"

@@ -11,7 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verdicts import Verdicts
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.jax_programs import run
 
 pytestmark = pytest.mark.jax

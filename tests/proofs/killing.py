@@ -32,7 +32,6 @@ from jcache.archive.manifest import Item, Manifest
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.repair import repair
 from jcache.shipping import behind, intake
 from jcache.shipping.fates import Fate, Imported
 from jcache.shipping.guards import judge
@@ -41,7 +40,8 @@ from jcache.shipping.importing import plan_import, receive
 from jcache.store.eviction import Order, Policy, everything, plan
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Outcome, Store
-from jcache.verification import Request, verify
+from jcache.verify.repair import repair
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import NOW, SECOND, key, xla_program
 
 NEW = range(100, 104)  # what is put

@@ -12,7 +12,7 @@ from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.store import Outcome, Store
-from jcache.verification import Request, verify
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import executable, files_of, key
 from tests.helpers.interpreters import base_environment
 

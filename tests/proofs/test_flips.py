@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pytest
 import zstandard
 
-from jcache.checks import Claim, check, fault_of
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
 from jcache.formats.digest import digest
@@ -24,7 +23,8 @@ from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root, name_of
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.checks import Claim, check, fault_of
+from jcache.verify.verification import Request, verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits
 from tests.helpers.jax_entries import JaxEntries, h200_entry

@@ -22,12 +22,12 @@ from filelock import FileLock
 
 from jcache.findings import Remedy
 from jcache.layout import LOCK_NAME, Kind, Root
-from jcache.repair import repair
 from jcache.store.ledger import Known
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.repair import repair
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import files_of, key
 from tests.helpers.waiting import LIMIT_S
 from tests.proofs.racing import BAD, HOT, VARIANTS, content, damaged

@@ -18,7 +18,6 @@ from jcache.errors import JcacheError
 from jcache.formats.digest import digest
 from jcache.gate import Gate, Sound
 from jcache.layout import Kind
-from jcache.repair import repair
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.files import Unpublished
@@ -27,7 +26,8 @@ from jcache.store.publishing import Arrival
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.repair import repair
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
 pytestmark = pytest.mark.smoke

@@ -10,7 +10,7 @@ from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, complete_kinds
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
-from jcache.runs import settings
+from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
 
 _FORMATS: Final = ("sh", "fish", "powershell")

@@ -8,13 +8,13 @@ from jcache.cli.ls import short_key
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
-from jcache.loading import Loading
-from jcache.loads import Loads
-from jcache.repair import Outcome, Repaired
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_seconds, format_size
-from jcache.verification import Verification
+from jcache.verify.load_check import Loading
+from jcache.verify.loads import Loads
+from jcache.verify.repair import Outcome, Repaired
+from jcache.verify.verification import Verification
 
 _ROWS = 40
 _WIDEST = 32  # of what a finding is about

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache.archive.manifest import Manifest
-from jcache.checks import Claim, check
 from jcache.cli import INTERRUPTED, output
 from jcache.cli.import_report import Report, over_the_cap
 from jcache.cli.options import store_of
@@ -22,7 +21,6 @@ from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
-from jcache.loads import load_sound
 from jcache.recompiling import Recompiling, recompile
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
@@ -34,6 +32,8 @@ from jcache.shipping.linking import is_needed, link
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.text import shown
+from jcache.verify.checks import Claim, check
+from jcache.verify.loads import load_sound
 
 _FEW: Final = 100
 

@@ -14,13 +14,13 @@ from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOptio
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
-from jcache.repair import damage_of
 from jcache.store import files
 from jcache.store.quarantine import Quarantine, Record
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_age, format_size, parse_age, rfc3339
+from jcache.verify.repair import damage_of
 
 _ACTIONS = ("list", "restore", "drop")
 

@@ -12,23 +12,23 @@ from typing import Annotated
 import typer
 
 from jcache import clock
-from jcache.calls import GraphCall, TraceCall
 from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
-from jcache.keying import choice, path_keys
-from jcache.launch import Outcome, launch
 from jcache.layout import Kind, Root
-from jcache.recording import Program
-from jcache.run_reports import RunReport, collect, summary
-from jcache.runs import environment, learn, new_id, settings, without_cache
+from jcache.runs.calls import GraphCall, TraceCall
+from jcache.runs.environment import environment, learn, new_id, settings, without_cache
+from jcache.runs.launch import Outcome, launch
+from jcache.runs.log import Program
+from jcache.runs.report import RunReport, collect, summary
 from jcache.store import files
 from jcache.store.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
+from jcache.verify.path_keys import choice, path_keys
 
 
 def run(

@@ -6,19 +6,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jcache.call_reports import saved_text
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.errors import InvalidValue
-from jcache.graph_reports import COUNTS as GRAPH_COUNTS
-from jcache.graph_reports import graph_lines
 from jcache.layout import Kind
-from jcache.run_reports import report_named
+from jcache.runs.call_reports import saved_text
+from jcache.runs.graph_report import COUNTS as GRAPH_COUNTS
+from jcache.runs.graph_report import graph_lines
+from jcache.runs.report import report_named
+from jcache.runs.stored_reports import COUNTS, SECONDS, read_reports, totals
+from jcache.runs.trace_report import COUNTS as TRACE_COUNTS
+from jcache.runs.trace_report import trace_lines
 from jcache.store.economics import Economics, in_all
-from jcache.stored_reports import COUNTS, SECONDS, read_reports, totals
 from jcache.text import command
-from jcache.trace_reports import COUNTS as TRACE_COUNTS
-from jcache.trace_reports import trace_lines
 from jcache.units import format_seconds, whole_number
 
 _HELP: Final = {

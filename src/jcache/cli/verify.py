@@ -9,13 +9,13 @@ from jcache.cli.findings_report import as_json, render
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of, open_store
 from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
-from jcache.loads import Loads, load_sound
-from jcache.repair import Repaired, repair
 from jcache.store.store import Store
-from jcache.subset import Subset
 from jcache.units import NANOSECONDS, parse_age
-from jcache.verification import Request, Verification, write_down
-from jcache.verification import verify as verify_root
+from jcache.verify.loads import Loads, load_sound
+from jcache.verify.repair import Repaired, repair
+from jcache.verify.subset import Subset
+from jcache.verify.verification import Request, Verification, write_down
+from jcache.verify.verification import verify as verify_root
 
 
 def complete_damages(incomplete: str) -> list[str]:

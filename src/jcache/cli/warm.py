@@ -7,16 +7,16 @@ from typing import Annotated, Final
 
 import typer
 
-from jcache.calls import GraphCall, TraceCall
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.run import recorded
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.outcomes import BYPASSED, HIT, NOT_STORED
-from jcache.recording import Program
-from jcache.run_reports import SCHEMA_VERSION, RunReport
-from jcache.runs import own_directories, present
+from jcache.runs.calls import GraphCall, TraceCall
+from jcache.runs.environment import own_directories, present
+from jcache.runs.log import Program
+from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED
+from jcache.runs.report import SCHEMA_VERSION, RunReport
 from jcache.store.lineage import header_of, is_program
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store

@@ -1,6 +1,6 @@
 """Opens executables with the installed jaxlib: a program of its own, since what it opens may crash it.
 
-`jcache.loading` runs it and talks to it in lines of JSON. First it says who opens the entries:
+`jcache.verify.load_check` runs it and talks to it in lines of JSON. First it says who opens the entries:
 
     {"jaxlib": str}
 

@@ -29,8 +29,9 @@ from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.names import storable
-from jcache.outcomes import HIT, STORED
-from jcache.run_reports import report_named
+from jcache.runs.outcomes import HIT, STORED
+from jcache.runs.report import report_named
+from jcache.runs.stored_reports import read_reports
 from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.here import installed
@@ -38,7 +39,6 @@ from jcache.shipping.reading import hash_file
 from jcache.shipping.sending import AT_ONCE, damage_of, is_as_sent, send
 from jcache.shipping.surveying import Progress, Source, Survey
 from jcache.store.store import Store
-from jcache.stored_reports import read_reports
 
 _STEPS: Final = 256  # of progress
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
-from jcache.keying import Elsewhere
 from jcache.layout import DIRECTORY_NAMES, TAG_NAME, Kind
 from jcache.shipping.here import Here
 from jcache.shipping.linking import blocking, closed_above
 from jcache.text import command, quoted, shown
+from jcache.verify.path_keys import Elsewhere
 
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"

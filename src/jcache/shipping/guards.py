@@ -38,7 +38,6 @@ from jcache.archive.manifest import Item, Maker, Manifest
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import Codec
 from jcache.jax_internals.path_keys import in_keys
-from jcache.keying import leads, numbers
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping import cpu_features, provenance
 from jcache.shipping.forecast import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
@@ -47,6 +46,7 @@ from jcache.shipping.provenance import keyed_for
 from jcache.store import files
 from jcache.store.store import Store
 from jcache.text import shown
+from jcache.verify.path_keys import leads, numbers
 
 __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "judge_root"]
 

@@ -27,8 +27,8 @@ from jcache.formats.envelope import pack_executable
 from jcache.formats.inspection import inspect, xla_options
 from jcache.jax_internals import child_versions
 from jcache.jax_internals.child import INTERPRETER, interpreter
-from jcache.keying import Version, numbers
 from jcache.shipping import cpu_features, provenance
+from jcache.verify.path_keys import Version, numbers
 
 _CAPABILITIES: Final = (
     ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from jcache import clock
 from jcache.archive.manifest import Item, Neighbour
 from jcache.census import cap_of
-from jcache.checks import CHECKS_VERSION
 from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
@@ -32,7 +31,8 @@ from jcache.store.directories import Directories
 from jcache.store.ledger import UNVERIFIED, Known
 from jcache.store.publishing import Arrival, holder
 from jcache.store.store import Store
-from jcache.surroundings import FUTURE_NS
+from jcache.verify.checks import CHECKS_VERSION
+from jcache.verify.neighbours import FUTURE_NS
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter

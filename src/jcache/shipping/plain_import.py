@@ -19,7 +19,6 @@ from jcache.archive import PlainMember
 from jcache.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
 from jcache.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.archive.plain import kind_of, shown
-from jcache.checks import CHECKS_VERSION, fault_of
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
@@ -36,6 +35,7 @@ from jcache.shipping.transcoding import transcode
 from jcache.store.files import LATEST_NS, RECENCY_BYTES
 from jcache.store.foreign import entry_at
 from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION, fault_of
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter

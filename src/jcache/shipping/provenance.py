@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache import keying
 from jcache.archive.manifest import Host, Maker, Manifest
 from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
 from jcache.store.ledger import Content, Known
 from jcache.store.store import Store
+from jcache.verify import path_keys
 
 _FEW: Final = 64  # makers that are remembered at once; a cache has a handful
 _DRIVER: Final = Path("/proc/driver/nvidia/gpus")
@@ -67,13 +67,13 @@ def is_portable(known: Known | None) -> bool:
     Those of `jcache run` name no cache directory at all where its own settings were in effect, so nothing need be
     known of them.
     """
-    return known is not None and known.origin in keying.PORTABLE_ORIGINS
+    return known is not None and known.origin in path_keys.PORTABLE_ORIGINS
 
 
 def keyed_for(maker: Maker, *, portable: bool) -> str | None:
     """The directory that the keys of a maker's executables depend on, None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
-    return keying.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
+    return path_keys.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
 
 
 def _jaxlib(known: Known | None) -> str | None:
@@ -139,13 +139,13 @@ def remember_imported(store: Store, manifest: Manifest) -> None:
 
 def _text(maker: Maker) -> str:
     """What is remembered of a maker: what the executable itself tells."""
-    return keying.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
+    return path_keys.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
 
 
 @lru_cache(maxsize=_FEW)
 def _maker(text: str) -> Maker | None:
     """The maker that a text of `content_of` means, None for that of another version."""
-    told = keying.told_by(text)
+    told = path_keys.told_by(text)
     if told is None or not told.keys() <= set(Maker._fields):
         return None
     maker = Maker(**told)

@@ -14,16 +14,16 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.checks import Checked, Claim, check
 from jcache.errors import JcacheError
 from jcache.findings import Stamp
 from jcache.formats.digest import digest_of_file
 from jcache.formats.envelope import MAX_HEADER, read_header
 from jcache.layout import Kind, is_key
-from jcache.parallel import cores, uninterrupted
 from jcache.shipping.provenance import content_of
 from jcache.store import files
 from jcache.store.ledger import Content
+from jcache.verify.checks import Checked, Claim, check
+from jcache.verify.pool import cores, uninterrupted
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20

@@ -14,11 +14,11 @@ from typing import Final
 
 from jcache.archive import Writer
 from jcache.archive.extent import Extent, Movable
-from jcache.checks import check
 from jcache.findings import Damage, Finding
 from jcache.formats.digest import Hasher, digest, digest_of_file
 from jcache.shipping.reading import Mark, open_regular
 from jcache.shipping.surveying import Source
+from jcache.verify.checks import check
 
 AT_ONCE: Final = 4 << 20
 _CHUNK: Final = 1 << 20

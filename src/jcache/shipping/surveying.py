@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from jcache import clock
 from jcache.archive.manifest import Item, Maker
-from jcache.checks import CHECKS_VERSION, Claim
 from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
@@ -24,6 +23,7 @@ from jcache.shipping.reading import Mark, Seen, Wanted, read_all, read_one, unre
 from jcache.store.files import LATEST_NS
 from jcache.store.ledger import Content, Known, holds_from
 from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION, Claim
 
 _PAUSE_S: Final = 0.5
 

@@ -12,13 +12,13 @@ from jcache.administration import clear, info, prune
 from jcache.errors import DamagedEntry, InvalidValue, NoCacheHere
 from jcache.findings import Damage, Fault
 from jcache.layout import Kind, Root
-from jcache.repair import repair
 from jcache.store import foreign
 from jcache.store.foreign import adapter_of, state_of
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
-from jcache.verification import Request, verify
+from jcache.verify.repair import repair
+from jcache.verify.verification import Request, verify
 from tests.helpers.entries import NOW, tree
 
 HOUR: Final = 3600 * 10**9

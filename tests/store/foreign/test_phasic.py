@@ -91,9 +91,9 @@ def test_other_names_are_no_entries(name: str) -> None:
 
 def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> None:
     """Notes, work of other tools, links and directories with an entry's name stay through verify, repair and clear."""
-    from jcache.repair import repair
     from jcache.store.eviction import everything
-    from jcache.verification import Request, verify
+    from jcache.verify.repair import repair
+    from jcache.verify.verification import Request, verify
 
     (cache / "notes.txt").write_text("mine")
     (cache / "pmap_work").mkdir()
@@ -457,9 +457,9 @@ def test_a_graph_that_phasic_wrote_anew_is_no_damage(cache: Path, store: Store) 
 
 def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> None:
     """Out of phasic's way, by a rename, to the state directory; restored, it is where it was."""
-    from jcache.repair import repair
     from jcache.store.quarantine import Quarantine
-    from jcache.verification import Request, verify
+    from jcache.verify.repair import repair
+    from jcache.verify.verification import Request, verify
 
     path = place(cache, TAPE)
     torn = path.read_bytes()[:-8]

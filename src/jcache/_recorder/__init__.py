@@ -1,1 +1,0 @@
-"""The recorder: for other processes a directory on PYTHONPATH, for this one a module (`jcache.watching`)."""

@@ -1,0 +1,496 @@
+"""The recorder of ``jcache run``: notes what JAX's persistent cache does in this process, and changes nothing else.
+
+``jcache run`` puts this directory first on PYTHONPATH, so Python imports this file at start-up in place of any other
+``sitecustomize``; it steps aside and lets that one run (`_start`). It needs no jcache and no third-party package, runs
+on any Python from 3.8 on, and imports nothing that start-up has not imported already.
+
+It waits until the program itself has imported JAX (`_Hook`), then registers listeners with ``jax.monitoring`` and puts
+a tap in front of the ``logger`` and ``warnings`` of three JAX modules: keys and reasons stand only in those messages.
+No logger's level, handler or filter changes, so what the user sees stays the same.
+
+Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
+``os._exit`` and fork lose nothing. ``jcache.runs.log`` reads them:
+
+    {"e": "start", "t", "pid", "jax", "jaxlib", "cache", "directory"}    once per process (again after a fork)
+    {"e": "directory", "t", "th", "name"}                          JAX uses another directory from now on
+    {"e": "event", "t", "th", "name"}                              a jax.monitoring event
+    {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
+    {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
+
+and what jcache itself tells in this process (``jcache.runs.observers``), with or without JAX: lines of its own.
+``jcache.runs.in_process`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`,
+`tap`).
+
+Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
+broad ``except Exception`` clauses below pass.
+"""
+
+# ruff: noqa: ANN401, BLE001, S110, B905
+# ANN401: what is JAX's own has no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
+
+import os
+import sys
+from _thread import get_ident
+from time import time
+
+if False:  # for the type checker: typing and collections.abc are not needed to run
+    from collections.abc import Callable
+    from typing import Any
+
+    Line = dict[str, Any]
+    Hear = Callable[[object, tuple[object, ...]], None]
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
+_VERSIONS = ("jax.version", "jaxlib.version")
+_EVENTS = "/jax/compilation_cache/"
+_DURATIONS = (_EVENTS, "/jax/core/compile/")
+END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
+_MESSAGES = (  # how the messages begin that name a key or a reason; the same from jax 0.4.31 to 0.12
+    "Persistent compilation cache hit",
+    "PERSISTENT COMPILATION CACHE MISS",
+    "Not writing persistent cache entry",
+    "Writing %s to persistent",
+    "'%s' took at least",
+    "Waiting for module",
+    "get_executable_and_time: cache is disabled",
+    "_get_cache: Unsupported runtime",
+    "compile_or_get_cached: unable to generate cache key, skipping the cache",
+    "Error reading persistent",
+    "Error writing persistent",
+    "Cache value for key",
+)
+TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
+_LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
+
+_BESIDE = "_jcache_beside"  # a package with `jcache.jax_internals.callbacks` and `jcache.jax_internals.path_keys`
+_READS = "reads"  # the socket of `jcache.checked_reads`
+_LONGEST_ANSWER_S = 60
+
+_DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # as keys have them
+
+_log_dir = os.environ.get("JCACHE_RUN_LOG", "")
+_is_watched = os.path.isdir(_log_dir)  # and not on another host than the `jcache run`, which may end before this does
+_log_pid = -1  # the process that the three below belong to; another one after a fork
+_log_path = ""
+_log_file = -1
+_log_identity = (-1, -1)
+
+
+def _quote(text: str) -> str:
+    """A JSON string, without importing json."""
+    text = text[:_LONGEST]
+    if text.isprintable() and text.isascii() and '"' not in text and "\\" not in text:
+        return '"' + text + '"'
+    units = text.encode("utf-16-be", "surrogatepass")
+    return '"' + "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2])) + '"'
+
+
+def _json(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join([f'"{name}":{_json(item)}' for name, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)) and value - value == 0:  # neither inf nor nan: JSON has none
+        return repr(value)
+    return _quote(str(value))
+
+
+def _write(line: "Line") -> None:
+    """Append one line to this process's file."""
+    if os.getpid() != _log_pid:
+        _begin()
+    if not _log_path:
+        return
+    _open()
+    os.write(_log_file, (_json(line) + "\n").encode("ascii"))
+
+
+def _begin() -> None:
+    """Start the file of this process: at its first event, and again in a forked child."""
+    global _log_pid, _log_path, _log_file
+    _log_pid, _log_file = os.getpid(), -1
+    _log_path = os.path.join(_log_dir, f"{_log_pid}-{os.urandom(4).hex()}.jsonl")
+    try:
+        _write(_ears.start())
+    except OSError:
+        _log_path = ""  # the directory is gone or full: do not try again at every event
+
+
+def _open() -> None:
+    """Make sure that the descriptor is still ours: a daemon closes all, and its next file gets the same number."""
+    global _log_file, _log_identity
+    if _log_file >= 0:
+        try:
+            status = os.fstat(_log_file)
+            if (status.st_dev, status.st_ino) == _log_identity:
+                return
+        except OSError:
+            pass  # closed by the program
+    _log_file = os.open(_log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    status = os.fstat(_log_file)
+    _log_identity = (status.st_dev, status.st_ino)
+
+
+class Ears:
+    """Hears JAX's events and messages, and hands those that matter on as lines; raises nothing."""
+
+    def __init__(self, sink: "Callable[[Line], object]") -> None:
+        self._sink = sink
+        self._cache = _cache_state()  # JAX says it once per process, and a forked child inherits it
+        self._directory = ""  # that JAX keeps its cache in, as was last said
+        self._platform_of = -1  # the process that has noted its platform
+
+    def start(self) -> "Line":
+        """The first line of a process."""
+        jax, jaxlib = (str(getattr(sys.modules.get(name), "__version__", "")) for name in _VERSIONS)
+        line: Line = {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
+        line["directory"] = self._directory = _directory()
+        return line
+
+    def on_event(self, event: str, *_args: object, **_metadata: object) -> None:
+        try:
+            if event.startswith(_EVENTS):
+                if event.endswith("/task_disabled_cache"):
+                    self._cache = "disabled"
+                elif event.endswith("/tasks_using_cache"):
+                    self._cache = "used"
+                elif event.endswith("/compile_requests_use_cache"):
+                    self._note_directory()
+                self._sink({"e": "event", "t": time(), "th": get_ident(), "name": event})
+        except Exception:
+            pass
+
+    def on_duration(self, event: str, duration: float, *_args: object, **metadata: object) -> None:
+        try:
+            if event.startswith(_DURATIONS):
+                line: Line = {"e": "time", "t": time(), "th": get_ident(), "name": event, "s": duration}
+                if event == END_OF_COMPILE:
+                    line["fun"] = str(metadata.get("fun_name", ""))[:_LONGEST]
+                    self._add_platform(line)
+                self._sink(line)
+        except Exception:
+            pass
+
+    def on_message(self, message: object, arguments: "tuple[object, ...]") -> None:
+        try:
+            text = str(message)
+            if text.startswith(_MESSAGES):
+                values = [_plain(value) for value in arguments]
+                line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_LONGEST], "a": values}
+                if text.startswith("Writing") and _is_present(str(arguments[-1])):
+                    line["present"] = True
+                self._sink(line)
+        except Exception:
+            pass
+
+    def _note_directory(self) -> None:
+        directory = _directory()
+        if directory != self._directory:
+            self._directory = directory
+            self._sink({"e": "directory", "t": time(), "th": get_ident(), "name": directory})
+
+    def _add_platform(self, line: "Line") -> None:
+        """The default backend's platform, once per process; it exists by the end of the first compilation."""
+        if self._platform_of != os.getpid():
+            self._platform_of = os.getpid()
+            backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
+            if backend is not None:
+                line["platform"] = str(backend.platform)
+
+
+def _plain(value: object) -> "float | str":
+    """An argument of a message, without holding on to what the program may want to be rid of."""
+    return float(value) if isinstance(value, (int, float)) else str(value)[:_LONGEST]
+
+
+def _cache_state() -> str:
+    """Whether JAX has decided to use its cache in this process: "used", "disabled", or "" as long as it has not."""
+    caches = sys.modules.get("jax._src.compilation_cache")
+    if not getattr(caches, "_cache_checked", False):
+        return ""
+    return "used" if getattr(caches, "_cache_used", False) else "disabled"
+
+
+def _directory_in_use() -> str:
+    """The directory of the cache that JAX has made; "" as long as there is none."""
+    cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
+    return str(getattr(cache, "_path", None) or getattr(cache, "path", None) or "")
+
+
+def _directory() -> str:
+    """The directory of JAX's cache: of the one that it has made, which a later setting does not change, else as set."""
+    config = getattr(sys.modules.get("jax._src.config"), "config", None)
+    text = _directory_in_use() or str(getattr(config, "jax_compilation_cache_dir", None) or "")
+    try:
+        return text if "://" in text or not text else os.path.abspath(text)
+    except OSError:
+        return text  # relative to a working directory that is gone
+
+
+def _is_present(key: str) -> bool:
+    """Whether the entry that JAX is about to write exists: its put then returns without writing, and without a word."""
+    directory = _directory_in_use()
+    return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
+
+
+class _LoggerTap:
+    """A logger that tells what it is told and passes it on, in the name of its caller."""
+
+    def __init__(self, logger: object, hear: "Hear") -> None:
+        object.__setattr__(self, "_logger", logger)
+        object.__setattr__(self, "_hear", hear)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(object.__getattribute__(self, "_logger"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_logger"), name, value)
+
+    def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
+        self._hear(message, arguments)  # type: ignore[operator]
+        self._logger.log(level, message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    def debug(self, message: object, *arguments: object, **options: object) -> None:
+        self._hear(message, arguments)  # type: ignore[operator]
+        self._logger.debug(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    def error(self, message: object, *arguments: object, **options: object) -> None:
+        self._hear(message, arguments)  # type: ignore[operator]
+        self._logger.error(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+
+    # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
+    __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)
+
+
+class _WarningsTap:
+    """The module ``warnings`` as JAX's modules see it: failed reads and writes of the cache are only told here."""
+
+    def __init__(self, warnings: object, hear: "Hear") -> None:
+        self._warnings = warnings
+        self._hear = hear
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(object.__getattribute__(self, "_warnings"), name)
+
+    def warn(
+        self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
+    ) -> None:
+        self._hear(message, ())
+        self._warnings.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
+
+
+def _one_up(options: "dict[str, object]") -> "dict[str, object]":
+    """The options of a log call, so that the record still names the line in JAX and not the one in here."""
+    options["stacklevel"] = int(options.get("stacklevel", 1)) + 1  # type: ignore[call-overload]
+    return options
+
+
+def tap(module: object, hear: "Hear") -> "list[tuple[object, str, Any, Any]]":
+    """Put taps into a module of JAX's; tells where: the module, the attribute, what was there and the tap."""
+    taps: list[tuple[object, str, Any, Any]] = []
+    for name, kind in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
+        original = getattr(module, name, None)
+        if original is not None:
+            ours = kind(original, hear)
+            setattr(module, name, ours)
+            taps.append((module, name, original, ours))
+    return taps
+
+
+_ears = Ears(_write)
+
+
+def _listen(module: object) -> None:
+    module.register_event_listener(_ears.on_event)  # type: ignore[attr-defined]
+    module.register_event_duration_secs_listener(_ears.on_duration)  # type: ignore[attr-defined]
+
+
+def _tap(module: object) -> None:
+    tap(module, _ears.on_message)
+
+
+def _beside(name: str) -> "Any":
+    """A module of jcache's that needs the standard library and JAX alone, also where there is no jcache to import."""
+    import importlib
+
+    if _BESIDE not in sys.modules:
+        package: Any = type(sys)(_BESIDE)
+        package.__path__ = [os.path.dirname(os.path.dirname(_HERE))]  # jcache's own
+        sys.modules[_BESIDE] = package
+    return importlib.import_module(f"{_BESIDE}.{name}")
+
+
+def _tap_compiler(module: object) -> None:
+    _tap(module)
+    if os.getpid() != _log_pid:
+        _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
+    if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
+        _beside("jax_internals.callbacks").cache_callbacks(on=True)
+
+
+def _check_reads(module: object) -> None:
+    """Make JAX's cache return the bytes that the ``jcache run`` above has checked, in place of those that it read."""
+    _tap(module)
+    cache = module.LRUCache  # type: ignore[attr-defined]
+    plain = cache.get
+
+    def get(self: object, key: str) -> object:
+        value = plain(self, key)
+        return value if value is None else _checked(str(self.path), key, value)  # type: ignore[attr-defined]
+
+    get.__doc__, get.__qualname__, get.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
+    get.__wrapped__ = plain  # type: ignore[attr-defined]
+    cache.get = get
+
+
+def _checked(directory: str, key: str, value: object) -> object:
+    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
+    try:
+        if not _is_watched:
+            return value
+        answer = _ask(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n")
+        if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
+            return answer[17:]
+        return value if answer == b"?" else None
+    except Exception:
+        return None
+
+
+def _platforms() -> str:
+    """The platforms that JAX has in this process."""
+    return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
+
+
+def _ask(request: bytes) -> bytes:
+    import socket
+
+    address, descriptor = os.path.join(_log_dir, _READS), -1
+    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
+        descriptor = os.open(_log_dir, os.O_RDONLY)
+        address = f"/proc/self/fd/{descriptor}/{_READS}"
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_LONGEST_ANSWER_S)
+            connection.connect(address)
+            connection.sendall(request)
+            pieces: list[bytes] = []
+            while True:
+                piece = connection.recv(1 << 20)
+                if not piece:
+                    return b"".join(pieces)
+                pieces.append(piece)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _give_back_xla_caches(_module: object) -> None:
+    """The program's own children may use another jax: they decide for themselves."""
+    if _XLA_CACHES not in os.environ:
+        os.environ[_XLA_CACHES] = os.environ["JCACHE_RUN_XLA_CACHES"]
+
+
+def _tap_cache(module: object) -> None:
+    _tap(module)
+    if _XLA_CACHES in os.environ and os.environ[_XLA_CACHES] == os.environ.get("JCACHE_RUN_XLA_CACHES"):
+        _try_path_keys(module)
+
+
+def _try_path_keys(module: "Any") -> None:
+    """Have JAX find what it has stored by itself, before the ``jcache run`` above kept the path out of its keys."""
+    path_keys = _beside("jax_internals.path_keys")
+    if not path_keys.in_keys(str(getattr(sys.modules.get("jax.version"), "__version__", ""))):
+        return
+    plain = module.get_cache_key
+
+    def configured() -> str:
+        return str(module.config.compilation_cache_dir.value or "")
+
+    def directories() -> "list[str]":
+        theirs = configured()
+        return _DIRECTORIES if theirs == os.environ.get("JAX_COMPILATION_CACHE_DIR") else [theirs]
+
+    ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key))
+    ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
+    ours.__wrapped__ = plain
+    module.get_cache_key = ours
+
+
+def _hide_xla_caches() -> None:
+    """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
+    ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
+    version = str(getattr(sys.modules.get("jax.version"), "__version__", "0.0")).split(".")
+    if ours and os.environ.get(_XLA_CACHES) == ours and (int(version[0]), int(version[1])) >= (0, 11):
+        del os.environ[_XLA_CACHES]
+        _waiting_for["jax._src.config"] = _give_back_xla_caches
+
+
+_waiting_for: "dict[str, Callable[[object], None]]" = {
+    "jax._src.monitoring": _listen,
+    "jax._src.compiler": _tap_compiler,
+    "jax._src.compilation_cache": _tap_cache,
+    "jax._src.lru_cache": _check_reads,
+}
+
+
+class _Hook:
+    """First on ``sys.meta_path``; finds nothing, and sees by the names looked for how far JAX's import has come.
+
+    It wraps no loader: a frame of ours would stand in the traceback of every import of JAX that fails. A module is
+    ready when it is in ``sys.modules`` and no longer initializing; dozens of jax modules come after the last of ours.
+    """
+
+    jcache_recorder = True
+    jcache_told = staticmethod(_write)  # for the program's own jcache
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if _waiting_for and name.startswith("jax"):
+            try:
+                if name == "jax._src.config":
+                    _hide_xla_caches()
+                else:
+                    _attach()
+            except Exception:
+                pass
+
+
+def _attach() -> None:
+    for name in list(_waiting_for):
+        module = sys.modules.get(name)
+        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            act = _waiting_for.pop(name, None)  # None: another thread was faster
+            if act is not None:
+                act(module)
+
+
+def _is_here(entry: str) -> bool:
+    try:
+        return os.path.abspath(entry) == _HERE
+    except Exception:
+        return False  # a relative entry where the working directory is gone: ours is absolute
+
+
+def _start() -> None:
+    """Record from now on, then let the sitecustomize run that this one shadows.
+
+    Its absence is an ImportError that names it, and its failures are its own: both reach Python's site module, as they
+    would have without us, and leave nothing of ours in ``sys.modules``.
+    """
+    try:
+        sys.path[:] = [entry for entry in sys.path if not _is_here(entry)]
+        sys.path_importer_cache.pop(_HERE, None)
+        if _log_dir and not any(hasattr(finder, "jcache_recorder") for finder in sys.meta_path):
+            _attach()  # a .pth file may have imported JAX already
+            sys.meta_path.insert(0, _Hook)
+    except Exception:
+        pass
+    del sys.modules["sitecustomize"]
+    __import__("sitecustomize")
+
+
+if __name__ == "sitecustomize":
+    _start()

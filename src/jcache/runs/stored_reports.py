@@ -1,0 +1,93 @@
+"""The reports of runs that the ledger keeps, read as input: what is no report is passed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from jcache.runs import graph_report, trace_report
+from jcache.runs.call_reports import in_all
+
+COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
+SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
+
+
+def read_reports(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """The reports among some texts, as `jcache.runs.report.RunReport.to_json` makes them; shortened ones too."""
+    found = []
+    for text in texts:
+        try:
+            report = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(report, dict) and _is_report(report):
+            found.append(report)
+    return found
+
+
+def totals(reports: Sequence[Mapping[str, Any]], graphs: float = 0.0) -> dict[str, Any]:
+    """The numbers of many reports together; those of before there were traces or graphs in them have none.
+
+    Args:
+        reports: which, as `read_reports` gives them.
+        graphs: seconds of building graphs that the root's ledger knows to be saved, by programs that no report tells of
+            as well. What both know of counts once.
+    """
+    traces = in_all([one.get("traces") or {} for one in reports], trace_report.COUNTS, trace_report.SECONDS)
+    built = in_all([one.get("graphs") or {} for one in reports], graph_report.COUNTS, graph_report.SECONDS)
+    built["saved_seconds"] = max(built["saved_seconds"], graphs) if graphs else built["saved_seconds"]
+    numbers = in_all(reports, COUNTS, SECONDS)
+    saved = numbers["saved_seconds"] + traces["saved_seconds"] + built["saved_seconds"]
+    return {"runs": len(reports), **numbers, "total_saved_seconds": saved, "traces": traces, "graphs": built}
+
+
+def _is_report(report: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(report.get("id"), str)
+        and _are_texts(report.get("command", []))
+        and _are_texts(report.get("notices", []))
+        and all(_is_count(report.get(name)) for name in COUNTS)
+        and all(_is_number(report.get(name)) for name in SECONDS)
+        and _are_reasons(report.get("reasons"))
+        and _are_programs(report.get("programs", []))
+        and _is_of_calls(report.get("traces") or {}, trace_report.COUNTS, trace_report.SECONDS)
+        and _is_of_calls(report.get("graphs") or {}, graph_report.COUNTS, graph_report.SECONDS)
+    )
+
+
+def _is_of_calls(calls: object, counts: Iterable[str], seconds: Iterable[str]) -> bool:
+    return (
+        isinstance(calls, dict)
+        and all(_is_count(calls.get(name, 0)) for name in counts)
+        and all(_is_number(calls.get(name, 0.0)) for name in seconds)
+        and _are_reasons(calls.get("reasons", {}))
+    )
+
+
+def _are_programs(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(program, dict)
+        and isinstance(program.get("outcome"), str)
+        and isinstance(program.get("key"), str | None)
+        for program in value
+    )
+
+
+def _are_reasons(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(counts, dict) and all(map(_is_count, counts.values())) for counts in value.values()
+    )
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**63
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e15 and isfinite(value)

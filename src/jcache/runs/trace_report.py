@@ -1,0 +1,87 @@
+"""What became of the calls of `jcache.jit` functions: of one run, and of many together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from jcache.frozen import Frozen
+from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
+from jcache.runs.calls import TraceCall
+from jcache.runs.log import Recording
+from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+
+COUNTS: Final = ("hits", "stored", "not_stored", "bypassed", "compared", "differing")
+SECONDS: Final = ("seconds", "saved_seconds")
+_WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "left to jax.jit"}
+
+
+class TraceReport(NamedTuple):
+    """What became of the first calls of a run's `jcache.jit` functions, for arguments of certain types.
+
+    Attributes:
+        hits: that were not traced.
+        stored: that were looked up, traced, and their traces stored.
+        not_stored: that were looked up and traced only.
+        bypassed: that were left to `jax.jit`.
+        compared: traces that would have been served, and were traced to compare.
+        differing: how many of them gave another program.
+        reasons: of each outcome, the function and why, and how often.
+        seconds: that looking up the hits took.
+        saved_seconds: of tracing that hits saved, less looking them up.
+        calls: each of them.
+    """
+
+    hits: int = 0
+    stored: int = 0
+    not_stored: int = 0
+    bypassed: int = 0
+    compared: int = 0
+    differing: int = 0
+    reasons: Mapping[str, Mapping[str, int]] = Frozen({})
+    seconds: float = 0.0
+    saved_seconds: float = 0.0
+    calls: tuple[TraceCall, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there were any."""
+        return bool(self.calls)
+
+    def to_json(self) -> dict[str, object]:
+        """The report as data for ``json.dumps``."""
+        fields: dict[str, object] = self._asdict()
+        fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
+        return fields | {"calls": [call._asdict() for call in self.calls]}
+
+
+NO_TRACES: Final = TraceReport()
+
+
+def traces_of(recordings: Sequence[Recording]) -> TraceReport:
+    """What the processes of a run did with traces."""
+    calls = tuple(call for recording in recordings for call in recording.traces.calls)
+    outcomes = Counter(call.outcome for call in calls)
+    hits = [call for call in calls if call.outcome == HIT]
+    return TraceReport(
+        hits=len(hits),
+        stored=outcomes[STORED],
+        not_stored=outcomes[NOT_STORED],
+        bypassed=outcomes[BYPASSED],
+        compared=sum(recording.traces.compared for recording in recordings),
+        differing=sum(recording.traces.differing for recording in recordings),
+        reasons=reasons_of([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
+        seconds=sum(call.seconds for call in hits),
+        saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),
+        calls=calls,
+    )
+
+
+def trace_lines(traces: Mapping[str, Any]) -> list[str]:
+    """The counts of traces, as data for ``json.dumps``, in a few lines for people; none where nothing was counted."""
+    if not any(traces[name] for name in COUNTS):
+        return []
+    first = counts_line("traces", traces, "left to jax.jit")
+    if traces["compared"]:
+        first += f"; {traces['compared']} traced again to compare, {traces['differing'] or 'none'} differing"
+    return [first, *reason_lines(traces, _WORDS)]

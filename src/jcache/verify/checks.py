@@ -1,0 +1,358 @@
+"""Checks one entry's bytes, wherever that runs: everything that its format and the ledger can reveal.
+
+In order, and the first that fails says what the damage is:
+
+1. a regular file that can be read, and that nobody is writing meanwhile;
+2. the digest on record, if there is one. Bytes that have that digest and have passed all checks before have passed;
+3. executables: codec, one whole frame of the declared size, the grammar of its inside, the hashes of a Riegeli body,
+   and the module's name in the key; envelopes: the seal, the payload, kind and key.
+
+The digest on record is that of a *file*. If it was removed and JAX wrote the entry anew, other bytes are no damage:
+compilation is not deterministic. A file that was born after the digest was taken is such a new one. In a copied root
+all files were born late, and the digests count; there a new file is one that was born later still, and written at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import operator
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from jcache.errors import DamagedEntry
+from jcache.findings import Damage, Fault, Finding, Stamp
+from jcache.formats.compression import Codec, codec_of
+from jcache.formats.digest import digest, shown
+from jcache.formats.envelope import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
+from jcache.formats.inspection import Inspection, inspect
+from jcache.formats.riegeli import SIGNATURE
+from jcache.layout import Kind, file_name_of, name_of
+from jcache.names import kept_of
+from jcache.store import files
+from jcache.text import quoted
+from jcache.verify.permissions import Exposure
+
+if TYPE_CHECKING:
+    from jcache.store.foreign import Adapter
+
+CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
+_PIECE: Final = 1 << 20
+_ENOUGH: Final = 256 << 20
+_READABLE: Final = frozenset({"cpu", "cuda", "rocm", "gpu"})
+_OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
+_OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
+_METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
+_WRITING_NS: Final = 10_000_000_000  # what is changed in place was born longer before
+_LONG_WRITING_NS: Final = 600_000_000_000  # from when a file says that it was written to its last byte
+_COPYING_NS: Final = 2_000_000_000  # files beside the ledger were copied shortly before or after it
+_NO_MEMORY: Final = "There is not enough memory to open it."
+
+
+class Claim(NamedTuple):
+    """An entry to check, and what is known of it.
+
+    Attributes:
+        kind, key: which entry.
+        legacy: whether its file has no suffix.
+        digest: the one on record, None where there is none.
+        digest_ns: as of when that holds.
+        copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
+        passed: whether bytes of that digest have passed all checks of this version.
+        adapter: knows what the entries of another program's directory hold; None for JAX's and jcache's own.
+        platforms: those of the process that is to load it, where one is.
+    """
+
+    kind: Kind
+    key: str
+    legacy: bool = False
+    digest: str | None = None
+    digest_ns: int = 0
+    copied_ns: int | None = None
+    passed: bool = False
+    adapter: Adapter | None = None
+    platforms: frozenset[str] | None = None
+
+    @property
+    def file_name(self) -> str:
+        return file_name_of(self.kind, self.key, legacy=self.legacy, adapter=self.adapter)
+
+
+class Checked(NamedTuple):
+    """What checking an entry gave.
+
+    Attributes:
+        claim: what was checked.
+        stamp: of the file, None if it is gone or no file.
+        digest: of the bytes, None where they were not read.
+        finding: the damage, None for a sound entry.
+        gone: whether it had been removed by then.
+        being_written: whether it changed while it was read.
+        passed: whether these bytes have passed all checks.
+        anew: whether the file is another one than the digest on record was taken of.
+        exposure: who can change the file.
+        taken_ns: as of when the digest holds, by the clock that tells when files are born.
+        moved: whether reading it may have moved access times in its directory.
+        opaque: why its inside was not checked; None where it was.
+    """
+
+    claim: Claim
+    stamp: Stamp | None = None
+    digest: str | None = None
+    finding: Finding | None = None
+    gone: bool = False
+    being_written: bool = False
+    passed: bool = False
+    anew: bool = False
+    exposure: Exposure | None = None
+    taken_ns: int | None = None
+    moved: bool = False
+    opaque: str | None = None
+
+
+def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
+    """Checks some entries of a directory."""
+    return [check(directory, claim, quick=quick) for claim in claims]
+
+
+def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
+    """Checks an entry of a directory; with ``quick`` without decompressing it."""
+    name = os.path.join(directory, claim.file_name)  # a `Path` takes a tenth of the time of a small entry
+    try:
+        before = os.lstat(name)
+        if not stat.S_ISREG(before.st_mode):
+            return Checked(claim, finding=not_a_file(Path(name), claim.kind, claim.key, before.st_mode))
+        data = files.read(name)
+        after = os.lstat(name)
+    except FileNotFoundError:
+        return Checked(claim, gone=True)
+    except (OSError, MemoryError) as error:
+        return Checked(claim, finding=_unreadable(Path(name), claim, error))
+    stamp = Stamp.of(after)
+    if stamp != Stamp.of(before) or len(data) != stamp.bytes:
+        return Checked(claim, stamp, being_written=True)
+    found = digest(data)
+    is_other = claim.digest is not None and claim.digest != found
+    is_known = claim.digest is not None and claim.passed and not is_other
+    anew = is_other and _is_new(Path(name), claim, data)
+    fault = None if is_known else _fault_of(data, claim, quick=quick)
+    opaque, fault = (fault.evidence, None) if fault and fault.damage is Damage.OPAQUE else (None, fault)
+    checked = Checked(
+        claim,
+        stamp,
+        found,
+        passed=is_known or (fault is None and opaque is None and not quick),
+        opaque=opaque,
+        anew=anew,
+        exposure=Exposure.of(after),
+        taken_ns=after.st_ctime_ns,
+        moved=files.moved_in(os.path.dirname(name)),
+    )
+    if is_other and not anew:
+        other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."
+        changed = Fault(Damage.CHANGED, other) if fault is None else Fault(fault.damage, f"{fault.evidence} {other}")
+        return _damaged(checked._replace(passed=False), Path(name), changed, expected=claim.digest)
+    return checked if fault is None else _damaged(checked, Path(name), fault)
+
+
+def _damaged(checked: Checked, path: Path, fault: Fault, expected: str | None = None) -> Checked:
+    finding = Finding(
+        damage=fault.damage,
+        path=path,
+        evidence=fault.evidence,
+        kind=checked.claim.kind,
+        key=checked.claim.key,
+        stamp=checked.stamp,
+        digest=checked.digest,
+        expected=expected,
+    )
+    return checked._replace(finding=finding)
+
+
+def not_a_file(path: Path, kind: Kind, key: str, mode: int) -> Finding:
+    """The finding of something that has an entry's name and is none."""
+    what = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link"}.get(stat.S_IFMT(mode), "special file")
+    evidence = f"A {what} with the name of an entry."
+    return Finding(damage=Damage.NOT_A_FILE, path=path, evidence=evidence, kind=kind, key=key)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is one of this user's."""
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except OSError:
+        return True
+
+
+def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Finding:
+    if isinstance(error, MemoryError):
+        evidence, advice = _NO_MEMORY, "verify where there is more memory"
+    else:
+        evidence = f"It cannot be read: {error.strerror or error}."
+        advice = "look at the disk's own health first"
+        if error.errno in (errno.EACCES, errno.EPERM):
+            name = quoted(str(path))
+            advice = f"chmod u+r {name}" if _is_ours(path) else f"let its owner run: chmod a+r {name}"
+    return Finding(
+        damage=Damage.UNREADABLE, path=path, evidence=evidence, kind=claim.kind, key=claim.key, advice=advice
+    )
+
+
+def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
+    """Whether the file is another one than the digest on record was taken of."""
+    written_ns = None if claim.adapter is None else claim.adapter.written_ns(claim.kind, claim.key, data)
+    if written_ns is not None:  # what is edited still says when it was written
+        return claim.digest_ns < written_ns and 0 <= os.lstat(path).st_mtime_ns - written_ns < _LONG_WRITING_NS
+    born = files.born_ns(path)
+    if born is None:
+        return False
+    if claim.copied_ns is None or claim.digest_ns > claim.copied_ns:
+        return claim.digest_ns < born
+    in_one_go = 0 <= os.lstat(path).st_mtime_ns - born < _WRITING_NS
+    return in_one_go and born > claim.copied_ns + _COPYING_NS
+
+
+def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
+    if claim.adapter is None:
+        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick, platforms=claim.platforms)
+    try:
+        return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
+    except MemoryError:
+        return Fault(Damage.UNREADABLE, _NO_MEMORY)
+
+
+def fault_of(
+    data: bytes,
+    kind: Kind,
+    key: str,
+    *,
+    legacy: bool = False,
+    quick: bool = False,
+    platforms: frozenset[str] | None = None,
+) -> Fault | None:
+    """What is wrong with the bytes of an entry by themselves, None if nothing is.
+
+    `Damage.OPAQUE` says that nothing is wrong as far as can be seen, of an entry whose inside cannot be read.
+
+    Args:
+        data: the stored bytes.
+        kind: what they should hold.
+        key: under which key.
+        legacy: whether some jax <= 0.4.30 wrote it, whose grammar may have been another one.
+        quick: whether to do without decompressing them.
+        platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
+    """
+    if not data:
+        return Fault(Damage.TORN, "The file is empty.")
+    try:
+        if kind is Kind.EXECUTABLES:
+            return _executable_fault(data, key, legacy=legacy, quick=quick, platforms=platforms)
+        return _envelope_fault(data, kind, key, quick=quick)
+    except MemoryError:
+        return Fault(Damage.UNREADABLE, _NO_MEMORY)
+
+
+def _executable_fault(
+    data: bytes, key: str, *, legacy: bool, quick: bool, platforms: frozenset[str] | None
+) -> Fault | None:
+    if codec_of(data) is None:
+        return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
+    if quick:
+        return None
+    try:
+        inspection = inspect(data, hashes=True)
+    except DamagedEntry as error:
+        _raise_want_of_memory(error)
+        return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
+    if legacy:
+        return None
+    if inspection.raw_bytes == 0:
+        return Fault(Damage.GRAMMAR, "It holds no executable.")
+    if not inspection.problems:
+        return _name_fault(inspection, key)
+    platform = _plug_in_of(inspection, data, platforms)
+    if platform is None:
+        return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
+    if platforms is not None and platform not in platforms:
+        return Fault(Damage.GRAMMAR, f"It is for {platform}, and is to be loaded on {' or '.join(sorted(platforms))}.")
+    opaque = f"It is for {platform}, whose programs jcache cannot read: its inside is not checked."
+    return _name_fault(inspection, key) or Fault(Damage.OPAQUE, opaque)
+
+
+def _name_fault(inspection: Inspection, key: str) -> Fault | None:
+    module, name = inspection.module_name, name_of(key)
+    if not name or module is None:
+        return None
+    cut = kept_of(key)
+    if _as_xla(module).startswith(_as_xla(cut)) if cut is not None else _as_xla(module) == _as_xla(name):
+        return None
+    return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
+
+
+def _as_xla(name: str) -> bytes:
+    """A name as XLA keeps it: each byte that is not of a C identifier, a dash or a dot is an underscore."""
+    return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))
+
+
+def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault | None:
+    try:
+        header = check_seal(data) if quick else unseal(data).header
+    except DamagedEntry as error:
+        _raise_want_of_memory(error)
+        length = sealed_length(data)
+        return Fault(Damage.SEAL if length is None or length <= len(data) else Damage.TORN, str(error))
+    if (header.kind, header.key) != (kind, key):
+        return Fault(Damage.NAME, f"It was sealed as {header.kind} {header.key}.")
+    return None
+
+
+def _raise_want_of_memory(error: DamagedEntry) -> None:
+    """What could not be decompressed for want of memory need not be damaged."""
+    if isinstance(error.__cause__, MemoryError):
+        raise error.__cause__
+
+
+def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
+    """The platform whose own body an unreadable one may be; None where it should have been one that can be read.
+
+    The metadata of jax >= 0.9 name it. Without them only the process that is to load the entry can tell of one.
+    """
+    if inspection.body_format is not None:
+        return None
+    if inspection.platform is not None:
+        return None if inspection.platform in _READABLE else inspection.platform
+    own = sorted((platforms or frozenset()) - _READABLE)
+    if not own:
+        return None
+    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # no metadata: of jax < 0.9, or they are damaged
+    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # behind the seconds
+    alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
+    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _OF_METADATA):
+        return None
+    return None if any(sign in content for sign in _OF_KNOWN_BODIES) else own[0]
+
+
+def _ends_early(data: bytes) -> bool:
+    """Whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
+    import zlib
+
+    import zstandard
+
+    seen = 0
+    try:
+        if codec_of(data) is Codec.ZSTD:
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                while seen < _ENOUGH and (piece := reader.read(_PIECE)):
+                    seen += len(piece)
+            return len(data) < 18 or 0 <= seen < zstandard.frame_content_size(data)  # 18: the longest frame header
+        stream = zlib.decompressobj()
+        rest = data
+        while rest and seen < _ENOUGH:
+            seen += len(stream.decompress(rest, _PIECE))
+            rest = stream.unconsumed_tail
+        return not stream.eof
+    except (zstandard.ZstdError, zlib.error):
+        return False

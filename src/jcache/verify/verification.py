@@ -1,0 +1,361 @@
+"""Checks a root: its entries, in parallel and those first that were verified longest ago, and what lies around them.
+
+Nothing here changes a file of the cache. What was learnt (digests, when each entry was verified) goes to the ledger.
+What was written a moment ago is looked at twice, with a pause between: a writer that is alive gets on meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from jcache import clock
+from jcache.entry import GRACE_NS, is_young
+from jcache.errors import InvalidValue, LedgerUnavailable
+from jcache.findings import Damage, Finding
+from jcache.layout import Kind
+from jcache.store.ledger import Known, holds_from
+from jcache.store.ledger_rows import LEGACY_RECORD
+from jcache.store.lineage import read_lineage
+from jcache.store.listing import Listing
+from jcache.store.roots import is_bounded
+from jcache.store.store import Store
+from jcache.verify import last_verification
+from jcache.verify.checks import CHECKS_VERSION, Checked, Claim, check
+from jcache.verify.neighbours import check_surroundings, is_behind
+from jcache.verify.permissions import Exposure, check_directories, check_entries
+from jcache.verify.pool import Batch, check_batches
+from jcache.verify.subset import Subset
+
+_PAUSE_S: Final = 0.5
+_BATCH_BYTES: Final = 8 << 20
+_BATCH_ENTRIES: Final = 128
+_PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to verify.
+
+    Attributes:
+        kinds: entries of these kinds.
+        subset: so many of them, the least recently verified first; None for all.
+        max_seconds: begin with no further entry after so long; None for no limit.
+        quick: do without decompression.
+        grace_ns: what was written less than this ago may still be in the making.
+        processes: how many check at once; None for as many as there are cores for us.
+    """
+
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    subset: Subset | None = None
+    max_seconds: float | None = None
+    quick: bool = False
+    grace_ns: int = GRACE_NS
+    processes: int | None = None
+
+
+@dataclass(slots=True)
+class Verification:
+    """What verifying found.
+
+    Attributes:
+        findings: damages, in the order of their paths.
+        notes: what is no damage and still worth telling.
+        entries: how many entries there are.
+        bytes: of them.
+        checked: how many of them were checked.
+        checked_bytes: of those.
+        unchanged: how many had passed before and have the very same bytes.
+        anew: how many were written anew since their digest was recorded.
+        being_written: how many changed while they were looked at, and were not judged.
+        opaque: how many were not checked inside, by the reason.
+        sound: the entries without a finding.
+        seconds: how long it took.
+        complete: whether entries of all kinds were to be checked, and were.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    entries: int = 0
+    bytes: int = 0
+    checked: int = 0
+    checked_bytes: int = 0
+    unchanged: int = 0
+    anew: int = 0
+    being_written: int = 0
+    opaque: Counter[str] = field(default_factory=Counter)
+    sound: list[Claim] = field(default_factory=list)
+    seconds: float = 0.0
+    complete: bool = False
+
+
+class _Candidate(NamedTuple):
+    """An entry that may be checked; ordered as they should be."""
+
+    verified_ns: int
+    created_ns: int
+    claim: Claim
+    bytes: int
+
+
+def verify(store: Store, request: Request, progress: Progress = lambda _done, _all: None) -> Verification:
+    """Checks a root.
+
+    Args:
+        store: of the root.
+        request: what to check, and how.
+        progress: is told how many bytes are done, and of how many.
+
+    Raises:
+        CannotWrite: a directory of the root cannot be read.
+        JcacheError: a process that was checking was killed.
+    """
+    started = clock.monotonic()
+    verifier = _Verifier(store, request)
+    deadline = None if request.max_seconds is None else started + request.max_seconds
+    verifier.check_entries(progress, deadline)
+    verifier.check_around()
+    result = verifier.result
+    result.findings.sort(key=lambda finding: (finding.path, finding.damage))
+    result.seconds = clock.monotonic() - started
+    result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
+    write_down(store, result, result.findings)
+    return result
+
+
+def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
+    """Keeps what was found, and not mended, for `jcache info`."""
+    findings = [one for one in findings if one.damage not in (Damage.WRITABLE, Damage.OWNER)]  # a mode is no damage
+    entries, checked = verification.entries, verification.checked
+    last_verification.write(
+        store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked, complete=verification.complete
+    )
+
+
+class _Verifier:
+    def __init__(self, store: Store, request: Request) -> None:
+        self.result = Verification()
+        self._store = store
+        self._request = request
+        self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
+        self._news: list[Known] = []
+        self._ledger_lost = False
+        self._copied_ns = self._check_ledger()
+        self._known = {kind: self._ask_ledger(kind) for kind in request.kinds}
+        self._listings = {kind: self._list(kind) for kind in request.kinds}
+
+    # -- entries
+
+    def check_entries(self, progress: Progress, deadline: float | None) -> None:
+        """Checks the entries that were asked for, and writes down what is learnt even if that is interrupted."""
+        candidates = self._candidates()
+        total = sum(candidate.bytes for candidate in candidates)
+        done = 0
+        unsure: list[Checked] = []
+        try:
+            for batch, some in check_batches(
+                self._batches(candidates, deadline),
+                quick=self._request.quick,
+                processes=self._request.processes,
+                bytes_=total,
+            ):
+                for checked in some:
+                    if self._is_unsure(checked):
+                        unsure.append(checked)
+                    else:
+                        self._judge(checked)
+                done += batch.bytes
+                progress(done, total)
+            self._look_again(unsure)
+        finally:
+            self._write_down()
+
+    def _candidates(self) -> list[_Candidate]:
+        found: list[_Candidate] = []
+        for kind, listing in self._listings.items():
+            known = self._known[kind]
+            for entry in (*listing.entries(), *listing.legacy):
+                recorded = _recorded_as(entry.key, legacy=entry.legacy)
+                about = known.get(recorded) or Known(kind, recorded)
+                passed = about.checks == CHECKS_VERSION
+                taken_ns = about.digest_ns or 0
+                adapter = self._store.root.adapter
+                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed, adapter)
+                found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
+        self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
+        found.sort()
+        subset = self._request.subset
+        return found if subset is None else found[: subset.count([candidate.bytes for candidate in found])]
+
+    def _batches(self, candidates: list[_Candidate], deadline: float | None) -> Iterator[Batch]:
+        """The candidates in portions that are worth a process's while, as long as there is time."""
+        claims: list[Claim] = []
+        size = 0
+        for candidate in candidates:
+            if deadline is not None and clock.monotonic() >= deadline:
+                break
+            other = claims and claims[0].kind is not candidate.claim.kind
+            if other or size + candidate.bytes > _BATCH_BYTES or len(claims) >= _BATCH_ENTRIES:
+                yield self._batch(claims, size)
+                claims, size = [], 0
+            claims.append(candidate.claim)
+            size += candidate.bytes
+        yield self._batch(claims, size)
+
+    def _batch(self, claims: list[Claim], size: int) -> Batch:
+        kind = claims[0].kind if claims else Kind.EXECUTABLES
+        return Batch(self._store.root.directory(kind), claims, size)
+
+    def _is_unsure(self, checked: Checked) -> bool:
+        if checked.being_written:
+            return True
+        if checked.finding is None or checked.finding.stamp is None:
+            return False
+        return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._request.grace_ns)
+
+    def _look_again(self, unsure: list[Checked]) -> None:
+        if unsure:
+            clock.sleep(_PAUSE_S)
+        for before in unsure:
+            claim = before.claim
+            checked = check(self._store.root.directory(claim.kind), claim, quick=self._request.quick)
+            if checked.being_written or (checked.finding and checked.stamp != before.stamp):
+                self.result.being_written += 1
+            else:
+                self._judge(checked)
+
+    def _judge(self, checked: Checked) -> None:
+        if checked.gone:
+            return
+        claim, stamp, result = checked.claim, checked.stamp, self.result
+        size = stamp.bytes if stamp else 0
+        result.checked += 1
+        result.checked_bytes += size
+        result.anew += checked.anew
+        if checked.exposure is not None:
+            self._exposures[claim.kind][checked.exposure] += 1
+        now = clock.now_ns()
+        recorded = _recorded_as(claim.key, legacy=claim.legacy)
+        if checked.finding is not None:
+            result.findings.append(checked.finding)
+            self._news.append(Known(claim.kind, recorded, verified_ns=now, checks=0))  # it passes none
+            return
+        result.unchanged += claim.passed and not checked.anew
+        result.sound.append(claim)
+        if checked.opaque is not None:
+            result.opaque[checked.opaque] += 1
+        version = CHECKS_VERSION if checked.passed else None
+        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
+        self._news.append(
+            Known(claim.kind, recorded, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
+        )
+
+    # -- what is around them
+
+    def check_around(self) -> None:
+        """Checks sidecars, temporary files, names that stop JAX, and who may write."""
+        around = [finding for kind in self._listings for finding in self._surroundings(kind)]
+        if any(finding.damage in _PASSING for finding in around):
+            clock.sleep(_PAUSE_S)
+            for kind in self._listings:
+                self._listings[kind] = self._list(kind)
+            still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
+            around = [finding for finding in around if (finding.damage, finding.path) in still]
+        root = self._store.root
+        around += check_directories(root)
+        for kind, exposures in self._exposures.items():
+            around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
+        around += self._dangling()
+        for finding in around:
+            (self.result.notes if finding.is_note else self.result.findings).append(finding)
+
+    def _dangling(self) -> Iterator[Finding]:
+        """What is worth telling of how traces hang together; not of what may still be in the making."""
+        listing = self._listings.get(Kind.TRACES)
+        if listing is None or not len(listing):
+            return
+        entries = {entry.key: entry for entry in listing.entries()}
+        now_ns = clock.now_ns()
+        lineage = read_lineage(self._store, remember=not self._ledger_lost)
+        for (kind, key), evidence in lineage.dangling():
+            entry = entries.get(key)
+            if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
+                path = self._store.path(entry)
+                yield Finding(damage=Damage.DANGLING, path=path, evidence=evidence, kind=kind, key=key, is_note=True)
+
+    def _surroundings(self, kind: Kind) -> Iterator[Finding]:
+        unbounded = not is_bounded(self._store.root, kind)
+        now_ns, listing = clock.now_ns(), self._listings[kind]
+        behind = is_behind(listing.columns.recency, now_ns)
+        if behind:
+            self._store.notice("This machine's clock is behind the times of use on record: set it, and verify again.")
+        return check_surroundings(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
+
+    # -- the ledger, without which all goes on
+
+    def _list(self, kind: Kind) -> Listing:
+        """What lies in a directory; to keep a large one's snapshot would begin a damaged ledger anew."""
+        return self._store.listing(kind, remember=not self._ledger_lost)
+
+    def _check_ledger(self) -> int | None:
+        """When the root was copied, if it was."""
+        try:
+            self._store.ledger.check()
+            return self._store.ledger.copied_ns()
+        except LedgerUnavailable as error:
+            self._meet(error)
+            return None
+
+    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+        if self._ledger_lost:
+            return {}
+        try:
+            return self._store.ledger.known(kind)
+        except LedgerUnavailable as error:
+            self._meet(error)
+            return {}
+
+    def _meet(self, error: LedgerUnavailable) -> None:
+        """A damaged ledger is a finding; one that cannot be used now is worth a notice."""
+        if not error.lost:
+            self._store.notice(str(error))
+        elif not self._ledger_lost:
+            self._ledger_lost = True
+            path = self._store.root.ledger
+            self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
+
+    def _write_down(self) -> None:
+        """Records what was learnt, but does not replace a damaged ledger: that is repairing."""
+        if self._ledger_lost:
+            return
+        ledger, news = self._store.ledger, self._news
+        gone = [
+            (kind, key)
+            for kind, known in self._known.items()
+            for key, about in known.items()
+            if about.digest is not None and not self._exists(kind, key)
+        ]
+        try:
+            if gone:
+                ledger.discredit(gone)
+            if news:
+                ledger.record(news, anew=False)
+        except LedgerUnavailable as error:
+            self._meet(error)
+
+    def _exists(self, kind: Kind, key: str) -> bool:
+        legacy = key.startswith(LEGACY_RECORD)
+        try:
+            return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
+        except InvalidValue:  # no key of this root's: the ledger is input
+            return False
+
+
+def _recorded_as(key: str, *, legacy: bool) -> str:
+    """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
+    return LEGACY_RECORD + key if legacy else key

@@ -1,0 +1,52 @@
+"""The environment of a run, without JAX."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jcache.runs.environment import RECORDER, environment, new_id
+
+
+def test_identities_tell_when_runs_began() -> None:
+    """Identities sort by their beginning, and no two are the same."""
+    assert new_id(0)[:16] == "19700101T000000Z"
+    assert new_id(10**18) > new_id(0) != new_id(0)
+
+
+def test_environment_of_a_run(tmp_path: Path) -> None:
+    """Caching is on, everything is stored, and the recorder comes first on PYTHONPATH."""
+    env = environment(Path("cache"), tmp_path, {"PYTHONPATH": "mine", "HOME": "/h", "JAX_COMPILATION_CACHE_DIR": "x"})
+    assert env["JAX_COMPILATION_CACHE_DIR"] == str(Path("cache").absolute())
+    assert env["JAX_ENABLE_COMPILATION_CACHE"] == "true"
+    assert env["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "0"
+    assert env["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] == "-1"
+    assert env["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] == "none"
+    assert env["PYTHONPATH"] == f"{RECORDER}{os.pathsep}mine"
+    assert env["HOME"] == "/h"
+
+
+def test_environment_of_a_run_in_a_run(tmp_path: Path) -> None:
+    """The inner run records for itself; what the outer one set is not taken for the user's."""
+    outer = environment(tmp_path / "a", tmp_path / "log", {})
+    inner = environment(tmp_path / "b", tmp_path / "log2", outer)
+    assert inner == environment(tmp_path / "b", tmp_path / "log2", {})
+
+
+@pytest.mark.parametrize("name", ["MIN_COMPILE_TIME_SECS", "MIN_ENTRY_SIZE_BYTES", "ENABLE_XLA_CACHES"])
+def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
+    """Thresholds and XLA caches from the user's environment stay."""
+    variable = f"JAX_PERSISTENT_CACHE_{name}"
+    env = environment(tmp_path, tmp_path, {variable: "7"})
+    assert env[variable] == "7"
+    assert ("JCACHE_RUN_XLA_CACHES" in env) == (name != "ENABLE_XLA_CACHES")
+
+
+def test_import_is_light() -> None:
+    """Importing the modules of `run` imports neither JAX nor numpy."""
+    code = (
+        "import sys, jcache.runs.environment, jcache.runs.launch; print({'jax', 'jaxlib', 'numpy'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -1,0 +1,433 @@
+"""What a process says of itself is what `jcache run` says of it. Real JAX, in processes of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.runs.environment import environment
+from tests.jax_internals.test_cache_hook import said
+from tests.runs.test_recorder import BASE, report, run
+
+JAX = """
+import json, os, sys, threading, time
+from pathlib import Path
+import jax, numpy as np
+from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
+from jcache.jax_internals import cache_hook
+from jcache.runs import observers
+from jcache.counts import What
+from jcache.executables import ExecutableCache
+from jcache.layout import Kind, Root
+from jcache.store.ledger import Ledger
+from jcache.store.roots import create_root
+from jcache.runs.in_process import Watch, flush, seconds_until_due
+def tell(event):
+    if event.what is What.REFUSED:
+        observers.tell_not_stored(event.key, event.detail)
+    elif event.what is What.DAMAGED:
+        observers.tell_damaged(event.key, event.detail)
+def use(root, on_event=tell, **options):
+    cache = ExecutableCache(root, on_event=on_event, warn=lambda text: None, **options)
+    jax.config.update("jax_compilation_cache_dir", str(root.directory(Kind.EXECUTABLES)))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    cache_hook.install(lambda path: cache)
+    return cache
+def step(number):
+    jax.clear_caches()
+    jax.jit(lambda x: x * number)(np.ones(2, np.float32)).block_until_ready()
+def counted(watch):
+    found = watch.report()
+    return [found.hits, found.stored, found.not_stored, found.bypassed]
+def entries(root):
+    return sorted(root.directory(Kind.EXECUTABLES).glob("*-cache"))
+base = Path(sys.argv[1])
+"""
+
+EVERY_OUTCOME = (
+    JAX
+    + """
+whole, scenes, root = Watch(), {}, create_root(base / "root")
+def scene(name, number):
+    watch = Watch()
+    step(number)
+    found = watch.report()
+    watch.stop()
+    scenes[name] = [counted(watch), {outcome: dict(reasons) for outcome, reasons in found.reasons.items()}]
+cache = use(root)
+scene("stored", 2)
+scene("hit", 2)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
+scene("too fast", 3)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+(path,) = entries(root)
+path.write_bytes(path.read_bytes()[:-10])
+os.utime(path, (1, 1))
+scene("damaged", 2)
+use(root, may_write=False)
+scene("refused", 4)
+jax.config.update("jax_enable_compilation_cache", False)
+caches.reset_cache()
+scene("off", 5)
+scene("off before", 6)
+whole.stop()
+print(json.dumps([scenes, whole.report().to_json()]))
+"""
+)
+
+
+def test_importing_it_imports_no_jax() -> None:
+    """Importing the module leaves JAX out."""
+    program = "import sys, jcache.runs.in_process; print([name for name in sys.modules if name.startswith('jax')])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
+
+
+@pytest.fixture(scope="module", name="outcomes")
+def outcomes_fixture(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Of a process recorded from outside, too: its scenes, its own report of all of them, and the recorder's."""
+    base = tmp_path_factory.mktemp("outcomes")
+    (base / "log").mkdir()
+    done = run(EVERY_OUTCOME, environment(base / "elsewhere", base / "log", BASE), arguments=[str(base)])
+    scenes, whole = json.loads(done.stdout)
+    return scenes, whole, json.loads(json.dumps(report(base / "log").to_json()))
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_every_outcome_is_counted_with_its_reason(outcomes: tuple[dict[str, Any], ...]) -> None:
+    """Hits, what is stored, what is not and what is not looked up are counted, each with JAX's or jcache's reason."""
+    scenes, whole, _ = outcomes
+    assert scenes == {
+        "stored": [[0, 1, 0, 0], {}],
+        "hit": [[1, 0, 0, 0], {}],
+        "too fast": [[0, 0, 1, 0], {"not_stored": {"compiled in less than 1000 s": 1}}],
+        "damaged": [[0, 1, 0, 0], {"stored": {"the entry was damaged: torn": 1}}],
+        "refused": [[0, 0, 1, 0], {"not_stored": {"only process 0 writes": 1}}],
+        "off": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
+        "off before": [[0, 0, 0, 1], {"bypassed": {"the compilation cache is disabled": 1}}],
+    }
+    assert (whole["hits"], whole["stored"], whole["not_stored"], whole["bypassed"]) == (1, 2, 2, 2)
+    assert 0 < whole["seconds"] < 600
+    assert (whole["exit_code"], whole["processes"], whole["platforms"], whole["notices"]) == (None, 1, ["cpu"], [])
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_the_report_is_that_of_jcache_run(outcomes: tuple[dict[str, Any], ...]) -> None:
+    """A process recorded by `jcache run` says the same of itself: counts, reasons, programs, versions, what took time.
+
+    Both hear JAX's seconds, each a moment after the other; what is spent in what is told apart by these moments.
+    """
+    _, own, recorded = outcomes
+    theirs = {"id", "command", "started", "seconds", "exit_code"}
+    spent = {name for name in own if name.endswith("_seconds")}
+    assert own.keys() == recorded.keys()
+    assert {name: value for name, value in own.items() if name not in theirs | spent} == {
+        name: value for name, value in recorded.items() if name not in theirs | spent
+    }
+    assert {name: own[name] > 0 for name in spent} == {name: recorded[name] > 0 for name in spent}
+
+
+@pytest.mark.jax
+def test_threads_that_compile_at_once(tmp_path: Path) -> None:
+    """Each thread's programs are counted once, and whoever asks meanwhile sees none that is half done as failed."""
+    program = """
+root = create_root(base / "root")
+use(root)
+watch, seen, done = Watch(), [], threading.Event()
+def work(offset):
+    for number in range(offset, offset + 8):
+        jax.jit(lambda x: x * number)(np.ones(2, np.float32)).block_until_ready()
+def ask():
+    while not done.is_set():
+        seen.append(counted(watch))
+for _ in range(2):
+    jax.clear_caches()
+    threads = [threading.Thread(target=work, args=(10 * n,)) for n in range(1, 5)]
+    asker = threading.Thread(target=ask)
+    for thread in [asker, *threads]: thread.start()
+    for thread in threads: thread.join()
+    done.set()
+    asker.join()
+    done.clear()
+found = watch.report()
+keys = sorted({program.key for program in found.programs})
+print(json.dumps([counted(watch), keys == [path.name.removesuffix("-cache") for path in entries(root)],
+                  max(counts[2] + counts[3] for counts in seen), seen == sorted(seen, key=sum)]))
+"""
+    assert said(JAX + program, tmp_path) == [[32, 32, 0, 0], True, 0, True]
+
+
+@pytest.mark.jax
+def test_what_is_being_compiled_is_not_counted_yet(tmp_path: Path) -> None:
+    """A report in the middle of a compilation leaves it out, and a later one counts it."""
+    program = """
+seen = []
+use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.what), counted(watch)]))
+watch = Watch()
+step(2)
+print(json.dumps([*seen, counted(watch)]))
+"""
+    assert said(JAX + program, tmp_path) == [["miss", [0] * 4], ["stored", [0] * 4], [0, 1, 0, 0]]
+
+
+@pytest.mark.jax
+def test_stopping_puts_everything_back(tmp_path: Path) -> None:
+    """After the last stop JAX's modules have the very objects of before, in whatever order watches began and ended."""
+    program = """
+def state():
+    lists = [value for name, value in vars(monitoring).items() if name.endswith("listeners") and name[0] == "_"]
+    return [getattr(m, n) for m in (compiler, caches, lru_cache) for n in ("logger", "warnings") if hasattr(m, n)], [
+        list(value) for value in lists if isinstance(value, list)]
+def same(one, other):
+    return one[1] == other[1] and all(a is b for a, b in zip(one[0], other[0], strict=True))
+use(create_root(base / "root"))
+before = state()
+first, second, third = Watch(), Watch(), Watch()
+touched = same(before, state())
+step(2)
+for watch in (second, first, third):
+    watch.stop()
+    watch.stop()
+    step(3)
+print(json.dumps([touched, same(before, state()), *map(counted, (first, second, third)),
+                  len({repr(first.report().seconds), repr(first.report().seconds)})]))
+"""
+    assert said(JAX + program, tmp_path) == [
+        False,
+        True,
+        [0, 2, 0, 0],
+        [0, 1, 0, 0],
+        [1, 2, 0, 0],
+        1,
+    ]
+
+
+@pytest.mark.jax
+def test_taps_of_others_stay(tmp_path: Path) -> None:
+    """A logger that somebody else has put over ours stays there, and works."""
+    program = """
+import logging
+watch = Watch()
+caches.logger = theirs = logging.LoggerAdapter(caches.logger, {})
+watch.stop()
+use(create_root(base / "root"))
+step(2)
+print(json.dumps([caches.logger is theirs, type(compiler.logger) is logging.Logger, counted(watch)]))
+"""
+    assert said(JAX + program, tmp_path) == [True, True, [0, 0, 0, 0]]
+
+
+@pytest.mark.jax
+def test_a_forked_child_begins_anew(tmp_path: Path) -> None:
+    """A child that renews its watch counts its own programs only, though a thread of its parent was just being read."""
+    program = """
+use(create_root(base / "root"))
+watch = Watch()
+def forked(work):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        watch.renew()
+        work()
+        os.write(write, json.dumps([counted(watch), watch.id]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return json.loads(os.read(read, 1000))
+first = forked(lambda: step(2))
+step(2)
+step(3)
+held, done = threading.Event(), threading.Event()
+def hold():
+    with watch._lock:
+        held.set()
+        done.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+second = forked(lambda: None)
+done.set()
+thread.join()
+print(json.dumps([first[0], second[0], counted(watch), len({first[1], second[1], watch.id})]))
+"""
+    assert said(JAX + program, tmp_path) == [[0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0], 3]
+
+
+@pytest.mark.jax
+def test_nothing_that_goes_wrong_reaches_the_program(tmp_path: Path) -> None:
+    """Events and messages of other shapes, and callbacks that raise, cost nothing but themselves."""
+    program = """
+class Evil:
+    def __str__(self): raise RuntimeError("evil")
+use(create_root(base / "root"))
+watch = Watch(on_compiled=lambda: 1 / 0)
+for duration in (None, "long", float("nan")):
+    watch._on_event("/jax/compilation_cache/cache_retrieval_time_sec", duration, {})
+    watch._on_event("/jax/core/compile/jaxpr_trace_duration", duration, {"fun_name": Evil()})
+caches.logger.debug(Evil())
+caches.logger.debug("Writing %s to persistent compilation cache")
+observers.tell_not_stored(Evil(), Evil())
+observers.tell("not_stored")
+observers.tell("trace", name=Evil())
+observers.tell("graph", outcome=[])
+observers.tell("anything", e=3)
+step(2)
+print(json.dumps(counted(watch)))
+"""
+    assert said(JAX + program, tmp_path) == [0, 1, 0, 0]
+
+
+@pytest.mark.jax
+def test_a_program_that_runs_for_ever(tmp_path: Path) -> None:
+    """Events that are not asked for are not kept: a hundred thousand of them take less than a mebibyte."""
+    program = """
+import tracemalloc
+def record(times):
+    for _ in range(times):
+        monitoring.record_event_duration_secs("/jax/core/compile/jaxpr_trace_duration", 1e-9)
+watch = Watch()
+record(2_000)  # what reads them is imported by then: to compile a module takes a mebibyte
+tracemalloc.start()
+record(100_000)
+size, peak = tracemalloc.get_traced_memory()
+print(json.dumps(peak))
+"""
+    assert said(JAX + program, tmp_path) < 1 << 20
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(
+    ("how", "command"),
+    [
+        (["-c", "CODE", "more"], ["-c", "CODE", "more"]),
+        (["-m", "package", "more"], ["-m", "package", "more"]),
+        (["package/__main__.py", "more"], ["package/__main__.py", "more"]),
+        (["package/ipykernel_launcher.py", "-f", "kernel.json"], ["jupyter", "notebook"]),
+    ],
+    ids=["code", "module", "script", "notebook"],
+)
+def test_the_command_of_a_process(tmp_path: Path, how: list[str], command: list[str]) -> None:
+    """The report names the script, the module, the code or the notebook that the process runs."""
+    code = "import json; from jcache.runs.in_process import Watch; print(json.dumps(Watch().report().command))"
+    package = tmp_path / "package"
+    package.mkdir()
+    for name in ("__main__.py", "ipykernel_launcher.py"):
+        (package / name).write_text(code)
+    arguments = [code if word == "CODE" else word for word in how]
+    env = {name: value for name, value in BASE.items() if name != "JPY_SESSION_NAME"}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [code if word == "CODE" else word for word in command]
+
+
+@pytest.mark.jax
+def test_the_ledger_is_told_once(tmp_path: Path) -> None:
+    """However often it is flushed, there is one run, with the exact seconds of what was stored and each hit once."""
+    program = """
+root = create_root(base / "root")
+cache = use(root)
+first = Watch()
+told = [flush(root, first), root.ledger.exists()]
+step(2)
+told.append(flush(root, first))
+cache.flush()
+step(2)
+told += [flush(root, first), flush(root, first, notices=["a notice"])]
+first.stop()
+second = Watch()
+step(2)
+second.build_seconds.clear()
+told.append(flush(root, second))
+ledger = Ledger(root.ledger)
+(known,) = ledger.known(Kind.EXECUTABLES).values()
+runs = [json.loads(text) for text in ledger.runs()]
+built = first.report().programs[0].seconds
+told += [known.hits, known.seconds == built, known.run == first.id, known.origin, known.digest is not None]
+told += [second.build_seconds == {known.key: built}, [run["id"] for run in runs] == [first.id, second.id]]
+print(json.dumps([*told, runs[0]["hits"], runs[0]["stored"], runs[0]["exit_code"], runs[0]["notices"]]))
+"""
+    flushed = [False, False, True, True, True, True]
+    known = [2, True, True, "program", True, True, True]
+    assert said(JAX + program, tmp_path) == [*flushed, *known, 1, 1, None, ["a notice"]]
+
+
+@pytest.mark.jax
+def test_when_to_flush(tmp_path: Path) -> None:
+    """A few seconds after it began, then half a minute after each time; a busy ledger hears of all the next time."""
+    program = """
+from jcache import clock
+moment = 1000.0
+clock.monotonic = lambda: moment
+root = create_root(base / "root")
+cache = use(root)
+watch = Watch()
+told = [seconds_until_due(watch)]
+moment += 6
+told.append(seconds_until_due(watch))
+step(2)
+told += [flush(root, watch), seconds_until_due(watch)]
+moment += 1
+told.append(seconds_until_due(watch))
+step(3)
+import sqlite3
+busy = sqlite3.connect(root.ledger, isolation_level=None)
+busy.execute("BEGIN EXCLUSIVE")
+told.append(flush(root, watch, wait=0.1))
+busy.execute("ROLLBACK")
+(run,) = map(json.loads, Ledger(root.ledger).runs())
+told += [run["stored"], flush(root, watch)]
+(run,) = map(json.loads, Ledger(root.ledger).runs())
+print(json.dumps([*told, run["stored"]]))
+"""
+    assert said(JAX + program, tmp_path) == [5, 0, True, 30, 29, False, 1, True, 2]
+
+
+@pytest.mark.jax
+def test_flushing_fails_silently(tmp_path: Path) -> None:
+    """A root that is gone, or whose ledger cannot be, costs no word; and what `jcache run` records is left to it."""
+    program = """
+import shutil
+root = create_root(base / "root")
+cache = use(root)
+watch = Watch()
+step(2)
+(base / "file").write_text("")
+told = [flush(Root(base / name, plain=True), watch) for name in ("file", "nowhere")] + [(base / "nowhere").exists()]
+os.environ["JCACHE_RUN_LOG"] = str(base)
+told.append(flush(root, watch))
+del os.environ["JCACHE_RUN_LOG"]
+told.append(root.ledger.exists())
+root.ledger.parent.mkdir(exist_ok=True)
+root.ledger.mkdir()
+flush(root, watch)
+shutil.rmtree(root.path)
+print(json.dumps([*told, flush(root, watch), root.path.exists()]))
+"""
+    assert said(JAX + program, tmp_path) == [False] * 7
+
+
+@pytest.mark.jax
+def test_what_nobody_records_is_lost(tmp_path: Path) -> None:
+    """What jcache tells where nobody records the process, or where who records it fails, raises nothing."""
+    program = """
+import sys
+from jcache.runs import observers
+observers.tell_damaged("k", "digest")
+assert not observers.is_recorded()
+class Finder:
+    jcache_told = 3
+    def find_spec(name, path=None, target=None): pass
+sys.meta_path.append(Finder)
+observers.add(lambda line: 1 / 0)
+heard = []
+observers.add(heard.append)
+observers.tell_not_stored("k", "full")
+(line,) = heard
+assert (line["e"], line["key"], line["reason"]) == ("not_stored", "k", "full") and observers.is_recorded()
+"""
+    run(program, BASE)

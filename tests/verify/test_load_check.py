@@ -1,0 +1,324 @@
+"""Opening executables with the JAX that is installed, and surviving those that it does not survive."""
+
+import itertools
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache import clock
+from jcache.formats.envelope import Codec, pack_executable, unpack_executable
+from jcache.jax_internals import child
+from jcache.verify.load_check import Loaded, Loading, NoJax, load
+from tests.helpers.entries import tree
+from tests.helpers.jax_entries import H200, JaxEntries, entries_of
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.waiting import until
+
+SEVERAL_DEVICES = """
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+def on_four(x): return x.sum(), x * 2
+def on_two(x): return x.sum(), x * 3
+def root(x): return jnp.linalg.cholesky(x)
+def spread(*devices):
+    return jax.device_put(np.arange(8.0), NamedSharding(Mesh(np.array(devices), "a"), PartitionSpec("a")))
+jax.jit(on_four)(spread(*jax.devices()))
+jax.jit(on_two)(spread(jax.devices()[2], jax.devices()[1]))
+jax.jit(root)(np.eye(3, dtype=np.float32))
+"""
+
+# Speaks the loader's language without JAX, and does what the names of the entries tell it to.
+PRETENDER = f"""#!{sys.executable}
+import json, os, signal, sys
+with open(os.environ["PIDS"], "a") as pids:
+    print(os.getpid(), file=pids)
+print(json.dumps({{"jaxlib": "0.0"}}), flush=True)
+poisoned = False
+for line in sys.stdin:
+    name = os.path.basename(json.loads(line))
+    if "crash" in name:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if "exit" in name:
+        sys.exit(3)
+    while "hang" in name:
+        print("not an answer", file=sys.stderr)
+    if "babble" in name:
+        print('{{"result": "no", "evidence": ""}}', flush=True)
+    poisoned = poisoned or "poison" in name
+    print(json.dumps({{"result": "loads", "evidence": ""}}), flush=True)
+if poisoned:
+    os.abort()
+"""
+
+
+@pytest.fixture(scope="session")
+def several_devices(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
+    """Entries for four devices, for the devices 2 and 1, and one that calls LAPACK."""
+    return entries_of(SEVERAL_DEVICES, tmp_path_factory.mktemp("devices") / "several_devices.py")
+
+
+@pytest.fixture
+def pretender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An interpreter that crashes and hangs as it is told to; none of its processes is left afterwards."""
+    path = tmp_path / "pretender"
+    path.write_text(PRETENDER)
+    path.chmod(0o755)
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("PIDS", str(pids))
+    yield str(path)
+    for pid in pids.read_text().split():
+        with pytest.raises(ProcessLookupError):  # which a zombie would not raise
+            os.kill(int(pid), 0)
+
+
+@pytest.fixture(autouse=True)
+def plain_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX on the CPU, with one device."""
+    for name in [name for name in os.environ if name.startswith(("JAX_", "XLA_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+
+
+def entries(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*-cache"))
+
+
+def changed(source: Path, target: Path, old: bytes, new: bytes) -> Path:
+    """An entry whose executable has other bytes in some place."""
+    entry = unpack_executable(source.read_bytes())
+    assert old in entry.payload and len(old) == len(new)
+    target.write_bytes(pack_executable(entry.payload.replace(old, new), entry.seconds, entry.codec))
+    return target
+
+
+def verdicts(loaded: Iterable[Loaded]) -> dict[str, Loading]:
+    return {one.path.name: one.loading for one in loaded}
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
+    """Every entry of the installed JAX loads, in the order in which they are given."""
+    paths = entries(cpu_entries.directory)[::-1]
+    found = list(load(paths))
+    assert [one.path for one in found] == paths
+    assert {(one.loading, one.evidence, one.jaxlib) for one in found} == {(Loading.LOADS, "", version("jaxlib"))}
+
+
+@pytest.mark.jax
+def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the entries nor a cache directory that the user has set change, and the place is left clean."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = tree(cpu_entries.directory)
+    assert set(verdicts(load(entries(cpu_entries.directory))).values()) == {Loading.LOADS}
+    assert tree(cpu_entries.directory) == before
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.jax
+def test_entries_of_a_gpu_are_for_elsewhere() -> None:
+    """An entry of a platform that is not here is no damaged one."""
+    found = list(load(entries(H200)))
+    assert [one.loading for one in found] == [Loading.ELSEWHERE] * 3
+    assert {one.evidence for one in found} == {"it is for cuda, and JAX has cpu here"}
+
+
+@pytest.mark.jax
+def test_several_devices(several_devices: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executable for several devices loads where there are as many, and is for elsewhere where there are not."""
+    paths = [several_devices.path("jit_on_four"), several_devices.path("jit_on_two")]
+    assert [(one.loading, one.evidence) for one in load(paths)] == [
+        (Loading.ELSEWHERE, "it needs cpu devices 1, 2, 3, which are not here"),
+        (Loading.ELSEWHERE, "it needs cpu devices 2, 1, which are not here"),
+    ]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    assert {one.loading for one in load(paths)} == {Loading.LOADS}
+
+
+@pytest.mark.jax
+def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU's entries load whatever JAX_PLATFORMS says, and a platform that fails is the reason why none does."""
+    path = cpu_entries.path("jit_odd_types")
+    monkeypatch.setenv("JAX_PLATFORMS", "nonesuch")
+    (found,) = load([path])
+    assert found.loading is Loading.ELSEWHERE
+    assert "JAX has no device here: RuntimeError: Unable to initialize backend 'nonesuch'" in found.evidence
+    monkeypatch.delenv("JAX_PLATFORMS")
+    assert verdicts(load([path])) == {path.name: Loading.LOADS}
+
+
+@pytest.mark.jax
+@pytest.mark.skipif(version("jaxlib").startswith("0.4."), reason="looks for handlers when the executable runs")
+def test_what_a_program_would_have_registered(several_devices: JaxEntries, tmp_path: Path) -> None:
+    """An executable that calls what only the program's own libraries register is whole, but not loadable here."""
+    path = several_devices.path("jit_root")
+    assert verdicts(load([path])) == {path.name: Loading.LOADS}
+    (found,) = load([changed(path, tmp_path / "x-cache", b"lapack_spotrf_ffi", b"mypack_spotrf_ffi")])
+    assert found.loading is Loading.ELSEWHERE
+    assert "No FFI handler registered for mypack_spotrf_ffi" in found.evidence
+
+
+@pytest.mark.jax
+def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None:
+    """What the codec or jaxlib refuses is told with its message; what cannot be read is for elsewhere."""
+    good = cpu_entries.path("jit_named_step")
+    entry = unpack_executable(good.read_bytes())
+    torn, cut, hidden, gone, zlib = (tmp_path / name for name in ("torn", "cut", "hidden", "gone", "zlib"))
+    torn.write_bytes(good.read_bytes()[:-100])
+    cut.write_bytes(pack_executable(entry.payload[:-100], entry.seconds, entry.codec))
+    hidden.mkdir()
+    zlib.write_bytes(pack_executable(entry.payload, entry.seconds, Codec.ZLIB))
+    found = list(load([torn, gone, cut, hidden, zlib]))
+    refused = {"torn": Loading.REFUSED, "cut": Loading.REFUSED}
+    assert verdicts(found) == refused | {"hidden": Loading.ELSEWHERE, "zlib": Loading.LOADS}
+    assert found[0].evidence.startswith("DamagedEntry: A zstd frame that cannot be read")
+    assert re.match(r"\w+RuntimeError: [A-Z_]+: ", found[1].evidence)
+    assert found[2].evidence == "it cannot be read: Is a directory"
+
+
+@pytest.mark.jax
+def test_flipped_bits_reach_xla_and_nothing_else(
+    cpu_entries: JaxEntries, tmp_path: Path, chance: random.Random
+) -> None:
+    """Whatever a changed bit inside of an executable does to jaxlib, each entry gets a verdict, and we live."""
+    for number in range(40):
+        entry = unpack_executable(chance.choice(entries(cpu_entries.directory)).read_bytes())
+        payload = bytearray(entry.payload)
+        payload[chance.randrange(len(payload))] ^= 1 << chance.randrange(8)
+        (tmp_path / f"{number:02}-cache").write_bytes(pack_executable(bytes(payload), entry.seconds, entry.codec))
+    found = list(load(entries(tmp_path), time_limit_s=20.0))
+    assert sorted(one.path for one in found) == entries(tmp_path)
+    assert all(one.evidence or one.loading is Loading.LOADS for one in found)
+
+
+@pytest.mark.jax
+def test_crashing_entries_are_found_among_good_ones(cpu_entries: JaxEntries, tmp_path: Path) -> None:
+    """LLVM ends the process over a malformed data layout: exactly the entries that have one are to blame."""
+    source = cpu_entries.path("jit_named_step")
+    layout = re.search(rb"e-m:[eo]-", unpack_executable(source.read_bytes()).payload)
+    if layout is None:
+        pytest.skip("executables of this jaxlib do not name their data layout")
+    expected = {}
+    for number in range(12):
+        path = tmp_path / f"{number:02}-cache"
+        bad = number in {3, 4, 9}
+        changed(source, path, layout.group(), layout.group().replace(b":", b"8" if bad else b":"))
+        expected[path.name] = Loading.CRASHED if bad else Loading.LOADS
+    found = list(load(entries(tmp_path)))
+    assert verdicts(found) == expected
+    assert {one.evidence for one in found if one.loading is Loading.CRASHED} == {"SIGABRT"}
+
+
+def test_only_those_to_blame_are_blamed(pretender: str) -> None:
+    """At once, by an exit or at the end of the batch: whoever ends its process also alone has crashed, nobody else."""
+    bad = {7: "crash", 8: "exit", 20: "poison", 21: "poison", 70: "poison", 71: "crash", 99: "crash", 200: "babble"}
+    paths = [Path(f"{number:03}-{bad.get(number, 'good')}") for number in range(250)]
+    found = {one.path: one for one in load(paths, python=pretender, batch=16)}
+    assert found.keys() == set(paths)
+    blamed = {path: one.evidence for path, one in found.items() if one.loading is not Loading.LOADS}
+    assert blamed.keys() == {paths[number] for number in bad}
+    assert (blamed[paths[7]], blamed[paths[8]], blamed[paths[20]]) == ("SIGSEGV", "exit code 3", "SIGABRT")
+    assert {found[path].loading for path in blamed} == {Loading.CRASHED}
+
+
+def test_a_hanging_entry_is_given_up(pretender: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit is one entry's, and the others of its batch are still opened."""
+    seconds = itertools.count()  # as if each look at what it says, of which those that hang say much, took one
+    monkeypatch.setattr(clock, "monotonic", lambda: float(next(seconds)))
+    paths = [Path(name) for name in ("a", "b-hang", "c", "d-hang", "e")]
+    found = list(load(paths, python=pretender, time_limit_s=200))
+    assert verdicts(found) == {path.name: Loading.TIMED_OUT if "hang" in path.name else Loading.LOADS for path in paths}
+    assert {one.evidence for one in found if one.loading is Loading.TIMED_OUT} == {"no answer within 200 s"}
+
+
+@pytest.mark.jax
+def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry on a file system that does not answer, as a pipe that nobody writes into, is given up too."""
+    path, limit, writers = tmp_path / "x-cache", 7200.0, []
+    os.mkfifo(path)
+
+    def opened() -> bool:
+        with suppress(OSError):  # nobody reads it
+            writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
+    def asked(process: child.Child, *question: Any) -> list[str]:
+        """Asks, and lets the limit pass when it has opened the pipe."""
+        moments = iter([1.0])
+        monkeypatch.setattr(clock, "monotonic", lambda: next(moments, None) or (until(opened) and 2 * limit))
+        return ask(process, *question)
+
+    ask = child.Child.ask
+    monkeypatch.setattr(child.Child, "ask", asked)
+    try:
+        assert verdicts(load([path], time_limit_s=limit)) == {path.name: Loading.TIMED_OUT}
+    finally:
+        for writer in writers:
+            os.close(writer)
+
+
+def test_progress_and_interruption(pretender: str) -> None:
+    """Progress is told entry by entry, and Ctrl-C in the middle of a batch leaves no process behind."""
+    seen: list[Path] = []
+
+    def interrupted(paths: Sequence[Path]) -> Iterator[Path]:
+        for path in paths:
+            seen.append(path)
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+            yield path
+
+    paths = [Path(str(number)) for number in range(5)]
+    with pytest.raises(KeyboardInterrupt):
+        list(load(paths, python=pretender, progress=interrupted))
+    assert seen == paths[:3]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (None, "No such file or directory"),
+        (f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', "ModuleNotFoundError: No module named 'jax'"),
+        ("#!/bin/sh\n", "exit code 0"),
+        ("#!/bin/sh\necho hello\n", "what it answers makes no sense"),
+        ("#!/bin/sh\nkill -9 $$\n", "SIGKILL"),
+    ],
+)
+def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
+    """Without JAX there is one sentence with the interpreter, the reason and the next command."""
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(script)
+        python.chmod(0o755)
+    with pytest.raises(NoJax) as caught:
+        list(load([tmp_path / "x-cache"], python=str(python)))
+    assert caught.value.exit_code == 1
+    assert str(caught.value) == (
+        f"{python} cannot open executables with JAX ({reason}): "
+        f"install it with '{python} -m pip install jax', or name an interpreter that has it by JCACHE_PYTHON."
+    )
+
+
+def test_jax_stays_out_of_this_process() -> None:
+    """The engine imports neither JAX nor numpy, and starts no process when there is nothing to do."""
+    code = "import sys; from jcache.verify.load_check import load; loads = [*load([], python='-')]\n"
+    code += "print({'jax', 'jaxlib', 'numpy'} & {*sys.modules}, loads)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set() []\n"
