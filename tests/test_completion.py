@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from jcache.admin.filters import FIELDS, parse_filter, parse_sort
 from jcache.cli.app import COMMANDS
 from jcache.cli.completion import SHELLS, answer, script
-from jcache.filters import FIELDS, parse_filter, parse_sort
 from jcache.layout import Kind
 from tests.helpers.waiting import LIMIT_S
 

@@ -18,14 +18,14 @@ import pytest
 import zstandard
 
 from jcache import clock
+from jcache.admin.filters import parse_filter
+from jcache.admin.selection import Selection
 from jcache.archive.manifest import decode
 from jcache.errors import JcacheError, UnknownKey
-from jcache.filters import parse_filter
 from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.selection import Selection
 from jcache.shipping import reading, sending
 from jcache.shipping.exporting import Exported, Prepared, Request, keyed_for, prepare, write
 from jcache.store.ledger import Known

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 import jcache
-from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph, graph_shelf, sealed_store
+from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph, graph_shelf
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root
+from jcache.runtime import sealed_store
 from jcache.store.economics import Economics
 from jcache.store.ledger import Ledger
 from jcache.store.quarantine import Quarantine
@@ -59,11 +60,11 @@ def cache(native: Root) -> Iterator[GraphCache]:
 @pytest.fixture(autouse=True)
 def nothing_in_use(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No root is enabled or named by the environment, and everything is said anew."""
-    from jcache import once
+    from jcache.runtime import warn
 
     for name in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    once._said.clear()
+    warn._said.clear()
     before = in_use()
     yield
     put_in_use(before)

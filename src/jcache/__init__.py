@@ -22,9 +22,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jcache.administration import clear, info, prune
-    from jcache.census import Census, Group, KindCensus
-    from jcache.enabled import Enabled, Write
+    from jcache.admin.api import clear, info, prune
+    from jcache.admin.census import Census, Group, KindCensus
     from jcache.entry import Entry
     from jcache.errors import (
         CannotWrite,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
         NotInEffect,
         NotStorable,
     )
-    from jcache.explanation import Explanation
     from jcache.file_codec import FileCodec
     from jcache.formats.pytrees import register_class
     from jcache.graph_stats import GraphStats
@@ -51,7 +49,9 @@ if TYPE_CHECKING:
     from jcache.runs.log import Program
     from jcache.runs.report import RunReport
     from jcache.runs.trace_report import TraceReport
-    from jcache.runtime import disable, enable, stats
+    from jcache.runtime.enable import disable, enable, stats
+    from jcache.runtime.explain import Explanation
+    from jcache.runtime.settings import Enabled, Write
     from jcache.store.economics import Economics
     from jcache.store.eviction import Order, Reason, Verdict
     from jcache.store.removal import Failure, Removed
@@ -109,11 +109,11 @@ __all__ = [
     "stats",
 ]
 _MODULES = {
-    "jcache.administration": ("clear", "info", "prune"),
+    "jcache.admin.api": ("clear", "info", "prune"),
     "jcache.runs.calls": ("GraphCall", "TraceCall"),
-    "jcache.census": ("Census", "Group", "KindCensus"),
+    "jcache.admin.census": ("Census", "Group", "KindCensus"),
     "jcache.store.economics": ("Economics",),
-    "jcache.enabled": ("Enabled", "Write"),
+    "jcache.runtime.settings": ("Enabled", "Write"),
     "jcache.entry": ("Entry",),
     "jcache.errors": (
         "CannotWrite",
@@ -127,7 +127,7 @@ _MODULES = {
         "NotStorable",
     ),
     "jcache.store.eviction": ("Order", "Reason", "Verdict"),
-    "jcache.explanation": ("Explanation",),
+    "jcache.runtime.explain": ("Explanation",),
     "jcache.file_codec": ("FileCodec",),
     "jcache.runs.graph_report": ("GraphReport",),
     "jcache.graph_stats": ("GraphStats",),
@@ -140,7 +140,7 @@ _MODULES = {
     "jcache.runs.log": ("Program",),
     "jcache.store.removal": ("Failure", "Removed"),
     "jcache.runs.report": ("RunReport",),
-    "jcache.runtime": ("disable", "enable", "stats"),
+    "jcache.runtime.enable": ("disable", "enable", "stats"),
     "jcache.runs.trace_report": ("TraceReport",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -107,7 +107,7 @@ def _compiled(key: str) -> Answer:
 
 
 def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been imported: only now may jcache be)
-    from jcache.sealed_store import Opened, open_entry
+    from jcache.runtime.sealed_store import Opened, open_entry
     from jcache.trace_entries import TRACES
 
     found = open_entry(shelf.store.root, TRACES, key)

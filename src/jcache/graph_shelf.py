@@ -12,10 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from jcache import clock
-from jcache.building import Build
-from jcache.counts import Refusal
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
-from jcache.explanation import Explanation, explain, why_missed
 from jcache.file_codec import FileCodec, hand_over
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
@@ -24,16 +21,19 @@ from jcache.formats.envelope import read_header
 from jcache.graph_stats import GraphTally
 from jcache.layout import Root
 from jcache.names import storable
-from jcache.once import warn_once
 from jcache.places import GRAPHS, Places
 from jcache.runs.calls import GraphCall
 from jcache.runs.observers import is_recorded, tell_graph
 from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
-from jcache.sealed_store import Opened, SealedStore, about, open_entry, open_softly
-from jcache.staleness import found_in, staleness
+from jcache.runtime.build_context import Build
+from jcache.runtime.events import Refusal
+from jcache.runtime.explain import Explanation, explain, why_missed
+from jcache.runtime.sealed_store import Opened, SealedStore, about, open_entry, open_softly
+from jcache.runtime.staleness import found_in, staleness
+from jcache.runtime.under_way import depended_on
+from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
 from jcache.store.store import Outcome
-from jcache.under_way import depended_on
 
 _MOST_NOT_KEPT: Final = 10_000
 _EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed

@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
 from jcache import clock
-from jcache.building import Build
 from jcache.errors import GraphKeyError, InvalidValue
-from jcache.explanation import Explanation
 from jcache.file_codec import FileCodec
 from jcache.graph_shelf import Call, Found, Shelf, name_of_function
 from jcache.graph_stats import GraphStats
@@ -29,10 +27,12 @@ from jcache.places import Places
 from jcache.runs.calls import GraphCall
 from jcache.runs.observers import tell_graph
 from jcache.runs.outcomes import BYPASSED, NOT_STORED
+from jcache.runtime.build_context import Build
+from jcache.runtime.explain import Explanation
+from jcache.runtime.under_way import is_being_built_here, is_nested
 from jcache.store.build_lock import single_flight
 from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts
-from jcache.under_way import is_being_built_here, is_nested
 from jcache.units import parse_bound
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class GraphCache:
             LedgerUnavailable: what is pinned cannot be known; nothing was removed.
             CannotWrite: the root is read-only or otherwise refuses.
         """
-        from jcache.administration import clear
+        from jcache.admin.api import clear
 
         root = self.root
         return None if root is None else clear("graphs", root=root)

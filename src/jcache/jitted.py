@@ -20,17 +20,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.jax_internals import tracing
-from jcache.once import warn_outside
 from jcache.resolving import OLD_OPTIONS, Resolver
 from jcache.runs import observers
 from jcache.runs.calls import TraceCall
 from jcache.runs.outcomes import BYPASSED
+from jcache.runtime.under_way import is_nested
+from jcache.runtime.warn import warn_outside
 from jcache.trace_checks import Check
-from jcache.under_way import is_nested
 from jcache.units import parse_choice
 
 if TYPE_CHECKING:
-    from jcache.explanation import Explanation
+    from jcache.runtime.explain import Explanation
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

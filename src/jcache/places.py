@@ -8,8 +8,8 @@ from typing import Final
 
 from jcache.errors import CannotWrite, JcacheError, NotInEffect
 from jcache.layout import Kind, Root
-from jcache.once import warn_once
-from jcache.sealed_store import SealedStore, store_of
+from jcache.runtime.sealed_store import SealedStore, store_of
+from jcache.runtime.warn import warn_once
 from jcache.store import roots
 from jcache.store.locking import timeout_in
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain

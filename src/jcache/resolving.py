@@ -23,12 +23,12 @@ from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
-from jcache.once import warn_once
 from jcache.package import OWN_FILES
 from jcache.pending import Call
 from jcache.runs import observers
 from jcache.runs.calls import TraceCall
 from jcache.runs.outcomes import BYPASSED
+from jcache.runtime.warn import warn_once
 from jcache.store import roots
 from jcache.trace_checks import Check, is_due
 from jcache.trace_keys import Asked, Statics, asked, roughly, roughly_called
@@ -37,7 +37,7 @@ from jcache.trace_shelf import NO_PROGRAM, Kept, Shelf
 from jcache.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from jcache.explanation import Explanation
+    from jcache.runtime.explain import Explanation
     from jcache.traced import Traced
 
 OLD_OPTIONS: Final = frozenset({"backend", "device"})
@@ -122,7 +122,7 @@ class Resolver:
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
-        from jcache.explanation import Explanation
+        from jcache.runtime.explain import Explanation
 
         return Explanation(name=self.name, key=None, hit=False, reason=reason)
 

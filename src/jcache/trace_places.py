@@ -6,8 +6,8 @@ import os
 
 from jcache.errors import NotStorable
 from jcache.jax_internals import compile_hook
-from jcache.runtime import enable, is_off
-from jcache.sealed_store import store_of
+from jcache.runtime.enable import enable, is_off
+from jcache.runtime.sealed_store import store_of
 from jcache.store import roots
 from jcache.store.locking import timeout_in
 from jcache.store.roots import InUse

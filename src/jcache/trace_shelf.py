@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from jcache.counts import Refusal
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
-from jcache.once import warn_outside
 from jcache.runs import observers
-from jcache.sealed_store import Opened, SealedStore, open_softly
-from jcache.staleness import staleness
+from jcache.runtime.events import Refusal
+from jcache.runtime.sealed_store import Opened, SealedStore, open_softly
+from jcache.runtime.staleness import staleness
+from jcache.runtime.warn import warn_outside
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import belongs_to
 from jcache.trace_entries import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.trace_keys import Asked
 
 if TYPE_CHECKING:
-    from jcache.explanation import Explanation
+    from jcache.runtime.explain import Explanation
     from jcache.traced import Traced
 
 _DIFFERS: Final = "tracing it again gives another program"
@@ -121,7 +121,7 @@ class Shelf:
 
     def why_missed(self, wanted: Asked) -> str:
         """What tells a call from the nearest trace that is there."""
-        from jcache.explanation import why_missed
+        from jcache.runtime.explain import why_missed
 
         return why_missed(self.store.root, TRACES, wanted.fingerprint.name, wanted.key, wanted.parts)
 
@@ -132,7 +132,7 @@ class Shelf:
             wanted: what the call asks for.
             refused: why it could not be stored or served, as this process has seen.
         """
-        from jcache.explanation import Explanation, explain
+        from jcache.runtime.explain import Explanation, explain
 
         name, key = wanted.fingerprint.name, wanted.key
         if refused is not None:
@@ -142,7 +142,7 @@ class Shelf:
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""
-        from jcache.building import producers
+        from jcache.runtime.build_context import producers
 
         reason = traced.reason or told.reason
         traced.is_refused = reason is not None and not traced.build.is_passing
@@ -232,7 +232,7 @@ class Shelf:
 
     def _put_program(self, trace: EnvelopeHeader, artifact: bytes, parts: dict[str, str]) -> str | None:
         """Stores a program, or without an artifact what it has for one more device; returns why not."""
-        from jcache.building import producers
+        from jcache.runtime.build_context import producers
 
         key = program_key(trace, parts["signature" if artifact else "device"])
         return self._put(key, seal_program(artifact, trace=trace, parts=parts, producers=producers()), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from jcache.building import Build
 from jcache.fingerprint.describe import some
 from jcache.jax_internals.compile_record import Compilation
-from jcache.sealed_store import SealedStore
+from jcache.runtime.build_context import Build
+from jcache.runtime.sealed_store import SealedStore
 from jcache.trace_entries import Trace
 from jcache.trace_keys import Asked
 from jcache.trace_shelf import NO_PROGRAM, Kept

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jcache.executables import ExecutableCache
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.roots import create_root
 from tests.benchmarks.measure import compare, fill, key
 from tests.helpers.entries import executable

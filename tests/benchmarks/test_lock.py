@@ -18,7 +18,7 @@ ENTRIES = 1500
 LONGEST_S = 0.3
 PRUNE = """
 import os, sys, time
-from jcache.administration import prune
+from jcache.admin.api import prune
 unlink = os.unlink
 def slow(*arguments, **more):  # 2 ms, as on a network file system
     time.sleep(0.002)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jcache.executables import ExecutableCache
+from jcache.runtime.executable_cache import ExecutableCache
 from tests.contract.sides import ALWAYS_SIDECARS, jax_version
 from tests.helpers.entries import executable, files_of, key, recency_of
 from tests.helpers.waiting import LIMIT_S, tick
@@ -180,7 +180,7 @@ import jax, jax.numpy as jnp
 import jax._src.compilation_cache as cc
 warnings.simplefilter("error")
 if sys.argv[2] == "jcache":
-    from jcache.plain_directory import PlainDirectoryCache
+    from jcache.runtime.lru_cache import PlainDirectoryCache
     cc.LRUCache = PlainDirectoryCache
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
-from jcache.plain_directory import PlainDirectoryCache
+from jcache.runtime.executable_cache import ExecutableCache
+from jcache.runtime.lru_cache import PlainDirectoryCache
 from jcache.store.quarantine import Quarantine
 from tests.contract.sides import NEEDS_SIDECARS, jax_version
 from tests.helpers.entries import add, executable, files_of, key
@@ -41,9 +41,9 @@ made = []
 
 
 def make(path):
-    from jcache.executables import ExecutableCache
+    from jcache.runtime.executable_cache import ExecutableCache
     from jcache.layout import Root
-    from jcache.plain_directory import PlainDirectoryCache
+    from jcache.runtime.lru_cache import PlainDirectoryCache
 
     bound = jax.config.jax_compilation_cache_max_size
     if side == "plain":

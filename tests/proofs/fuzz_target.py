@@ -84,7 +84,8 @@ def riegeli(data: bytes) -> None:
 
 def texts(data: bytes) -> None:
     """Anything as the text of a size, age, filter, order, kind, key or file name."""
-    from jcache import filters, layout, units
+    from jcache import layout, units
+    from jcache.admin import filters
     from jcache.errors import InvalidValue
 
     text = data.decode("utf-8", "surrogateescape")
@@ -170,7 +171,7 @@ def main() -> None:
 
     target = TARGETS[sys.argv.pop(1)]
     with atheris.instrument_imports(include=["jcache"]):
-        import jcache.filters
+        import jcache.admin.filters
         import jcache.formats.inspection
         import jcache.formats.pytrees.decoding  # as `pytrees` does when it is first asked
         import jcache.formats.riegeli  # noqa: F401

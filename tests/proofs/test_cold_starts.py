@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.executables import ExecutableCache
 from jcache.layout import Kind, Root
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store import files
 from jcache.store.store import Outcome, Store
 from jcache.verify.verification import Request, verify
@@ -21,7 +21,7 @@ COUNT = 60
 STARTER = """
 import random, sys
 from pathlib import Path
-from jcache.executables import ExecutableCache
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.roots import open_root
 from jcache.formats.envelope import Codec, pack_executable
 from tests.helpers.entries import key, xla_program

@@ -268,7 +268,7 @@ def test_a_program_of_many_outputs_is_no_bomb() -> None:
 
 BLANKS = """
 from jcache.errors import InvalidValue
-from jcache.filters import parse_filter
+from jcache.admin.filters import parse_filter
 from jcache.units import parse_age, parse_size
 blanks, refused = " " * 4_000_000, 0
 for parse in (parse_size, parse_age, parse_filter):

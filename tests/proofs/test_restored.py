@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcache.desk import ThreadsLedger
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
-from jcache.gate import Gate, Sound
 from jcache.layout import Kind
+from jcache.runtime.program_store import ThreadsLedger
+from jcache.runtime.verified_read import Gate, Sound
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.files import Unpublished

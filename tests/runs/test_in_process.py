@@ -19,8 +19,8 @@ import jax, numpy as np
 from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
 from jcache.jax_internals import cache_hook
 from jcache.runs import observers
-from jcache.counts import What
-from jcache.executables import ExecutableCache
+from jcache.runtime.events import What
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root

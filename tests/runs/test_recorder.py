@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from jcache.checked_reads import CheckedReads, serving
 from jcache.layout import Root
 from jcache.runs.environment import RECORDER, environment
 from jcache.runs.report import RunReport, collect
+from jcache.runtime.checked_reads import CheckedReads, serving
 
 BASE = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "JCACHE_", "XLA_"))}
 BASE["JAX_PLATFORMS"] = "cpu"

@@ -173,10 +173,10 @@ def test_runs_of_long_ago_keep_their_counts_only(ledger: Ledger) -> None:
 AT_THE_END = """
 import sys
 from pathlib import Path
-import jcache.desk
-ledger = jcache.desk.ThreadsLedger(Path(sys.argv[1]))
+import jcache.runtime.program_store
+ledger = jcache.runtime.program_store.ThreadsLedger(Path(sys.argv[1]))
 ledger.begin_anew()
-jcache.desk._Slot = None  # as Python does when it ends
+jcache.runtime.program_store._Slot = None  # as Python does when it ends
 ledger = None
 """
 

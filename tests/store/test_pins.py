@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.administration import clear, prune
+from jcache.admin.api import clear, prune
 from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import Kind, Root
 from jcache.store.eviction import everything

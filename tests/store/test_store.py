@@ -886,7 +886,7 @@ def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -
 
 def test_nothing_of_jax_is_loaded() -> None:
     """The store and all it needs leave JAX and numpy out of the process."""
-    modules = "jcache.store.store, jcache.census, jcache.selection"
+    modules = "jcache.store.store, jcache.admin.census, jcache.admin.selection"
     code = f"import sys, {modules}; print({{'jax', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.administration import info
+from jcache.admin.api import info
 from jcache.layout import Kind, Root
 from jcache.store.store import Store
 from jcache.verify.last_verification import read

@@ -11,6 +11,8 @@ from typing import Annotated, BinaryIO, Final, cast
 
 import typer
 
+from jcache.admin.filters import Filter, parse_filter
+from jcache.admin.selection import Selection
 from jcache.archive import signing
 from jcache.cli import output
 from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
@@ -26,9 +28,7 @@ from jcache.cli.options import (
     open_store,
 )
 from jcache.errors import InvalidValue
-from jcache.filters import Filter, parse_filter
 from jcache.layout import Kind, Member, Root, is_key, member
-from jcache.selection import Selection
 from jcache.shipping.exporting import Request, prepare, write
 from jcache.shipping.sink import FileSink, OpenSink, Sink
 from jcache.store import files, foreign

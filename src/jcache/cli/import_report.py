@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from jcache.admin.census import CAP, take_census
 from jcache.archive.manifest import Item
-from jcache.census import CAP, take_census
 from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jcache import clock
-from jcache.census import Census, Group, KindCensus, take_census
+from jcache.admin.census import Census, Group, KindCensus, take_census
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.errors import NoCacheHere
@@ -15,7 +15,7 @@ from jcache.store.roots import VARIABLES, choose_path
 from jcache.units import format_age, format_size, rfc3339
 
 if TYPE_CHECKING:
-    from jcache.machine import Cache
+    from jcache.admin.discovery import Cache
 
 _LABELS = {
     "autotune": "XLA autotune cache",
@@ -45,9 +45,9 @@ def info(
     Example: jcache info --root ~/.cache/jax
     """
     if every or (root is None and not any(map(os.environ.get, VARIABLES))):
-        from jcache import machine
+        from jcache.admin import discovery
 
-        caches = machine.find(os.environ, root=root) if every or machine.has_others(os.environ) else []
+        caches = discovery.find(os.environ, root=root) if every or discovery.has_others(os.environ) else []
         if every or any(cache.path != choose_path(None, {}) for cache in caches):
             return _overview(caches, json=json, quiet=quiet)
     return _one(root, json=json, quiet=quiet, verbose=verbose)

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from jcache import clock
+from jcache.admin.filters import FIELDS, OPERATORS, parse_filter, parse_sort
+from jcache.admin.selection import Selection, select
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
 from jcache.entry import Entry
 from jcache.errors import InvalidValue
-from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.layout import Kind
-from jcache.selection import Selection, select
 from jcache.units import format_age, format_seconds, format_size, rfc3339, whole_number
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from jcache.administration import make_policy, plan_prune
+from jcache.admin.api import make_policy, plan_prune
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jcache.administration import carry_out
+from jcache.admin.api import carry_out
 from jcache.cli import output
 from jcache.entry import Entry
 from jcache.store.eviction import Plan, Reason, Share, Verdict, reasons

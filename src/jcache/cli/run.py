@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from jcache import clock
-from jcache.checked_reads import CheckedReads, is_alone, serving
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
@@ -23,6 +22,7 @@ from jcache.runs.environment import environment, learn, new_id, settings, withou
 from jcache.runs.launch import Outcome, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
+from jcache.runtime.checked_reads import CheckedReads, is_alone, serving
 from jcache.store import files
 from jcache.store.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.store.store import Store

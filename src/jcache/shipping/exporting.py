@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from jcache import __version__
+from jcache.admin.selection import Selection, select
 from jcache.archive import Writer, item_name, neighbour_name, recompressors
 from jcache.archive.manifest import Manifest, Neighbour, adapter_of, encode
 from jcache.archive.members import XLA_KIND
@@ -32,7 +33,6 @@ from jcache.names import storable
 from jcache.runs.outcomes import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
-from jcache.selection import Selection, select
 from jcache.shipping import provenance
 from jcache.shipping.here import installed
 from jcache.shipping.reading import hash_file

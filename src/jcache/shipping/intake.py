@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from jcache import clock
+from jcache.admin.census import cap_of
 from jcache.archive.manifest import Item, Neighbour
-from jcache.census import cap_of
 from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest

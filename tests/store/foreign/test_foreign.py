@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from jcache.administration import clear, info, prune
+from jcache.admin.api import clear, info, prune
 from jcache.errors import DamagedEntry, InvalidValue, NoCacheHere
 from jcache.findings import Damage, Fault
 from jcache.layout import Kind, Root

@@ -64,7 +64,7 @@ TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
 _BESIDE = "_jcache_beside"  # a package with `jcache.jax_internals.callbacks` and `jcache.jax_internals.path_keys`
-_READS = "reads"  # the socket of `jcache.checked_reads`
+_READS = "reads"  # the socket of `jcache.runtime.checked_reads`
 _LONGEST_ANSWER_S = 60
 
 _DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # as keys have them

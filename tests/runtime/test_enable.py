@@ -24,7 +24,7 @@ from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
-README = (Path(__file__).parent.parent / "README.md").read_text()
+README = (Path(__file__).parents[2] / "README.md").read_text()
 pytestmark = pytest.mark.jax
 
 PRELUDE = """

@@ -1,6 +1,7 @@
 """The cache that JAX is given: ``get``, ``put``, ``clear`` and ``_path``, over the same store as the command line's.
 
-    get    the first root, then the read-only ones in order; no lock; not a byte passes that is damaged (`jcache.gate`);
+    get    the first root, then the read-only ones in order; no lock; not a byte passes that is damaged
+    (`jcache.runtime.verified_read`);
            what is damaged goes to quarantine, and JAX compiles it anew and puts it in the same call
     put    atomic, never over what is there, evicting under a bound without reading the directory (`jcache.store.store`)
 
@@ -17,14 +18,14 @@ from collections.abc import Callable, Collection, Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from jcache.counts import Counts, Event, Refusal, Tally, What, refusal_of
-from jcache.desk import Desk, ProgramStore, ThreadsLedger
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
-from jcache.gate import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.jax_internals import speculation
 from jcache.layout import Root
 from jcache.names import storable
-from jcache.once import warn
+from jcache.runtime.events import Counts, Event, Refusal, Tally, What, refusal_of
+from jcache.runtime.program_store import Desk, ProgramStore, ThreadsLedger
+from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound, build_seconds
+from jcache.runtime.warn import warn
 from jcache.store.locking import DEFAULT_TIMEOUT
 from jcache.store.store import Outcome
 
@@ -115,7 +116,7 @@ class ExecutableCache:
         cls, path: str | os.PathLike[str], *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
     ) -> ExecutableCache:
         """The cache of a plain JAX directory, with what JAX's own ``LRUCache`` means by these parameters."""
-        from jcache.plain_directory import PlainDirectoryCache
+        from jcache.runtime.lru_cache import PlainDirectoryCache
 
         return PlainDirectoryCache(path, max_size=max_size, lock_timeout_secs=lock_timeout_secs)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from jcache import clock
 from jcache.errors import Locked
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
-from jcache.soon import Soon
+from jcache.runtime.debounce import Soon
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.economics import Spending, Spent

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.census import Census, Group, KindCensus, take_census
+from jcache.admin.census import Census, Group, KindCensus, take_census
 from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Root

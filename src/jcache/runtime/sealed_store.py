@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from jcache.counts import Refusal, refusal_of
-from jcache.desk import Desk, ProgramStore
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.once import warn_once
+from jcache.runtime.events import Refusal, refusal_of
+from jcache.runtime.program_store import Desk, ProgramStore
+from jcache.runtime.warn import warn_once
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
 from jcache.store.roots import create_root

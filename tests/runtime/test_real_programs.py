@@ -16,7 +16,7 @@ from jcache.verify.verification import Request, verify
 from tests.helpers.entries import files_of
 from tests.helpers.jax_programs import run
 
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 JAX = tuple(int(part) for part in version("jax").split(".")[:3])
 KEEPS_CALLBACKS = JAX >= (0, 8, 1)  # on the CPU, by jcache or by JAX itself
 Env = Mapping[str, str]

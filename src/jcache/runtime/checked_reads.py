@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Final
 
 from jcache import clock
-from jcache.desk import Desk, ProgramStore
 from jcache.errors import JcacheError
 from jcache.findings import Finding
-from jcache.gate import EXECUTABLES, Gate, Sound
 from jcache.layout import Root
 from jcache.names import storable
+from jcache.runtime.program_store import Desk, ProgramStore
+from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound
 from jcache.store.locking import DEFAULT_TIMEOUT
 
 SOCKET: Final = "reads"

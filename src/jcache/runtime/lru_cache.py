@@ -20,12 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jcache.desk import ProgramStore
 from jcache.entry import Entry
-from jcache.executables import ExecutableCache
-from jcache.gate import EXECUTABLES
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
 from jcache.names import storable
+from jcache.runtime.executable_cache import ExecutableCache
+from jcache.runtime.program_store import ProgramStore
+from jcache.runtime.verified_read import EXECUTABLES
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.locking import DEFAULT_TIMEOUT

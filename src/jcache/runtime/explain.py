@@ -12,8 +12,8 @@ from jcache.findings import Finding
 from jcache.fingerprint.describe import changes, some
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
-from jcache.sealed_store import Opened, open_entry
-from jcache.staleness import staleness
+from jcache.runtime.sealed_store import Opened, open_entry
+from jcache.runtime.staleness import staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
 

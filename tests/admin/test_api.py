@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from jcache.administration import clear, info, make_policy, prune
-from jcache.census import Census
+from jcache.admin.api import clear, info, make_policy, prune
+from jcache.admin.census import Census
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root

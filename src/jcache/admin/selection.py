@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
+from jcache.admin.filters import Filter, Sort
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
-from jcache.filters import Filter, Sort
 from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import Kind
 from jcache.store import files

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from jcache.counts import Event, Refusal, What
 from jcache.errors import InvalidValue
-from jcache.executables import ExecutableCache
 from jcache.formats.envelope import Codec, pack_executable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
 from jcache.names import kept_of, storable
+from jcache.runtime.events import Event, Refusal, What
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.ledger import UNVERIFIED, Known, Ledger
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
@@ -323,7 +323,7 @@ def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
 WARM_START = """
 import sys
 from pathlib import Path
-from jcache.executables import ExecutableCache
+from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Root
 from jcache.formats.envelope import Codec, pack_executable
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jcache.admin.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.entry import Entry
 from jcache.errors import InvalidValue
-from jcache.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.layout import Kind
 from tests.helpers.entries import DAY, NOW, SECOND, digits, entry
 

@@ -1,4 +1,4 @@
-"""Tests for `jcache.checked_reads`: programs under `jcache run` get what was checked, and nothing else."""
+"""Tests for `jcache.runtime.checked_reads`: programs under `jcache run` get what was checked, and nothing else."""
 
 import os
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.checked_reads import SOCKET, CheckedReads, is_alone, serving
 from jcache.layout import Kind, Root
+from jcache.runtime.checked_reads import SOCKET, CheckedReads, is_alone, serving
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.verification import Request, verify

@@ -8,19 +8,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache.counts import Event, Refusal, What
-from jcache.enabled import Enabled, Request, Write
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
-from jcache.executables import ExecutableCache
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.path_keys import is_file
 from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
 from jcache.layout import Kind, Root
 from jcache.names import storable
-from jcache.once import warn
-from jcache.plain_directory import PlainDirectoryCache
 from jcache.runs import in_process, observers
-from jcache.soon import Soon
+from jcache.runtime.debounce import Soon
+from jcache.runtime.events import Event, Refusal, What
+from jcache.runtime.executable_cache import ExecutableCache
+from jcache.runtime.lru_cache import PlainDirectoryCache
+from jcache.runtime.settings import Enabled, Request, Write
+from jcache.runtime.warn import warn
 from jcache.store import files
 from jcache.store.locking import timeout_in
 from jcache.store.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
-from jcache import selection as module
+from jcache.admin import selection as module
+from jcache.admin.filters import FIELDS, parse_filter, parse_sort
+from jcache.admin.selection import Selection, select, with_seconds
 from jcache.entry import Entry
-from jcache.filters import FIELDS, parse_filter, parse_sort
 from jcache.formats.compression import Codec
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
-from jcache.selection import Selection, select, with_seconds
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.store import Store

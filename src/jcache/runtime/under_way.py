@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from jcache.building import Build
+    from jcache.runtime.build_context import Build
 
 
 class _Mine(threading.local):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from jcache import clock
-from jcache.census import CAP, Census, take_census
+from jcache.admin.census import CAP, Census, take_census
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotInEffect, OutOfReach
 from jcache.layout import Kind, Root, parse_kind
@@ -211,7 +211,7 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
     kinds = frozenset(kinds)
     entries, links = _linked(store, kinds)
     if policy.order is Order.COST:
-        from jcache.selection import with_seconds
+        from jcache.admin.selection import with_seconds
 
         entries = with_seconds(store, entries)
     with refusal(f"read {store.root.path}"):

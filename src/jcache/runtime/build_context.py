@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from jcache import clock, under_way
+from jcache import clock
 from jcache.fingerprint import Fingerprint
 from jcache.fingerprint.flattening import flattened
 from jcache.fingerprint.io.audit import Reads
 from jcache.fingerprint.observed import Discovery
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, name_of
+from jcache.runtime import under_way
 from jcache.store.economics import Economics
 
 if TYPE_CHECKING:

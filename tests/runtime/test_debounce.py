@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from jcache.soon import Soon
+from jcache.runtime.debounce import Soon
 from tests.helpers.waiting import LIMIT_S
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.census import Census, take_census
+from jcache.admin.census import Census, take_census
 from jcache.errors import JcacheError, NoCacheHere
 from jcache.store.files import tree_size
 from jcache.store.foreign import adapters

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from jcache.enabled import Enabled, Request, Write
 from jcache.errors import NotInEffect
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.presets import Preset
-from jcache.once import warn
-from jcache.session import Session
+from jcache.runtime.session import Session
+from jcache.runtime.settings import Enabled, Request, Write
+from jcache.runtime.warn import warn
 from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
 

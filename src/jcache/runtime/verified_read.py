@@ -20,12 +20,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache import clock
-from jcache.desk import ThreadsLedger
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
 from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
+from jcache.runtime.program_store import ThreadsLedger
 from jcache.store import files
 from jcache.store.ledger import UNVERIFIED, Known, holds_from
 
