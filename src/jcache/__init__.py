@@ -36,14 +36,12 @@ if TYPE_CHECKING:
         NotInEffect,
         NotStorable,
     )
-    from jcache.file_codec import FileCodec
     from jcache.formats.pytrees import register_class
-    from jcache.graph_stats import GraphStats
-    from jcache.graphs import GraphCache, GraphFunction, graph
+    from jcache.graphs.cache import GraphCache, GraphFunction, graph
+    from jcache.graphs.file_codec import FileCodec
+    from jcache.graphs.stats import GraphStats
     from jcache.jax_internals.presets import Preset
-    from jcache.jitted import Jitted, jit
     from jcache.layout import Kind, Root
-    from jcache.precompiling import Precompilation, Precompiled, Spec, precompile
     from jcache.runs.calls import GraphCall, TraceCall
     from jcache.runs.graph_report import GraphReport
     from jcache.runs.log import Program
@@ -55,6 +53,8 @@ if TYPE_CHECKING:
     from jcache.store.economics import Economics
     from jcache.store.eviction import Order, Reason, Verdict
     from jcache.store.removal import Failure, Removed
+    from jcache.traces.jit import Jitted, jit
+    from jcache.traces.precompile import Precompilation, Precompiled, Spec, precompile
 
 __version__ = "0.1.0"
 __all__ = [
@@ -128,13 +128,13 @@ _MODULES = {
     ),
     "jcache.store.eviction": ("Order", "Reason", "Verdict"),
     "jcache.runtime.explain": ("Explanation",),
-    "jcache.file_codec": ("FileCodec",),
+    "jcache.graphs.file_codec": ("FileCodec",),
     "jcache.runs.graph_report": ("GraphReport",),
-    "jcache.graph_stats": ("GraphStats",),
-    "jcache.graphs": ("GraphCache", "GraphFunction", "graph"),
-    "jcache.jitted": ("Jitted", "jit"),
+    "jcache.graphs.stats": ("GraphStats",),
+    "jcache.graphs.cache": ("GraphCache", "GraphFunction", "graph"),
+    "jcache.traces.jit": ("Jitted", "jit"),
     "jcache.layout": ("Kind", "Root"),
-    "jcache.precompiling": ("Precompilation", "Precompiled", "Spec", "precompile"),
+    "jcache.traces.precompile": ("Precompilation", "Precompiled", "Spec", "precompile"),
     "jcache.jax_internals.presets": ("Preset",),
     "jcache.formats.pytrees": ("register_class",),
     "jcache.runs.log": ("Program",),

@@ -227,12 +227,12 @@ class Root(NamedTuple):
 
     @property
     def handed(self) -> Path:
-        """Payloads of graphs that other code reads as files, each by its key, see `jcache.file_codec`."""
+        """Payloads of graphs that other code reads as files, each by its key, see `jcache.graphs.file_codec`."""
         return self.state / "handed"
 
     @property
     def verdicts(self) -> Path:
-        """Which calls are better traced than looked up, and what others need, see `jcache.verdicts`."""
+        """Which calls are better traced than looked up, and what others need, see `jcache.traces.hints`."""
         return self.state / "verdicts"
 
     @property

@@ -18,7 +18,7 @@ from jax import tree_util
 
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.fingerprint import fingerprint
-from jcache.structures import Structure, decode, encode
+from jcache.traces.structures import Structure, decode, encode
 
 unflattened = 0
 

@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verdicts import Verdicts
+from jcache.traces.hints import Verdicts
 from jcache.verify.verification import Request, verify
 from tests.helpers.jax_programs import run
 

@@ -44,7 +44,7 @@ def count(cls, name):
 
 if whose == "jcache":
     import jcache
-    from jcache.resolving import Resolver
+    from jcache.traces.resolver import Resolver
 
     jcache.enable(root, strict=True)
     jit = functools.partial(jcache.jit, check="never")

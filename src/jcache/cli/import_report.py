@@ -14,11 +14,11 @@ from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
-from jcache.recompiling import Recompiled, Recompiling
 from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
 from jcache.shipping.guards import Forecast, Hit
 from jcache.store.store import Store
 from jcache.text import command, shown
+from jcache.traces.recompile import Recompiled, Recompiling
 from jcache.units import format_size
 from jcache.verify.load_check import Loading
 from jcache.verify.loads import Loads

@@ -21,7 +21,6 @@ from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
-from jcache.recompiling import Recompiling, recompile
 from jcache.shipping import provenance
 from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
 from jcache.shipping.forecast import Forecast, spelled
@@ -32,6 +31,7 @@ from jcache.shipping.linking import is_needed, link
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.text import shown
+from jcache.traces.recompile import Recompiling, recompile
 from jcache.verify.checks import Claim, check
 from jcache.verify.loads import load_sound
 

@@ -22,7 +22,7 @@ from jcache.store.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
 _ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with
-_ARRAY: Final = "array "  # and `jcache.trace_keys` what is traced of that
+_ARRAY: Final = "array "  # and `jcache.traces.keys` what is traced of that
 _MOST_ARGUMENTS: Final = 12
 
 

@@ -1,0 +1,348 @@
+"""The graphs of a `GraphCache`: looking one up, storing one, and what is said where that fails.
+
+Nothing that concerns only the cache is raised here, but where it says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from jcache import clock
+from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
+from jcache.findings import Damage, Finding
+from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.formats import pytrees
+from jcache.formats.envelope import read_header
+from jcache.graphs.file_codec import FileCodec, hand_over
+from jcache.graphs.roots import GRAPHS, Places
+from jcache.graphs.stats import GraphTally
+from jcache.layout import Root
+from jcache.names import storable
+from jcache.runs.calls import GraphCall
+from jcache.runs.observers import is_recorded, tell_graph
+from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.runtime.build_context import Build
+from jcache.runtime.events import Refusal
+from jcache.runtime.explain import Explanation, explain, why_missed
+from jcache.runtime.sealed_store import Opened, SealedStore, about, open_entry, open_softly
+from jcache.runtime.staleness import found_in, staleness
+from jcache.runtime.under_way import depended_on
+from jcache.runtime.warn import warn_once
+from jcache.store.economics import Economics, Spent
+from jcache.store.store import Outcome
+
+_MOST_NOT_KEPT: Final = 10_000
+_EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed
+_NO_KEY: Final = "it has no key"
+_NO_ROOT: Final = "there is no root"
+_CHANGED: Final = "what it is built from changed meanwhile"
+_NOT_STORABLE: Final = "the value cannot be stored"
+_UNCHECKED: Final = "what ran cannot be checked later"
+
+
+class Call(NamedTuple):
+    """A call that has a key, and the store to look into."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    fingerprint: Fingerprint
+    key: str
+    store: SealedStore
+
+    def run(self) -> Any:  # noqa: ANN401
+        return self.function(*self.args, **self.kwargs)
+
+    def changes(self) -> str | None:
+        """What differs now from what the key was made of, None if nothing does."""
+        return "; ".join(changed_meanwhile(self.fingerprint, self.function, self.args, self.kwargs)) or None
+
+
+class Found(NamedTuple):
+    """A graph that is served."""
+
+    value: Any
+
+
+class Shelf:
+    """The graphs of a root, and of read-only ones.
+
+    Args:
+        places: the roots.
+        codec: None for arrays and plain values.
+    """
+
+    def __init__(self, places: Places, codec: FileCodec | None) -> None:
+        self.places = places
+        self.tally = GraphTally()
+        self._codec = codec
+        self._not_kept: set[str] = set()
+        self._explained_s = 0.0
+        _SHELVES.add(self)
+
+    # -- calls
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | str:
+        """A call; with a warning why not, where it has no key or there is no root."""
+        try:
+            return self.call_strictly(function, args, kwargs) or _NO_ROOT
+        except GraphKeyError as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001  a value's own code may raise anything
+            reason = f"its key cannot be made: {error!r}."
+        self.tally.not_stored(_NO_KEY)
+        self._warn_of(function, reason, f"is built without the cache: {reason}")
+        return reason
+
+    def call_strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """The same; raises GraphKeyError where it has no key."""
+        store, _ = self.places.now()
+        if store is None:
+            self.tally.not_stored(_NO_ROOT)
+            return None
+        taken = fingerprint(function, args, kwargs)
+        return Call(function, args, kwargs, taken, self._key(taken), store)
+
+    def _key(self, taken: Fingerprint) -> str:
+        """The key; with a codec also of its name and functions, since other ones write and read other bytes."""
+        if self._codec is None:
+            return taken.key
+        functions = [fingerprint(function).hash for function in (self._codec.save, self._codec.load)]
+        text = "\n".join([taken.hash, self._codec.name, *functions])
+        return storable(f"{taken.name}-{hashlib.sha256(text.encode()).hexdigest()}")
+
+    def is_not_kept(self, call: Call) -> bool:
+        """Whether it could not be stored before, so that waiting for others who build it is of no use."""
+        return call.key in self._not_kept
+
+    # -- looking
+
+    def look(self, call: Call, started: float, *, again: bool = False) -> Found | str | None:
+        """The graph of a call if one may be served, else why not; None where there is none.
+
+        Args:
+            call: which.
+            started: when it began.
+            again: whether it was counted as a miss before.
+        """
+        try:
+            found = self._look(call, started, again=again)
+        except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
+            self._warn_of(call.function, type(error), f"could not be looked up: {error!r}.")
+            found = f"it could not be looked up: {error!r}"
+        if not isinstance(found, Found) and not again:
+            self.tally.missed()
+        return found
+
+    def _look(self, call: Call, started: float, *, again: bool) -> Found | str | None:
+        own, why = call.store.root, None
+        for root in (own, *self.places.now()[1]):
+            opened = open_softly(root, GRAPHS, call.key)
+            if isinstance(opened, Finding):
+                self._set_aside(call, opened, root)
+                why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
+            elif opened is not None:
+                found = self._made_of(opened, call)
+                if isinstance(found, Found):
+                    self._served(call, opened, clock.monotonic() - started, own=root == own, waited=again)
+                    return found
+                why = why or found
+        return why
+
+    def _made_of(self, opened: Opened, call: Call, *, last: bool = False) -> Found | str:
+        """What a graph on the disk is; why not, and it is set aside, if it may not be served.
+
+        Args:
+            opened: which.
+            call: that asks for it.
+            last: whether it is to be set aside as well where the program lacks what is needed to make it.
+        """
+        try:
+            stale = staleness(opened.header, call.fingerprint.parts)
+            if not stale:
+                return Found(self.value(opened, call.store.root))
+            why = f"what it was built from has changed: {'; '.join(stale)}"
+            finding = opened.finding(Damage.STALE, f"{why[0].upper()}{why[1:]}.")
+        except DamagedEntry as error:
+            why, finding = f"it was damaged: {error}", opened.finding(Damage.GRAMMAR, str(error))
+        except Unresolved as error:
+            why = f"it cannot be made again: {error}"
+            if not last:
+                self._warn_of(call.function, str(error), f"is in the cache, and is built all the same: {error}")
+                return why
+            finding = opened.finding(Damage.STALE, str(error))
+        self._set_aside(call, finding, opened.root)
+        return why
+
+    def value(self, opened: Opened, root: Root) -> Any:  # noqa: ANN401
+        """What a graph on the disk is.
+
+        Raises:
+            DamagedEntry, Unresolved: it cannot be made.
+        """
+        if self._codec is None:
+            return pytrees.load(opened.payload)
+        try:
+            return self._codec.load(str(hand_over(root, opened.header.key, opened.payload)))
+        except Exception as error:
+            raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
+
+    def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool, waited: bool) -> None:
+        depended_on(call.key, found_in(opened.header, call.fingerprint.parts))
+        spared = 0.0 if waited else opened.header.build_seconds  # 0: the program had built it by itself
+        economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
+        if own:
+            call.store.used(call.key)
+        self.tally.spent(call.fingerprint.name, economics)
+        call.store.spent(Spent(GRAPHS, call.key, economics))
+        self.tell(call, HIT, None, seconds, spared)
+
+    def _set_aside(self, call: Call, finding: Finding, root: Root) -> None:
+        """Takes what may not be served out of the way; in a read-only root it is passed over."""
+        if root == call.store.root:
+            call.store.set_aside_softly(finding)
+        elif finding.damage is not Damage.STALE:
+            warn_once(("damaged", root.path), f"{about(finding)}, and is passed over.")
+
+    def explain(self, call: Call) -> Explanation:
+        """Whether a call is served, and why not."""
+        root, taken = call.store.root, call.fingerprint
+        shared = self.places.now()[1]
+        return explain(root, GRAPHS, taken.name, call.key, taken.parts, lambda one: self.value(one, root), shared)
+
+    # -- telling whoever records this process
+
+    def tell(self, call: Call, outcome: str, reason: str | None, seconds: float = 0.0, spared: float = 0.0) -> None:
+        """Tells what became of a call."""
+        tell_graph(GraphCall(call.fingerprint.name, call.key, outcome, reason, seconds, spared))
+
+    def tell_not_loaded(self, function: Callable[..., Any], call: Call | str, why: str | None) -> None:
+        """Tells of a call that asks for a graph and does not build it."""
+        if isinstance(call, Call):
+            self.tell(call, NOT_STORED, f"it is not built here: {why or self._why_missed(call)}")
+        else:
+            tell_graph(GraphCall(name_of_function(function), None, BYPASSED, why))
+
+    def _why_missed(self, call: Call) -> str:
+        """What tells a call from the nearest graph that is there, as far as that is found out soon enough."""
+        if not is_recorded() or self._explained_s > _EXPLAINING_S:
+            return "none of its key was there"
+        started, taken = clock.monotonic(), call.fingerprint
+        try:
+            return why_missed(call.store.root, GRAPHS, taken.name, call.key, taken.parts)
+        except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
+            return f"what was there cannot be compared: {error!r}"
+        finally:
+            self._explained_s += clock.monotonic() - started
+
+    # -- keeping
+
+    def keep(self, call: Call, build: Build, value: object, why: str | None) -> None:
+        """Stores what was built, if it may be, and says why where it may not.
+
+        Args:
+            call: that was built.
+            build: of it.
+            value: that was built.
+            why: it was not served, where that is known.
+        """
+        depended_on(call.key, build.found)
+        self.tally.spent(call.fingerprint.name, build.economics)
+        call.store.spent(Spent(GRAPHS, call.key, build.economics))
+        why = why or self._why_missed(call)
+        try:
+            reason = self._keep(call, build, value)
+        except Exception as error:  # noqa: BLE001  whatever it is, the program has its value
+            self._warn_of(call.function, type(error), f"is not stored: {error!r}.")
+            reason = Refusal.FAILED
+        self.tell(call, STORED if reason is None else NOT_STORED, why if reason is None else reason, build.seconds)
+        if reason is not None:
+            self.tally.not_stored(reason)
+            if len(self._not_kept) < _MOST_NOT_KEPT:
+                self._not_kept.add(call.key)
+
+    def _keep(self, call: Call, build: Build, value: object) -> str | None:
+        """Stores what was built; returns why not, None if it is there."""
+        if build.reason is not None:
+            self._warn_of(call.function, _UNCHECKED, f"is not stored: {build.reason}")
+            return _UNCHECKED
+        if changed := call.changes():
+            self._warn_of(call.function, _CHANGED, f"is not stored, since building it changes its key: {changed}.")
+            return _CHANGED
+        try:
+            data = self._sealed(call, build, value)
+        except NotStorable as error:
+            self._warn_of(call.function, _NOT_STORABLE, f"is not stored: {error}")
+            return _NOT_STORABLE
+        return self._put(call, data, build.seconds)
+
+    def replace(self, call: Call, value: object) -> bool:
+        """Stores a value in the place of what is there; returns whether it is there now.
+
+        Raises:
+            NotStorable: it cannot be stored.
+        """
+        data = self._sealed(call, Build(call.store.root.path, call.key), value)
+        try:
+            there = open_entry(call.store.root, GRAPHS, call.key)
+            if isinstance(there, Opened):
+                if there.header.payload_sha256 == read_header(data).payload_sha256 and not staleness(
+                    there.header, call.fingerprint.parts
+                ):
+                    return True
+                there = there.finding(Damage.REPLACED, "The program has saved another value.")
+            if there is not None:
+                call.store.set_aside(there)
+        except (OSError, JcacheError) as error:
+            reason: str | None = call.store.refused(call.key, error)
+        else:
+            reason = self._put(call, data, 0.0)
+        if reason is not None:
+            self.tally.not_stored(reason)
+        return reason is None
+
+    def _sealed(self, call: Call, build: Build, value: object) -> bytes:
+        dumped = pytrees.dump(value) if self._codec is None else self._codec.dump(value)
+        return build.seal(dumped, call.fingerprint)
+
+    def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
+        """Stores an entry; returns why not, None if it is there."""
+        outcome = call.store.put_softly(call.key, data, seconds or None)
+        if outcome is Outcome.PRESENT and not self._is_of_use(call):
+            outcome = call.store.put_softly(call.key, data, seconds or None)
+        if isinstance(outcome, Refusal):
+            return outcome
+        if outcome is Outcome.STORED:
+            self.tally.stored()
+        return None
+
+    def _is_of_use(self, call: Call) -> bool:
+        """Whether what is there can be served now that the function has run; if not, it is set aside."""
+        opened = open_softly(call.store.root, GRAPHS, call.key)
+        if isinstance(opened, Finding):
+            call.store.set_aside_softly(opened)
+        return isinstance(opened, Opened) and isinstance(self._made_of(opened, call, last=True), Found)
+
+    def _warn_of(self, function: Callable[..., Any], reason: object, text: str) -> None:
+        name = name_of_function(function)
+        warn_once((name, getattr(function, "__module__", None), reason), f"The graph of `{name}` {text}")
+
+
+def name_of_function(function: Callable[..., Any]) -> str:
+    """What a function is called in messages."""
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+_SHELVES: Final[weakref.WeakSet[Shelf]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for shelf in list(_SHELVES):
+        shelf.tally.renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

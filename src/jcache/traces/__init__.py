@@ -1,0 +1,4 @@
+"""`jcache.jit`: traced programs that a later process starts without tracing, lowering or compiling them.
+
+It imports `runtime` and what is below it. Begin with `jit`; `resolver` decides what serves a call, `miss` traces.
+"""

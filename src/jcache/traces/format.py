@@ -1,0 +1,165 @@
+"""The bytes of traces: two kinds of entries, in sealed envelopes.
+
+A **trace** says what a function returns for arguments of certain types, and what it was made from (its key parts).
+Payload, as canonical JSON::
+
+    {"kept":[int],                  which flat arguments its executables take
+     "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result; where its type tells of a mesh, also
+                                    [[[str],[int],[str]],[null|str|[str]]]: the names, sizes and kinds of the mesh's
+                                    axes, and along which of them each dimension is divided
+     "structure":[…],               of the result, see `jcache.traces.structures`
+     "targets":[str]}               of the custom calls in its programs
+
+A **program** of a trace is its StableHLO, for one way to place and donate its arguments; its parent is the trace.
+Payload: a portable artifact. Key parts: ``trace``, which of the traces that have had its key, by when that was made;
+``text``, the SHA-256 of the StableHLO as text, to compare a later trace with; ``signature``; ``device`` (all that an
+executable depends on besides the trace); ``executable``, the key in JAX's cache; and ``recipe``, how it was compiled
+(see `jcache.jax_internals.compile_recipe`). For each further device there is an entry without a payload.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from jcache import clock
+from jcache.errors import DamagedEntry
+from jcache.formats.envelope import Codec, EnvelopeHeader, seal
+from jcache.jax_internals.avals import Axes, Place, Result, named
+from jcache.jax_internals.meshes import Mesh
+from jcache.layout import Kind, Root, name_of
+from jcache.names import storable
+from jcache.store.lineage import version_of
+
+TRACES: Final = Kind.TRACES
+_PROGRAM: Final = ".stablehlo"
+
+
+class Trace(NamedTuple):
+    """What is known of a trace; the fields are those of its payload.
+
+    Attributes:
+        kept: which flat arguments its executable takes.
+        results: the types of its results.
+        structure: in which they are returned.
+        targets: of the custom calls in its program.
+        mesh: the one that the function itself asks for, None if there is none.
+    """
+
+    kept: tuple[int, ...]
+    results: tuple[Result, ...]
+    structure: list[Any]
+    targets: tuple[str, ...]
+    mesh: Mesh | None = None
+
+    def payload(self) -> bytes:
+        results = [result[:3] if result.place is None else result for result in self.results]
+        fields = self._asdict() | {"results": results}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def of(cls, payload: memoryview) -> Trace:
+        """The trace of a payload.
+
+        Raises:
+            DamagedEntry: it follows another grammar.
+        """
+        try:
+            read = json.loads(bytes(payload))
+            trace = cls(
+                kept=tuple(read["kept"]),
+                results=tuple(_result(*result) for result in read["results"]),
+                structure=read["structure"],
+                targets=tuple(read["targets"]),
+                mesh=None if read.get("mesh") is None else Mesh(*map(tuple, read["mesh"])),
+            )
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            msg = f"A trace whose payload cannot be read: {error!r}."
+            raise DamagedEntry(msg) from error
+        sizes = [*trace.kept, *(size for result in trace.results for size in result.shape)]
+        texts = [*trace.targets, *(result.dtype for result in trace.results)]
+        for place in (result.place for result in trace.results if result.place is not None):
+            sizes += place.axes.sizes
+            texts += [*place.axes.names, *place.axes.kinds, *named(place.spec)]
+        if trace.mesh is not None:
+            sizes += [*trace.mesh.sizes, *trace.mesh.devices]
+            texts += trace.mesh.names
+        if not all(type(size) is int and size >= 0 for size in sizes) or not all(type(text) is str for text in texts):
+            msg = "A trace whose payload has values of wrong types."
+            raise DamagedEntry(msg)
+        return trace
+
+
+def _result(shape: list[int], dtype: str, is_weak: bool, place: list[Any] | None = None) -> Result:  # noqa: FBT001
+    """The type of a result, as it is read."""
+    if place is None:
+        return Result(tuple(shape), dtype, is_weak)
+    axes, spec = place
+    parts = (tuple(part) if isinstance(part, list) else part for part in spec)
+    return Result(tuple(shape), dtype, is_weak, Place(Axes(*map(tuple, axes)), tuple(parts)))
+
+
+def has_executable(root: Root, executable: str) -> bool:
+    """Whether a root has what JAX's cache has under a key."""
+    return os.path.lexists(root.place(Kind.EXECUTABLES, storable(executable)))
+
+
+def program_key(trace: EnvelopeHeader, of: str) -> str:
+    """The key of a trace's program of a signature, or of what says which executable there is for a device.
+
+    A trace that takes the place of another one of its key has none of that one's programs.
+    """
+    digest = hashlib.sha256(f"{trace.key}\n{version_of(trace)}\n{of}".encode()).hexdigest()
+    return storable(f"{name_of(trace.key)}{_PROGRAM}-{digest}")
+
+
+def seal_trace(
+    trace: Trace,
+    *,
+    key: str,
+    parts: Mapping[str, str],
+    seconds: float,
+    parents: tuple[str, ...],
+    producers: Mapping[str, str],
+) -> bytes:
+    """The entry of a trace that took some seconds to make."""
+    return seal(
+        trace.payload(),
+        kind=TRACES,
+        name=name_of(key),
+        key=key,
+        key_parts=dict(parts),
+        producers=dict(producers),
+        build_seconds=seconds,
+        created_ns=clock.now_ns(),
+        parents=parents,
+        codec=Codec.ZSTD,
+    )
+
+
+def seal_program(
+    artifact: bytes, *, trace: EnvelopeHeader, parts: Mapping[str, str], producers: Mapping[str, str]
+) -> bytes:
+    """The entry of a program; without an artifact, of its executable for one more device."""
+    key = program_key(trace, parts["signature" if artifact else "device"])
+    return seal(
+        artifact,
+        kind=TRACES,
+        name=name_of(key),
+        key=key,
+        key_parts={"trace": version_of(trace), **parts},
+        producers=dict(producers),
+        build_seconds=0.0,
+        created_ns=clock.now_ns(),
+        parents=(trace.key,),
+        codec=Codec.ZSTD,
+    )
+
+
+def parts_of_program(*, signature: str, device: str, executable: str | None, **more: str) -> dict[str, str]:
+    """What an entry of a program says of it."""
+    found = {} if executable is None else {"executable": executable}
+    return {"signature": signature, "device": device, **found, **more}

@@ -1,0 +1,83 @@
+"""A function that is traced now, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from jcache.fingerprint.describe import some
+from jcache.jax_internals.compile_record import Compilation
+from jcache.runtime.build_context import Build
+from jcache.runtime.sealed_store import SealedStore
+from jcache.traces.format import Trace
+from jcache.traces.keys import Asked
+from jcache.traces.trace_store import NO_PROGRAM, Kept
+
+T = TypeVar("T")
+
+
+class Traced:
+    """A function that is traced now.
+
+    Args:
+        store: where its trace is to be.
+        wanted: what is asked for.
+        kept: the trace that is there, where it has no program that serves.
+        why: it is no hit, where that is known.
+        compare: whether the trace that is there would serve, and is to be compared.
+
+    Attributes:
+        header: of its trace, once there is one.
+        why: it is no hit.
+        reason: why its trace must not be stored, None if it may.
+        is_refused: whether it must not be by any process that traces it.
+        compared: the trace that it is to be compared with, if it is.
+    """
+
+    def __init__(
+        self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, *, compare: bool = False
+    ) -> None:
+        self.asked = wanted
+        self.why = why
+        self.build = Build(store.root.path, wanted.key, strict=True)
+        self.header = None if kept is None else kept.opened.header
+        self.reason: str | None = None
+        self.is_refused = False
+        self.results: Sequence[Any] = ()
+        self.structure: list[Any] = []
+        self.compared = kept if compare else None
+        self._kept = kept
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Calls the function, whose exceptions pass."""
+        result = self.build.run(call, self.asked.fingerprint)
+        self.reason = self.build.reason
+        if self.reason is None and (changed := self.asked.changed(self.build.kept)):
+            self.reason = f"tracing it changes its key: {some(changed)}"
+        self.build.kept.clear()
+        return result
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What the trace was made from; what is in the key counts as the key has it."""
+        return {**self.build.found, **self.asked.parts}
+
+    def trace(self, told: Compilation) -> Trace:
+        """What is to be stored."""
+        return Trace(
+            kept=told.kept,
+            results=tuple(self.results),
+            structure=self.structure,
+            targets=tuple(sorted(told.targets)),
+            mesh=told.mesh,
+        )
+
+    def differs(self, trace: Trace) -> bool:
+        """Whether the trace that is there is another one."""
+        before = trace if self._kept is None else self._kept.trace
+        alike = (trace.kept, trace.results, trace.structure) == (before.kept, before.results, before.structure)
+        return not alike or not set(trace.targets) <= set(before.targets)
+
+    def has_unfit(self, told: Compilation) -> bool:
+        """Whether the trace that is there has this very program, and yet none that could be replayed."""
+        return self.why == NO_PROGRAM and self._kept is not None and self._kept.artifact(told.signature) is not None

@@ -1,0 +1,100 @@
+"""The call that a thread is tracing, or compiling what came of it, and what becomes of it then."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from jcache.jax_internals import compile_hook, preload
+from jcache.runs import observers
+from jcache.runs.calls import TraceCall
+from jcache.runs.outcomes import HIT, NOT_STORED, STORED
+from jcache.traces.hints import Verdicts, tally
+
+if TYPE_CHECKING:
+    from jcache.jax_internals.compile_record import Compilation, Replay
+    from jcache.traces.miss import Traced
+    from jcache.traces.trace_store import Kept, Shelf
+
+
+class Call:
+    """A call that JAX is tracing, or compiling what came of it.
+
+    Args:
+        key: of what is asked for.
+        shelf: where it is looked up.
+        seconds: that looking it up took; None where JAX compiles once more what it has traced.
+        rough: the call, as verdicts have it.
+
+    Attributes:
+        traced, compilation: of a miss, what was traced and what compiling it tells.
+        kept, replay: of a hit, what was found and what stands in for compiling.
+        note: which executable it was expected to need.
+    """
+
+    note = ""
+
+    def __init__(self, key: str, shelf: Shelf, seconds: float | None, rough: str) -> None:
+        self.key = key
+        self.rough = rough
+        self.shelf = shelf
+        self.seconds = seconds
+        self.traced: Traced | None = None
+        self.compilation: Compilation | None = None
+        self.kept: Kept | None = None
+        self.replay: Replay | None = None
+
+    def keep(self) -> str | None:
+        """Stores what was traced, or tells that it was served; returns why not."""
+        if self.traced is not None and self.compilation is not None:
+            told = self.compilation
+            reason = self.shelf.keep(self.traced, told)
+            self._expect("" if reason else told.executable_key, told.around)
+            return reason
+        if self.kept is not None and self.replay is not None:
+            replay = self.replay
+            reason = self.shelf.served(self.kept, replay, self.seconds)
+            self._expect(replay.loaded or replay.compiled, replay.around)
+            return reason
+        return None
+
+    def say(self, name: str, reason: str | None) -> None:
+        """Tells whoever records this process what became of a first call.
+
+        Args:
+            name: of the function.
+            reason: why its trace is not stored, None if it is.
+        """
+        if self.seconds is None:
+            return
+        if self.kept is not None:
+            spared = self.kept.opened.header.build_seconds
+            tally.add(self.shelf.store.root, self.rough, self.seconds, spared)
+            observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
+        elif self.traced is not None and self.traced.compared is None:
+            outcome = STORED if reason is None else NOT_STORED
+            observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.traced.why, self.seconds))
+
+    def _expect(self, executable: str | None, around: str) -> None:
+        """Notes for later processes which executable a first call has needed."""
+        note = preload.note_of(executable, around) if executable and around else ""
+        if note and note != self.note and self.seconds is not None:
+            Verdicts(self.shelf.store.root).expect(self.rough, note)
+
+
+class _Mine(threading.local):
+    call: Call | None = None
+
+
+_mine = _Mine()
+
+
+def mine() -> Call | None:
+    """The call of this thread; None if there is none."""
+    return _mine.call
+
+
+def begin(call: Call | None, expected: Compilation | Replay | None = None) -> None:
+    """What this thread is about to compile."""
+    _mine.call = call
+    compile_hook.expect(expected)

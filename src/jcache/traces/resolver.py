@@ -1,0 +1,323 @@
+"""What JAX traces in the place of a function: the function itself, or one operation that stands for all that is known.
+
+`Resolver.resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
+up, and either the function is traced as ever, to be stored once it is compiled, or its stored trace stands in
+(`jcache.jax_internals.compile_hook`). JAX may lower and compile what it has traced again, for other devices and
+shardings: then what is
+known of these is looked up again as well.
+"""
+
+# ruff: noqa: ANN401 - what functions take and return is anything
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jcache import clock
+from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
+from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
+from jcache.jax_internals.gc_pause import collector
+from jcache.package import OWN_FILES
+from jcache.runs import observers
+from jcache.runs.calls import TraceCall
+from jcache.runs.outcomes import BYPASSED
+from jcache.runtime.warn import warn_once
+from jcache.store import roots
+from jcache.traces import pending_call, structures
+from jcache.traces.hints import Verdicts
+from jcache.traces.keys import Asked, Statics, asked, roughly, roughly_called
+from jcache.traces.pending_call import Call
+from jcache.traces.revalidation import Check, is_due
+from jcache.traces.trace_places import shelf_in_use
+from jcache.traces.trace_store import NO_PROGRAM, Kept, Shelf
+
+if TYPE_CHECKING:
+    from jcache.runtime.explain import Explanation
+    from jcache.traces.miss import Traced
+
+OLD_OPTIONS: Final = frozenset({"backend", "device"})
+_MOST_REFUSED: Final = 1000
+_STATIC: Final = ("static_argnums", "static_argnames")
+_SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
+
+
+class _Looked(NamedTuple):
+    """What a call asks for, and what there is of it: a trace, or why there is none.
+
+    Attributes:
+        asked: what it asks for.
+        shelf: where.
+        found: what there is.
+        rough: the call, as verdicts have it.
+        ahead: the executable that it will likely need.
+    """
+
+    asked: Asked
+    shelf: Shelf
+    found: Kept | str | None
+    rough: str
+    ahead: preload.Ahead | None
+
+
+class Resolver:
+    """Resolves the calls of a function.
+
+    Args:
+        function: which.
+        options: of `jax.jit`.
+        check: which starts that a trace would serve are traced and compared.
+
+    Attributes:
+        function: as given.
+        options: as given.
+        name: of the function.
+        statics: its static arguments.
+        jitted: what is called in its place; made anew by `forget`.
+        refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER) -> None:
+        self.function = function
+        self.options = options
+        self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+        self.statics = Statics(function, *(options.get(name) for name in _STATIC))
+        self.refused: dict[str | None, str] = {}
+        self._check = check
+        self._roughly = roughly(function)
+        self._unserved: dict[str, str] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Has JAX trace anew what it has traced in this process."""
+        import jax
+
+        @functools.wraps(self.function)
+        def resolve(*args: Any, **kwargs: Any) -> Any:
+            return self._resolve(args, kwargs)
+
+        resolve.__name__ = _plain_name(self.function)
+        old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
+            self.jitted: Any = jax.jit(resolve, **self.options)
+
+    def is_settled(self) -> bool:
+        """Whether this thread has compiled nothing that is to be settled."""
+        return pending_call.mine() is None
+
+    def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
+        """Whether a first call would start warm, and if not, why; nothing is run or written."""
+        try:
+            rough = roughly_called(self._roughly, self.statics, args, kwargs)
+            reason = self._slower(rough) or tracing.forbidden()
+            if reason is None:
+                wanted, shelf = asked(self.function, self.statics, args, kwargs), shelf_in_use()
+                refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
+                found = shelf.explain(wanted, refused)
+                before = None if found.hit or found.nearest is not None else self.refused.get(rough)
+                return found if before is None else found._replace(reason=before)
+        except (GraphKeyError, NotStorable) as error:
+            reason = str(error)
+        from jcache.runtime.explain import Explanation
+
+        return Explanation(name=self.name, key=None, hit=False, reason=reason)
+
+    # -- while JAX traces
+
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        started = clock.monotonic()
+        pending_call.begin(None)
+        stands_in = False
+        collector.put_off()
+        try:
+            looked = self._look_up(args, kwargs)
+            if looked is not None:
+                wanted, found = looked.asked, looked.found
+                kept, why = (found, None) if isinstance(found, Kept) else (None, found)
+                compare = False
+                if kept is not None and wanted.key in self._unserved:
+                    why = self._unserved[wanted.key]
+                elif kept is not None and is_due(self._check, looked.shelf.store.root, wanted.key):
+                    compare = True
+                elif kept is not None:
+                    made = self._stand_in(looked, kept, started)
+                    if isinstance(made, tuple):
+                        stands_in = True
+                        return made[0]
+                    why = made
+                from jcache.traces.miss import Traced
+
+                traced = Traced(looked.shelf.store, wanted, kept, why, compare=compare)
+                return self._trace(looked, traced, args, kwargs)
+        finally:
+            if not stands_in:  # else it waits until the executable is there
+                collector.go_on()
+        return self.function(*args, **kwargs)
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Looked | None:
+        """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
+        key = rough = None
+        try:
+            rough = roughly_called(self._roughly, self.statics, args, kwargs)
+            reason = self._slower(rough) or tracing.forbidden()
+            if reason is None:
+                shelf = shelf_in_use()
+                note = Verdicts(shelf.store.root).likely(rough)
+                ahead = preload.Ahead(note) if note else None
+                wanted = asked(self.function, self.statics, args, kwargs)
+                if not tracing.are_tracers(wanted.leaves):
+                    return None  # where jit is disabled
+                found, key = shelf.look(wanted), wanted.key
+                reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
+                if reason is None:
+                    return _Looked(wanted, shelf, found, rough, ahead)
+        except (GraphKeyError, NotStorable) as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            reason = f"its key cannot be made: {error!r}"
+        self.refuse(reason, key, rough)
+        if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
+            observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
+        return None
+
+    def _slower(self, rough: str) -> str | None:
+        """Why a call is not to be looked up, None if it is."""
+        ours = roots.in_use()
+        known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
+        return _SLOWER if known else None
+
+    def _stand_in(self, looked: _Looked, kept: Kept, started: float) -> tuple[Any] | str:
+        """The results of the marker, in the structure that the function returns; why they cannot be made."""
+        from jax.tree_util import tree_unflatten
+
+        wanted, trace = looked.asked, kept.trace
+        try:
+            structure = structures.decode(trace.structure, wanted.likes)
+            results = avals.abstract(trace.results, wanted.leaves)
+            operands = [wanted.leaves[i] for i in trace.kept]
+            asking = meshes.placed(operands, trace.mesh)
+            values = stablehlo.bind_marker(wanted.key, asking, results)
+            made = tree_unflatten(structure, values if asking is not operands else meshes.placed(values, trace.mesh))
+        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
+            reason = f"its result cannot be made: {error}"
+            self.refuse(reason, wanted.key)
+            return reason
+
+        key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
+
+        def replay(seconds: float | None = None, ahead: preload.Ahead | None = None) -> Replay:
+            call = Call(key, shelf, seconds, rough)
+            call.kept, call.note = kept, "" if ahead is None else ahead.note
+            call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
+            pending_call.begin(call, call.replay)
+            return call.replay
+
+        compile_hook.remember(key, replay)
+        begun = 0.0 if looked.ahead is None else looked.ahead.seconds
+        replay(clock.monotonic() - started - begun, looked.ahead)
+        return (made,)
+
+    def _trace(self, looked: _Looked, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from jax.tree_util import tree_flatten, tree_unflatten
+
+        wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
+        with tracing.anew():
+            result = traced.run(lambda: self.function(*args, **kwargs))
+        values, treedef = tree_flatten(result)
+        try:
+            traced.results = avals.results_of(values, wanted.leaves)
+            traced.structure = structures.encode(treedef, wanted.likes)
+        except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
+            traced.reason = traced.reason or str(error)
+        leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
+        traced.asked = wanted  # JAX keeps what follows as long as the trace
+        place = None if traced.reason is not None else tracing.first_computed(values, leaves)
+        told = False
+
+        def tell(module: Any = None) -> None:
+            nonlocal told
+            call = Call(wanted.key, shelf, None if told else traced.build.seconds, rough)
+            told = True
+            call.traced, call.compilation = traced, Compilation(module=module)
+            pending_call.begin(call, call.compilation)
+
+        if place is None:
+            tell()
+            return result
+        values[place] = stablehlo.bind_witness(values[place], tell)
+        return tree_unflatten(treedef, values)
+
+    # -- afterwards
+
+    def settle(self) -> tuple[Call | None, str | None]:
+        """Stores what was traced, or tells that it was served; returns the call, and why it is not stored."""
+        collector.go_on()
+        call = pending_call.mine()
+        pending_call.begin(None)
+        if call is None:
+            return None, None
+        reason = None
+        try:
+            reason = call.keep()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
+            reason = f"it cannot be kept: {error!r}"
+            warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")
+        if reason is not None and call.traced is not None:
+            self.refuse(reason, call.key, call.rough)
+            if call.traced.is_refused:
+                Verdicts(call.shelf.store.root).refuse(call.key, reason)
+        call.say(self.name, reason)
+        return call, reason
+
+    def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
+        """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
+        from jax.tree_util import tree_leaves
+
+        collector.go_on()
+        call = pending_call.mine()
+        pending_call.begin(None)
+        if call is not None:
+            self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
+        if call is None or call.replay is None or not isinstance(error, Exception) or not _is_of_jax(error):
+            return False
+        if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
+            return False
+        self._unserved[call.key] = NO_PROGRAM
+        if not isinstance(error, CannotReplay):
+            self._unserved[call.key] = f"its program cannot be replayed here: {error!r}"
+            self.refuse(self._unserved[call.key], call.key)
+        return True
+
+    def refuse(self, reason: str, *names: str | None) -> None:
+        """Remembers why a call was traced, or will be in the next process: by its key, which tracing may change."""
+        for name in names:
+            if len(self.refused) < _MOST_REFUSED:
+                self.refused[name] = reason
+
+
+def _is_of_jax(error: Exception) -> bool:
+    """Whether an error has come from within JAX or jcache, and not from a signal's handler or a listener."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_filename.startswith(_homes())
+
+
+@functools.cache
+def _homes() -> tuple[str, ...]:
+    import jax
+    import jaxlib
+
+    return (OWN_FILES, *(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (jax, jaxlib)))
+
+
+def _plain_name(function: Callable[..., Any]) -> str:
+    """The name that `jax.jit` gives the program of a function."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", "<unnamed function>"))

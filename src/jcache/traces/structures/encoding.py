@@ -1,0 +1,174 @@
+"""A structure as JSON; the grammar is in the package's docstring."""
+
+# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from jcache.errors import DamagedEntry, NotStorable, Unresolved
+from jcache.formats import pytrees
+from jcache.formats.pytrees.classes import find, found_at, name_of
+from jcache.formats.pytrees.plain import is_text
+from jcache.jax_internals.registered import registered_by
+from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of
+from jcache.traces.structures.decoding import decode
+
+_WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
+
+
+def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
+    """A structure as JSON, of which `decode` makes the same one, given likes of the same key.
+
+    Raises:
+        NotStorable: it has something that cannot be written and is not in the likes.
+    """
+    try:
+        encoded = _encoded(treedef, likes)
+        again = decode(encoded, likes)
+        same = bool(again == treedef) and _encoded(again, likes) == encoded
+    except NotStorable as refused:
+        raise NotStorable(f"The structure of the result cannot be stored: {refused}: {_WAY_OUT}.") from refused
+    except Exception as error:
+        reason = error if isinstance(error, DamagedEntry | Unresolved) else repr(error)
+        raise NotStorable(f"The structure of the result cannot be stored: {reason}") from error
+    if not same:
+        raise NotStorable("The structure of the result cannot be stored: it would be read as another one.")
+    return encoded
+
+
+def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
+    known = _Known(likes)
+    nodes = list(nodes_of(treedef))
+    auxes = [_attempt(known, node) for node in nodes]
+    numbers = known.numbers(nodes, [None if isinstance(aux, NotStorable) else json.dumps(aux) for aux in auxes])
+    encoded: list[Json] = []
+    beyond = 0  # the first node that is no part of what has been written
+    for index, (node, aux, number) in enumerate(zip(nodes, auxes, numbers, strict=True)):
+        if index < beyond:
+            continue
+        if node is None or node.cls is type(None):
+            encoded.append(LEAF if node is None else None)
+        elif number in known.first:
+            encoded.append(known.first[number])
+            beyond = index + node.treedef.num_nodes
+        elif isinstance(aux, NotStorable):
+            raise NotStorable(f"{name_of(node.cls)} has beside its children {aux}")
+        else:
+            encoded.append([known.class_of(node), aux, node.children, *registered_by(node.cls)])
+    return encoded
+
+
+def _attempt(known: _Known, node: Node | None) -> Json | NotStorable:
+    try:
+        return node and known.written(node.aux)
+    except NotStorable as refused:
+        return refused
+
+
+class _Known:
+    """The likes: equal structures have equal numbers here."""
+
+    def __init__(self, likes: Sequence[Treedef]) -> None:
+        nodes = list(nodes_of(*likes))
+        self._odd: list[tuple[object, list[int]]] = []  # what cannot be written, and where in the likes it is
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._classes: dict[type, int] = {}
+        self.first: dict[int, int] = {}  # the first node of a number
+        texts = [json.dumps(node and self.written(node.aux, [index])) for index, node in enumerate(nodes)]
+        for index, number in enumerate(self.numbers(nodes, texts)):
+            self.first.setdefault(number, index)
+            if (node := nodes[index]) is not None:
+                self._classes.setdefault(node.cls, index)
+
+    def numbers(self, nodes: Sequence[Node | None], texts: Sequence[str | None]) -> list[int]:
+        """The number of what each node is, with all that is below it; -1 where something in it has no text."""
+        numbers: list[int] = []
+        waiting: list[int] = []
+        for node, text in zip(reversed(nodes), reversed(texts), strict=True):
+            below = [waiting.pop() for _ in range(node.children if node else 0)]
+            whole = (node and node.cls, text, *below)
+            unknown = text is None or -1 in below
+            waiting.append(-1 if unknown else self._numbers.setdefault(whole, len(self._numbers)))
+            numbers.append(waiting[-1])
+        return numbers[::-1]
+
+    def class_of(self, node: Node) -> str | int:
+        """How the class of a node is written."""
+        with suppress(Unresolved):
+            if find(name_of(node.cls)) is node.cls:
+                return name_of(node.cls)
+        if node.cls in self._classes:
+            return self._classes[node.cls]
+        raise NotStorable(f"{name_of(node.cls)} cannot be found again by its name")
+
+    def written(self, aux: Any, at: list[int] | None = None) -> Json:
+        """What a node has beside its children; `at` says where in the likes that is, if it is there."""
+        if aux is None or _is_plain(aux):
+            return aux
+        if type(aux) is list or type(aux) is tuple:
+            parts = [self.written(part, at and [*at, index]) for index, part in enumerate(aux)]
+            return parts if type(aux) is list else {"tuple": parts}
+        written = self._dict(aux, at) if type(aux) is dict else _by_name(aux)
+        return written or _data(aux) or self._like(aux, at)
+
+    def _dict(self, aux: dict[Any, Any], at: list[int] | None) -> Json:
+        text = all(type(key) is str for key in aux)
+        places = {key: place for place, key in enumerate(sorted(aux))} if text else {}
+        pairs = []
+        with suppress(NotStorable):
+            for key, value in aux.items():
+                pairs.append([self.written(key), self.written(value, [*at, places[key]] if at and text else None)])
+            return {"dict": pairs}
+        return None
+
+    def _like(self, aux: object, at: list[int] | None) -> Json:
+        for known, where in self._odd:
+            if known is aux or (type(known) is type(aux) and _equal(known, aux)):
+                return {"like": where}
+        if at is None:
+            shown = name_of(type(aux)).removeprefix("builtins:")
+            raise NotStorable(f"a {shown}, which cannot be written and is in no argument")
+        self._odd.append((aux, at))
+        return {"like": at}
+
+
+def _is_plain(aux: Any) -> bool:
+    """Whether JSON has it."""
+    if type(aux) is str:
+        return is_text(aux)
+    if type(aux) is float:
+        return math.isfinite(aux)
+    return type(aux) is bool or (type(aux) is int and aux.bit_length() <= 64)
+
+
+def _by_name(aux: object) -> Json:
+    """What stands for something that has a name in a module, None for anything else."""
+    name = name_in_module(aux)
+    with suppress(Unresolved):
+        if name is not None and found_at(name) is aux:
+            return {"object": name}
+    if is_sentinel(aux):
+        module = type(aux).__module__
+        for name in sorted(name for name, value in vars(sys.modules.get(module, object)).items() if value is aux):
+            return {"sentinel": [f"{module}:{name}", name_of(type(aux))]}
+    return None
+
+
+def _data(aux: object) -> Json:
+    with suppress(NotStorable):
+        return {"data": base64.b64encode(b"".join(pytrees.dump(aux).pieces)).decode()}
+    return None
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return (one == other) is True
+    except Exception:  # noqa: BLE001  their own code may raise anything
+        return False

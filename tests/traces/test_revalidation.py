@@ -1,0 +1,154 @@
+"""Which starts are compared with the stored trace, and that they are like any other."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from jcache.layout import Root
+from jcache.store.roots import open_root
+from jcache.traces import revalidation
+from jcache.traces.hints import Verdicts
+from jcache.traces.revalidation import Check, is_due
+from tests.helpers.jax_programs import run
+
+
+def test_every_20th_start_of_a_trace_is_compared(native: Root) -> None:
+    """Each trace is counted by itself."""
+    due = [is_due(Check.SAMPLE, native, "one") for _ in range(60)]
+    assert [number for number, is_it in enumerate(due, 1) if is_it] == [20, 40, 60]
+    assert not any(is_due(Check.SAMPLE, native, "other") for _ in range(19)) and is_due(Check.SAMPLE, native, "other")
+
+
+def test_always_and_never_count_nothing(native: Root) -> None:
+    """What is asked for needs no count."""
+    assert is_due(Check.ALWAYS, native, "one") and not is_due(Check.NEVER, native, "one")
+    assert Verdicts(native).count_start("one") == 1
+
+
+def test_where_nothing_can_be_counted_chance_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root that is read-only compares one start in 20, too."""
+    (tmp_path / "file").touch()
+    nowhere = Root(tmp_path / "file", plain=False)
+    monkeypatch.setattr(revalidation, "_chance", random.Random(1))
+    due = sum(is_due(Check.SAMPLE, nowhere, "one") for _ in range(2_000))
+    assert Verdicts(nowhere).count_start("one") is None and 60 <= due <= 140
+
+
+COMPARED = """
+import functools, json, sys
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+class Scaled:
+    def __call__(self, x):
+        return x * 2.0
+
+def scaled(by, x):
+    return x * by
+
+functions = [Scaled(), functools.partial(scaled, 2.0), lambda x: x * 3.0, jnp.sin, jax.grad(lambda x: (x * x).sum())]
+results = [jcache.jit(function, check="always")(jnp.arange(3.0)).tolist() for function in functions]
+draw = jcache.jit(lambda key: jax.random.normal(key, (3,)), check="always")
+results.append(draw(jax.random.key(0)).tolist())
+traces = jcache.stats().traces
+print(json.dumps([results, traces.hits, traces.stored, traces.compared, traces.differing]))
+"""
+
+
+@pytest.mark.jax
+def test_what_has_not_changed_compares_equal(tmp_path: Path) -> None:
+    """Objects that can be called, partial functions and arguments that are random keys, too."""
+    cold, warm = (run(COMPARED, tmp_path / "root") for _ in range(2))
+    assert cold.value[1:] == [0, 6, 0, 0]
+    assert warm.value == [cold.value[0], 0, 0, 6, 0] and "Warning" not in warm.err
+
+
+STARTS = """
+import json, sys
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+traced = []
+
+@jcache.jit
+def step(x):
+    traced.append("now")
+    return x * 2
+
+value = step(jnp.ones(3)).tolist()
+traces = jcache.stats().traces
+keys = [call.key for call in traces.calls]
+print(json.dumps([value, keys, traced, traces.hits, traces.compared]))
+"""
+
+
+@pytest.mark.jax
+def test_the_20th_start_traces_in_the_foreground(tmp_path: Path) -> None:
+    """And runs what it has traced; no other start traces at all."""
+
+    said = [run(STARTS, tmp_path / "root").value for _ in range(2)]
+    assert said[0][2:] == [["now"], 0, 0] and said[1][2:] == [[], 1, 0]
+    verdicts, (key,) = Verdicts(open_root(tmp_path / "root")), said[1][1]
+    while verdicts.count_start(key) != 19:
+        pass
+    said += [run(STARTS, tmp_path / "root").value for _ in range(2)]
+    assert said[2][2:] == [["now"], 0, 1] and said[3][2:] == [[], 1, 0]
+    assert [value for value, *_ in said] == [[2.0] * 3] * 4
+
+
+DRAWN = """
+import json, random, sys
+import jax.numpy as jnp, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+random.seed(0)
+np.random.seed(0)
+before = random.getstate(), np.random.get_state()[1].tolist()
+jcache.jit(lambda x: x + 1)(jnp.ones(3))
+after = random.getstate(), np.random.get_state()[1].tolist()
+print(json.dumps([before == after, jcache.stats().traces.hits]))
+"""
+
+
+@pytest.mark.jax
+def test_the_programs_random_numbers_are_left_alone(tmp_path: Path) -> None:
+    """Whether a call is compared is drawn from another generator than those that a program has given a seed."""
+    assert [run(DRAWN, tmp_path / "root").value for _ in range(2)] == [[True, 0], [True, 1]]
+
+
+HANDLERS = """
+import json, sys, threading
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+stack, wrong = [], []  # as libraries of effect handlers keep it: one for the whole process
+
+def sample(name):
+    return stack[-1][name] if stack else 0.0
+
+def model(x):
+    stack.append({"a": x * 2})
+    try:
+        return sample("a") + 1
+    finally:
+        stack.pop()
+
+step = jcache.jit(model, check="always")
+for size in range(1, 6):
+    step(jnp.ones(size))
+    for _ in range(2_000):
+        if sample("a") != 0.0 or stack:
+            wrong.append(size)
+compared = jcache.stats().traces.compared
+print(json.dumps([wrong, [each.name for each in threading.enumerate()], compared]))
+"""
+
+
+@pytest.mark.jax
+def test_nothing_of_the_program_runs_in_another_thread(tmp_path: Path) -> None:
+    """A library's global stack never holds what a comparison has put there."""
+    for compared in (0, 5):
+        wrong, threads, counted = run(HANDLERS, tmp_path / "root").value
+        assert (wrong, counted) == ([], compared) and "jcache compares" not in threads
