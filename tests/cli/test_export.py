@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from jcache.archive.manifest import Manifest, decode
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.shipping.archive.manifest import Manifest, decode
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from tests.helpers.command_line import (
@@ -31,7 +31,7 @@ from tests.helpers.command_line import (
 )
 from tests.helpers.entries import add, copied, key
 from tests.helpers.waiting import LIMIT_S, until
-from tests.test_exporting import incompressible, members
+from tests.shipping.exporter.test_export import incompressible, members
 
 JCACHE = (sys.executable, "-m", "jcache")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.archive import Reader, open_archive
 from jcache.layout import Kind
+from jcache.shipping.archive import Reader, open_archive
 from jcache.store.roots import create_root
 from tests.contract.test_forecast import PROGRAM
 from tests.helpers.command_line import Jcache, call, entry_files, keys, powerless, run_jax

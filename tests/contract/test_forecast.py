@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.shipping.forecast import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
-from jcache.shipping.guards import judge_root
-from jcache.shipping.here import Here, here
-from jcache.shipping.linking import link
-from jcache.shipping.transcoding import transcode
+from jcache.shipping.forecast.judge import judge_root
+from jcache.shipping.forecast.machine import Here, here
+from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
+from jcache.shipping.importer.path_link import link
+from jcache.shipping.importer.transcoding import transcode
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.path_keys import numbers

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import zstandard
 
-from jcache.archive import Reader, Writer, item_name, neighbour_name, recompressors
-from jcache.archive.manifest import Item, Manifest, Neighbour, encode
 from jcache.formats.digest import digest
 from jcache.layout import Kind
+from jcache.shipping.archive import Reader, Writer, item_name, neighbour_name, recompressors
+from jcache.shipping.archive.manifest import Item, Manifest, Neighbour, encode
 from tests.helpers.entries import NOW, executable, key
 
 XLA_FILE = "xla_gpu_per_fusion_autotune_cache_dir/x.pb"

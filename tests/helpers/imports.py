@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jcache.archive import open_archive
-from jcache.archive.reader import Reader
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
-from jcache.shipping.exporting import Request, prepare, write
-from jcache.shipping.fates import Imported
-from jcache.shipping.guards import judge
-from jcache.shipping.here import Here
-from jcache.shipping.importing import ImportPlan, plan_import, receive
+from jcache.shipping.archive import open_archive
+from jcache.shipping.archive.reader import Reader
+from jcache.shipping.exporter.export import Request, prepare, write
+from jcache.shipping.forecast.judge import judge
+from jcache.shipping.forecast.machine import Here
+from jcache.shipping.importer.archive_import import ImportPlan, plan_import, receive
+from jcache.shipping.importer.outcome import Imported
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.roots import create_root

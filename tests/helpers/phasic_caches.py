@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jcache.archive import Writer, item_name
-from jcache.archive.manifest import Item, Manifest, encode
 from jcache.formats.digest import digest
 from jcache.layout import Kind
+from jcache.shipping.archive import Writer, item_name
+from jcache.shipping.archive.manifest import Item, Manifest, encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store

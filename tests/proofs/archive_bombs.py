@@ -7,9 +7,9 @@ from typing import BinaryIO
 
 import zstandard
 
-from jcache.archive.manifest import encode
-from jcache.archive.tar_headers import END, padded, written
 from jcache.layout import Kind
+from jcache.shipping.archive.manifest import encode
+from jcache.shipping.archive.tar_headers import END, padded, written
 from tests.helpers.archives import TRAILER, Sample, compressed, item
 from tests.helpers.entries import key
 

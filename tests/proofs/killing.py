@@ -27,16 +27,16 @@ from typing import Any, TypedDict
 import filelock
 
 import jcache
-from jcache.archive import Member
-from jcache.archive.manifest import Item, Manifest
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.shipping import behind, intake
-from jcache.shipping.fates import Fate, Imported
-from jcache.shipping.guards import judge
-from jcache.shipping.here import Here
-from jcache.shipping.importing import plan_import, receive
+from jcache.shipping.archive import Member
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.forecast.judge import judge
+from jcache.shipping.forecast.machine import Here
+from jcache.shipping.importer import intake, write_behind
+from jcache.shipping.importer.archive_import import plan_import, receive
+from jcache.shipping.importer.outcome import Fate, Imported
 from jcache.store.eviction import Order, Policy, everything, plan
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Outcome, Store
@@ -129,7 +129,7 @@ def restore(store: Store, _seed: int) -> None:
 
 def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
     """An import, in batches of three."""
-    intake._BATCH = behind._JOBS = 3  # type: ignore[misc]
+    intake._BATCH = write_behind._JOBS = 3  # type: ignore[misc]
     datas = {
         (kind, key(number)): content(kind, key(number)) for kind in (Kind.EXECUTABLES, Kind.TRACES) for number in NEW
     }

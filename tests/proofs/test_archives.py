@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from jcache.archive import PlainReader, Reader, open_archive
-from jcache.archive.manifest import decode, encode
-from jcache.archive.signing import NAMESPACE, sign, verify
 from jcache.errors import BadArchive, Untrusted
 from jcache.formats.digest import digest
+from jcache.shipping.archive import PlainReader, Reader, open_archive
+from jcache.shipping.archive.manifest import decode, encode
+from jcache.shipping.archive.signing import NAMESPACE, sign, verify
 from tests.helpers.archives import Sample, compressed, sample, tar_of
 from tests.proofs.test_fuzz import mutate
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import pytest
 import zstandard
 
-from jcache.archive import Writer, item_name
-from jcache.archive.manifest import MAX_ENTRIES, Item, Manifest, encode
-from jcache.archive.tar_headers import END, padded, written
 from jcache.formats.digest import digest
 from jcache.layout import Kind
+from jcache.shipping.archive import Writer, item_name
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest, encode
+from jcache.shipping.archive.tar_headers import END, padded, written
 from tests.helpers.archives import TRAILER
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, xla_program
 from tests.proofs.bombs import entry

@@ -13,7 +13,6 @@ import typer
 
 from jcache.admin.filters import Filter, parse_filter
 from jcache.admin.selection import Selection
-from jcache.archive import signing
 from jcache.cli import output
 from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
 from jcache.cli.ls import FilterOption
@@ -29,8 +28,9 @@ from jcache.cli.options import (
 )
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, is_key, member
-from jcache.shipping.exporting import Request, prepare, write
-from jcache.shipping.sink import FileSink, OpenSink, Sink
+from jcache.shipping.archive import signing
+from jcache.shipping.exporter.export import Request, prepare, write
+from jcache.shipping.exporter.sink import FileSink, OpenSink, Sink
 from jcache.store import files, foreign
 from jcache.units import parse_age
 

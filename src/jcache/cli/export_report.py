@@ -8,7 +8,7 @@ from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
-from jcache.shipping.exporting import Exported, Prepared, keyed_for
+from jcache.shipping.exporter.export import Exported, Prepared, keyed_for
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_size

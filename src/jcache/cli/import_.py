@@ -11,8 +11,6 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from jcache import clock
-from jcache.archive import Head, PlainReader, Reader, open_archive
-from jcache.archive.manifest import Manifest, adapter_of
 from jcache.cli import output
 from jcache.cli.import_report import Report
 from jcache.cli.import_steps import (
@@ -29,9 +27,10 @@ from jcache.cli.import_steps import (
 from jcache.cli.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
-from jcache.shipping.fates import Imported
-from jcache.shipping.forecast import Hit
-from jcache.shipping.importing import (
+from jcache.shipping.archive import Head, PlainReader, Reader, open_archive
+from jcache.shipping.archive.manifest import Manifest, adapter_of
+from jcache.shipping.forecast.report import Hit
+from jcache.shipping.importer.archive_import import (
     ImportPlan,
     Trust,
     as_keyed_for,
@@ -42,6 +41,7 @@ from jcache.shipping.importing import (
     receive,
     total_bytes,
 )
+from jcache.shipping.importer.outcome import Imported
 from jcache.store import files
 from jcache.store.foreign import Adapter
 from jcache.store.roots import choose_path, make_root, wants_plain

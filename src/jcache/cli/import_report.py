@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jcache.admin.census import CAP, take_census
-from jcache.archive.manifest import Item
 from jcache.cli import output
 from jcache.cli.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
-from jcache.shipping.fates import WRITTEN, Fate, Name, Refused
-from jcache.shipping.guards import Forecast, Hit
+from jcache.shipping.archive.manifest import Item
+from jcache.shipping.forecast.judge import Forecast, Hit
+from jcache.shipping.importer.outcome import WRITTEN, Fate, Name, Refused
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.traces.recompile import Recompiled, Recompiling

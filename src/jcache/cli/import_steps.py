@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jcache.archive.manifest import Manifest
 from jcache.cli import INTERRUPTED, output
 from jcache.cli.import_report import Report, over_the_cap
 from jcache.cli.options import store_of
@@ -21,13 +20,14 @@ from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
-from jcache.shipping import provenance
-from jcache.shipping.fates import WRITTEN, Fate, Imported, Name
-from jcache.shipping.forecast import Forecast, spelled
-from jcache.shipping.guards import judge
-from jcache.shipping.here import Here, here
-from jcache.shipping.importing import Trust
-from jcache.shipping.linking import is_needed, link
+from jcache.shipping.archive.manifest import Manifest
+from jcache.shipping.forecast import provenance
+from jcache.shipping.forecast.judge import judge
+from jcache.shipping.forecast.machine import Here, here
+from jcache.shipping.forecast.report import Forecast, spelled
+from jcache.shipping.importer.archive_import import Trust
+from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name
+from jcache.shipping.importer.path_link import is_needed, link
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.text import shown

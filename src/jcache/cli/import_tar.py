@@ -1,7 +1,5 @@
 """`jcache import` of a tar that does not begin with a manifest."""
 
-from jcache.archive import PlainReader
-from jcache.archive.plain import shown
 from jcache.cli import output
 from jcache.cli.import_report import Report
 from jcache.cli.import_steps import Outlook, exit_code, finished, found_here, told
@@ -9,9 +7,11 @@ from jcache.cli.options import store_of
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
-from jcache.shipping.fates import WRITTEN
-from jcache.shipping.importing import UNSIGNED
-from jcache.shipping.plain_import import PlainImport, Wishes, as_first_says, receive_plain
+from jcache.shipping.archive import PlainReader
+from jcache.shipping.archive.plain_tar import shown
+from jcache.shipping.importer.archive_import import UNSIGNED
+from jcache.shipping.importer.outcome import WRITTEN
+from jcache.shipping.importer.tar_import import PlainImport, Wishes, as_first_says, receive_plain
 from jcache.store.foreign import adapters, entry_at
 from jcache.store.roots import make_root
 

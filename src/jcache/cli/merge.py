@@ -22,11 +22,11 @@ from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption
 from jcache.cli.removal_report import PARTLY
 from jcache.errors import InvalidValue
 from jcache.layout import Root
-from jcache.shipping import provenance
-from jcache.shipping.fates import Imported, Name
-from jcache.shipping.importing import future_root, laid_out
-from jcache.shipping.merging import behind, plan_merge
-from jcache.shipping.merging import merge as merge_root
+from jcache.shipping.forecast import provenance
+from jcache.shipping.importer.archive_import import future_root, laid_out
+from jcache.shipping.importer.outcome import Imported, Name
+from jcache.shipping.merge import behind, plan_merge
+from jcache.shipping.merge import merge as merge_root
 from jcache.store.roots import choose_path, make_root, open_root, wants_plain
 
 

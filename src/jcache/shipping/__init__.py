@@ -1,1 +1,5 @@
-"""Caches on their way: out of a root, into a root, and what will hit there."""
+"""Export and import: archives that carry entries from root to root, and a forecast of what will hit there.
+
+It imports `admin`, `verify`, `store` and what is below them. Begin with `archive`, which defines the stream; `exporter`
+writes it, `importer` reads it, and `forecast` judges its executables.
+"""

@@ -1,0 +1,113 @@
+"""What an archive is made of: names of members, limits, and what a reader hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, file_name_of
+from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+
+if TYPE_CHECKING:
+    from jcache.store.foreign import Adapter
+
+MANIFEST_NAME: Final = "manifest.json"
+MANIFEST_START: Final = b'{"directory":'
+SIGNATURE_NAME: Final = "manifest.json.sig"
+DIGEST_NAME: Final = "manifest.json.digest"  # where there is no signature, which says more
+TRAILER_NAME: Final = "trailer.json"
+TRAILER_START: Final = b'{"omitted":['
+TRAILER_END: Final = b"]}\n"
+XLA_KIND: Final = "xla"  # of a neighbour, in the trailer
+PIECE: Final = 1 << 20
+
+ReadInto: TypeAlias = Callable[[memoryview], int | None]
+"""Puts the next bytes into memory, at least one; gives how many, 0 at the end only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What stands before the payload of an archive.
+
+    Attributes:
+        manifest: what it lists.
+        manifest_size: of its bytes, which are what is signed.
+        signature: armored SSHSIG; None if it is not signed.
+    """
+
+    manifest: Manifest
+    manifest_size: int
+    signature: bytes | None
+
+
+class _Content:
+    """Bytes of a member, read in order."""
+
+    __slots__ = ("readinto", "size")
+
+    def __init__(self, size: int, readinto: ReadInto) -> None:
+        self.size = size
+        self.readinto = readinto
+
+    def read(self, size: int = PIECE) -> bytes:
+        """The next bytes, at most so many; ``b""`` at the end.
+
+        Raises:
+            BadArchive: the archive ends too early or cannot be decompressed.
+        """
+        data = bytearray(size)
+        return bytes(data[: self.readinto(memoryview(data))])
+
+
+class Member(_Content):
+    """An entry or neighbour of an archive: its stored bytes, whatever form the archive has them in.
+
+    It can be read until the next one is asked for; what is left of it then is passed over. Its size is the manifest's,
+    its digest need not be: compare.
+
+    Attributes:
+        entry: as the manifest lists it.
+        name: in the archive.
+        size: of the stored bytes.
+    """
+
+    __slots__ = ("entry", "name")
+
+    def __init__(self, entry: Item | Neighbour, name: str, readinto: ReadInto) -> None:
+        super().__init__(entry.bytes, readinto)
+        self.entry = entry
+        self.name = name
+
+
+class PlainMember(_Content):
+    """A regular file of a tar without a manifest.
+
+    Attributes:
+        path: in the tar, relative, without ``.`` and ``..``.
+        name: last part of the path.
+        modified_ns: its modification time, nanoseconds since 1970, not below 0.
+    """
+
+    __slots__ = ("modified_ns", "path")
+
+    def __init__(self, path: str, size: int, modified_ns: int, readinto: ReadInto) -> None:
+        super().__init__(size, readinto)
+        self.path = path
+        self.modified_ns = modified_ns
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def item_name(item: Item, adapter: Adapter | None = None) -> str:
+    """The name of an entry's member: another program's file has the name that it has there."""
+    if adapter is not None:
+        return file_name_of(item.kind, item.key, adapter=adapter)
+    return f"{DIRECTORY_NAMES[item.kind]}/{item.key}{ENTRY_SUFFIX}"
+
+
+def neighbour_name(neighbour: Neighbour) -> str:
+    """The name of a neighbour's member."""
+    return f"{XLA_KIND}/{neighbour.path}"

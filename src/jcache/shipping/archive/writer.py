@@ -1,0 +1,128 @@
+"""Writing an archive in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO, Final, TypeAlias
+
+from jcache.formats.digest import digest
+from jcache.layout import DIRECTORY_NAMES, Kind
+from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
+from jcache.shipping.archive.extent import Extent
+from jcache.shipping.archive.manifest_schema import dumps
+from jcache.shipping.archive.members import (
+    DIGEST_NAME,
+    MANIFEST_NAME,
+    PIECE,
+    SIGNATURE_NAME,
+    TRAILER_END,
+    TRAILER_NAME,
+    TRAILER_START,
+)
+from jcache.shipping.archive.recompression import MAX_CONTENT, content_of
+from jcache.shipping.archive.tar_headers import BLOCK, END, written
+
+SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
+Chunk: TypeAlias = bytes | memoryview | Extent
+_EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
+
+
+class Writer:
+    """Writes an archive to a stream; the calls come in the order of the methods."""
+
+    def __init__(self, stream: BinaryIO, *, level: int | None = None, solid: bool = False) -> None:
+        """Level None is one that suits: entries as they are; thorough if solid."""
+        self._stream = stream
+        self._solid = solid
+        self._level = level
+        self._packer: Packer | None = None
+
+    @property
+    def written(self) -> int:
+        """Bytes given to the stream so far."""
+        return self._packer.written if self._packer else 0
+
+    def manifest(self, data: bytes, signature: bytes | None = None) -> None:
+        """Writes the manifest, as `manifest.encode` gives it, and its signature or else its digest."""
+        self._packer = self._made_packer()
+        self._write, self._pass_on = self._packer.write, self._packer.pass_on
+        self._file(MANIFEST_NAME, data)
+        if signature is not None:
+            self._file(SIGNATURE_NAME, signature)
+        else:
+            self._file(DIGEST_NAME, digest(data).encode())
+
+    def _made_packer(self) -> Packer:
+        if self._solid:
+            return Squeezing(self._stream, solid(self._level))
+        return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
+
+    def member(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
+        """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
+
+        Args:
+            name: of the member.
+            size: of the member.
+            chunks: its bytes; extents only for a stream that takes them, and of what is not small.
+
+        Returns:
+            Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
+            among the omitted.
+        """
+        if size <= SMALL and not self._solid:
+            data = _joined(chunks, size)
+            self._file(name, data[:size].ljust(size, b"\0"))
+            return len(data) == size
+        if self._solid and size <= MAX_CONTENT and name.startswith(_EXECUTABLES):
+            stored = _joined(chunks, size)
+            suffix, content = content_of(stored) if len(stored) == size else ("", None)
+            if content is not None:
+                self._file(name + suffix, content)
+                return True
+            chunks = (stored,)
+        return self._streamed(name, size, chunks)
+
+    def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
+        """Writes the trailer and the end; the stream is flushed and stays open.
+
+        Args:
+            omitted: kind (``"xla"`` for a neighbour) and key (its path) of what is not in the archive as the manifest
+                has it.
+        """
+        pairs = sorted({(str(kind), key) for kind, key in omitted})
+        self._file(TRAILER_NAME, TRAILER_START + ",".join(map(dumps, pairs)).encode() + TRAILER_END)
+        self._write(END)
+        if self._packer:
+            self._packer.close()
+
+    def _file(self, name: str, data: bytes) -> None:
+        self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
+
+    def _streamed(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
+        self._write(written(name, size))
+        left = size
+        is_whole = True
+        is_compressed = name.startswith(_EXECUTABLES)
+        for chunk in chunks:
+            is_whole = is_whole and len(chunk) <= left
+            piece = (chunk if isinstance(chunk, Extent) else memoryview(chunk))[:left]
+            self._pass_on(piece, is_compressed=is_compressed)
+            left -= min(len(chunk), left)
+        is_whole = is_whole and not left
+        while left:
+            zeros = bytes(min(left, PIECE))
+            self._write(zeros)
+            left -= len(zeros)
+        self._write(bytes(-size % BLOCK))
+        return is_whole
+
+
+def _joined(chunks: Iterable[Chunk], size: int) -> bytes:
+    """The chunks in one; of what is more than the size only so much that it can be seen."""
+    pieces, length = [], 0
+    for chunk in chunks:
+        pieces.append(chunk.data if isinstance(chunk, Extent) else chunk)
+        length += len(chunk)
+        if length > size:
+            break
+    return b"".join(pieces)

@@ -1,0 +1,241 @@
+"""The first reading of entries for an archive: what the manifest says of each, and which stay behind.
+
+Every entry is checked as `jcache verify` does; what may still be being written is looked at twice, with a pause
+between. What was learnt (digests, what is inside) goes to the ledger, so that the next reading costs the digests alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from jcache import clock
+from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
+from jcache.errors import LedgerUnavailable
+from jcache.findings import Finding
+from jcache.layout import Kind
+from jcache.shipping.archive.manifest import Item, Maker
+from jcache.shipping.exporter.scan import Mark, Seen, Wanted, read_all, read_one, unread
+from jcache.shipping.forecast import provenance
+from jcache.store.files import LATEST_NS
+from jcache.store.ledger import Content, Known, holds_from
+from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION, Claim
+
+_PAUSE_S: Final = 0.5
+
+Progress = Callable[[int, int], None]
+
+
+class Source(NamedTuple):
+    """A file that becomes a member.
+
+    Attributes:
+        path: where it is.
+        mark: of the file that was read first.
+        digest: of its bytes then.
+        settled: whether it had been quiet by then, so that a later change shows in its times.
+        unread: what is on record of it, if it was not read: the digest is the one on record.
+    """
+
+    path: str
+    mark: Mark
+    digest: str
+    settled: bool
+    unread: Claim | None = None
+
+
+class _Sound(NamedTuple):
+    seen: Seen
+    mark: Mark
+    digest: str
+    is_read: bool
+
+
+class Survey:
+    """Reads entries, and keeps what is to be told of them, and what the ledger is to learn.
+
+    Args:
+        store: of the root.
+        entries: what to read, in the manifest's order.
+        grace_ns: what was written less than this ago may still be in the making.
+        processes: how many read at once; None for as many as there are cores for us.
+        once: whether what is on record, and unchanged since, is not read, since whoever takes it compares its digest.
+
+    Attributes:
+        items, makers: for the manifest.
+        sources: files of the items.
+        findings: the damaged entries.
+        in_the_making: those that somebody was writing.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        entries: Iterable[Entry],
+        *,
+        grace_ns: int = GRACE_NS,
+        processes: int | None = None,
+        once: bool = False,
+    ) -> None:
+        self.items: list[Item] = []
+        self.makers: list[Maker] = []
+        self.sources: list[Source] = []
+        self.findings: list[Finding] = []
+        self.in_the_making: list[tuple[Kind, str]] = []
+        self._store = store
+        self._grace_ns = grace_ns
+        self._processes = processes
+        self._once = once
+        self._entries = {(entry.kind, entry.key): entry for entry in entries}
+        self._directories = {kind: store.root.directory(kind) for kind in Kind}
+        self._started_ns = clock.now_ns()
+        self._contents = provenance.remembered(store)
+        self._known = {kind: self._ask_ledger(kind) for kind in Kind}
+        self._copied_ns = store.softly(store.ledger.copied_ns)
+        self._sound: dict[tuple[Kind, str], _Sound] = {}
+        self._news: list[Known] = []
+        self._new_contents: list[Content] = []
+
+    def read(self, progress: Progress) -> None:
+        """Reads all; what is learnt is written down even if that is interrupted.
+
+        Args:
+            progress: is told how many bytes are read, and of how many.
+
+        Raises:
+            JcacheError: a process that was reading was killed.
+        """
+        wanted = [self._wanted(entry) for entry in self._entries.values()]
+        if self._once:
+            wanted = [one for one in wanted if not self._pass_over(one)]
+        total, done = sum(one.bytes for one in wanted), 0
+        unsure: list[Seen] = []
+        try:
+            for size, some in read_all(self._directories, wanted, processes=self._processes):
+                for seen in some:
+                    if self._is_unsure(seen):
+                        unsure.append(seen)
+                    else:
+                        self._judge(seen)
+                done += size
+                progress(done, total)
+            self._look_again(unsure)
+        finally:
+            self._write_down()
+        self._describe()
+
+    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+        return self._store.softly(lambda: self._store.ledger.known(kind)) or {}
+
+    def _wanted(self, entry: Entry) -> Wanted:
+        known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
+        passed = known.checks == CHECKS_VERSION
+        claim = Claim(
+            entry.kind, entry.key, digest=known.digest, digest_ns=known.digest_ns or 0, copied_ns=self._copied_ns,
+            passed=passed, adapter=self._store.root.adapter,
+        )  # fmt: skip
+        return Wanted(claim, entry.bytes, known.digest in self._contents)
+
+    def _pass_over(self, wanted: Wanted) -> bool:
+        """Whether the ledger says all that there is to say."""
+        claim = wanted.claim
+        seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
+        if seen is not None:
+            self._judge(seen, is_read=False)
+        return seen is not None
+
+    def _is_unsure(self, seen: Seen) -> bool:
+        """Whether what is wrong may come from somebody who writes just now."""
+        checked = seen.checked
+        if checked.finding is None or checked.finding.stamp is None:
+            return checked.being_written
+        return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._grace_ns)
+
+    def _look_again(self, unsure: list[Seen]) -> None:
+        if unsure:
+            clock.sleep(_PAUSE_S)
+        for before in unsure:
+            claim = before.checked.claim
+            seen = read_one(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
+            if self._is_unsure(seen):
+                self.in_the_making.append((claim.kind, claim.key))
+            else:
+                self._judge(seen)
+
+    def _judge(self, seen: Seen, *, is_read: bool = True) -> None:
+        checked = seen.checked
+        claim = checked.claim
+        if checked.finding is not None:
+            self.findings.append(checked.finding)
+        elif checked.gone:
+            return
+        elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
+            mark = Mark(checked.stamp, checked.taken_ns)
+            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
+            if seen.content is not None:
+                self._new_contents.append(seen.content)
+            taken_ns = holds_from(checked.taken_ns, self._copied_ns)
+            if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
+                version = None if checked.opaque else CHECKS_VERSION
+                about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
+                self._news.append(about._replace(verified_ns=clock.now_ns(), checks=version))
+
+    def _write_down(self) -> None:
+        """That saves time the next time, so a ledger that cannot be written is no failure."""
+        with suppress(LedgerUnavailable):
+            if self._news:
+                self._store.ledger.record(self._news, anew=False)
+        if self._new_contents:
+            provenance.remember(self._store, self._new_contents)
+
+    # -- the manifest
+
+    def _describe(self) -> None:
+        """Puts what was read into the manifest."""
+        self._contents |= {content.digest: content for content in self._new_contents}
+        provenances = {
+            place: provenance.of_content(self._contents[sound.digest], self._known[place[0]].get(place[1]))
+            for place, sound in self._sound.items()
+            if place[0] is Kind.EXECUTABLES
+        }
+        few = {id(made): made for made in provenances.values()}  # to hash each of thousands takes longer than the rest
+        self.makers = sorted({made.maker for made in few.values()}, key=json.dumps)
+        places = {maker: number for number, maker in enumerate(self.makers)}
+        numbers = {identity: places[made.maker] for identity, made in few.items()}
+        for place, entry in self._entries.items():  # which are in order
+            if place in self._sound:
+                sound, made = self._sound[place], provenances.get(place)
+                item = self._item(entry, sound)
+                if made is not None:
+                    item = item._replace(codec=made.codec, portable=made.portable, maker=numbers[id(made)])
+                self.items.append(item)
+                settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
+                claim = None if sound.is_read else sound.seen.checked.claim
+                name = self._store.root.file_name(entry.kind, entry.key)
+                path = os.path.join(self._directories[entry.kind], name)
+                self.sources.append(Source(path, sound.mark, sound.digest, settled, claim))
+        self.findings.sort(key=lambda finding: finding.path)
+
+    def _item(self, entry: Entry, sound: _Sound) -> Item:
+        known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
+        content, seconds = self._contents.get(sound.digest), known.seconds
+        if seconds is None:
+            seconds = sound.seen.seconds if content is None else float(content.seconds)
+        written_ns = min(max(sound.mark.stamp.written_ns, 0), LATEST_NS)
+        return Item(
+            entry.kind,
+            entry.key,
+            bytes=sound.mark.stamp.bytes,
+            digest=sound.digest,
+            created_ns=written_ns,
+            recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
+            sidecar=entry.sidecar,
+            pinned=entry.pinned,
+            seconds=seconds,
+            origin=known.origin,
+            parents=sound.seen.parents,
+        )

@@ -1,0 +1,152 @@
+"""What comes out of a stream is what went in, or it is refused: our own frames, the library's and torn ones."""
+
+import gzip
+import io
+import random
+import subprocess
+
+import pytest
+import zstandard
+
+from jcache.errors import BadArchive
+from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
+from jcache.shipping.archive.unpacking import Unpacked
+
+BLOCK, STORED = 128 << 10, 1 << 20
+NOISE = random.Random(7).randbytes(STORED * 2 + 5000)
+SIZES = (0, 1, 255, 256, BLOCK - 1, BLOCK, BLOCK + 1, STORED - 1, STORED, STORED + 1, 2 * STORED + 5000)
+
+
+def unpacked(data: bytes, piece: int = 50_000) -> bytes:
+    """All that is inside, read in pieces."""
+    stream = Unpacked(io.BytesIO(data), name="a.zst", ratio=1000)
+    pieces = []
+    while found := stream.read(piece):
+        pieces.append(found)
+    assert stream.received == len(data)
+    return b"".join(pieces)
+
+
+def packed(kind: type[Packer] | None, content: bytes, piece: int) -> bytes:
+    stream = io.BytesIO()
+    packer = Storing(stream) if kind is Storing else Squeezing(stream, solid(3) if kind is Squeezing else usual(1))
+    for start in range(0, len(content), piece):
+        packer.write(content[start : start + piece])
+    packer.close()
+    assert packer.content == len(content)
+    assert packer.written == len(stream.getvalue())
+    return stream.getvalue()
+
+
+def contents(size: int) -> dict[str, bytes]:
+    return {
+        "noise": NOISE[:size],
+        "text": (b"all work and no play " * (size // 20 + 1))[:size],
+        "both": NOISE[: size // 2] + bytes(size - size // 2),
+        "other": bytes(size // 2) + NOISE[: size - size // 2],
+    }
+
+
+def test_what_is_read_is_not_written_over() -> None:
+    """A piece that was read keeps its bytes, however much comes after it; what is put into memory follows on it."""
+    content = random.Random(8).randbytes(6 * STORED)
+    stream = Unpacked(io.BytesIO(packed(Storing, content, STORED)), name="a.zst", ratio=1000)
+    held, at = [], 0
+    while piece := stream.read(70_000):
+        held.append(piece)
+        memory = memoryview(bytearray(70_000))
+        count = stream.readinto(memory)
+        at += len(piece)
+        assert memory[:count] == content[at : at + count]
+        held.append(bytes(memory[:count]))
+        at += count
+    assert b"".join(held) == content
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> None:
+    """Between small ones, at the edges of blocks and frames too, however they are cut into mebibytes."""
+    for what, content in contents(size).items():
+        whole = []
+        for cut in (STORED, 4 * STORED):
+            stream = io.BytesIO()
+            packer = Storing(stream)
+            packer.write(b"small")
+            for start in range(0, size, cut):
+                packer.pass_on(memoryview(content)[start : start + cut], is_compressed=False)
+            packer.write(b"end")
+            packer.close()
+            assert (packer.content, packer.written) == (size + 8, len(stream.getvalue())), what
+            whole.append(stream.getvalue())
+            done = subprocess.run(["zstd", "-dc"], input=whole[-1], capture_output=True, check=True)
+            assert unpacked(whole[-1]) == done.stdout == b"small" + content + b"end", what
+        assert whole[0] == whole[1], what
+
+
+@pytest.mark.parametrize("kind", [Storing, Squeezing, None])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[Packer] | None) -> None:
+    """Whatever the content and the size, at the edges of blocks and frames too; how it was cut does not matter."""
+    for what, content in contents(size).items():
+        data = packed(kind, content, 70_000)
+        assert data == packed(kind, content, 1 << 22), what
+        assert unpacked(data) == content, what
+        assert unpacked(data, 1 << 22) == content, what
+        if data:
+            done = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True)
+            assert done.stdout == content, what
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_frames_of_the_library_are_unpacked(size: int) -> None:
+    """Those too that begin like stored ones and go on otherwise."""
+    for content in contents(size).values():
+        for level in (1, 3, 19) if size < STORED else (1,):
+            for sized, checked in ((True, False), (True, True), (False, False)):
+                maker = zstandard.ZstdCompressor(level=level, write_checksum=checked, write_content_size=sized)
+                data = maker.compress(content)
+                assert unpacked(data) == content
+                assert unpacked(data * 2) == content * 2
+        assert unpacked(gzip.compress(content, 1)) == content
+
+
+@pytest.mark.parametrize("size", [300, BLOCK + 1, STORED])
+def test_torn_and_extended_streams_are_refused(size: int) -> None:
+    """A stream that ends too early, anywhere, or goes on with something else."""
+    for content in contents(size).values():
+        for data in (packed(Storing, content, 1 << 20), zstandard.compress(content), gzip.compress(content)):
+            for length in {*range(1, min(len(data), 20)), len(data) // 2, *range(len(data) - 20, len(data))}:
+                if data[:length][:4] in {zstandard.FRAME_HEADER, b"\x1f\x8b\x08\x00"}:
+                    with pytest.raises(BadArchive):
+                        unpacked(data[:length])
+            with pytest.raises(BadArchive):
+                unpacked(data + b"more")
+
+
+def test_damaged_frames_are_refused_or_read() -> None:
+    """Whatever bits are turned, the end is an error in words or content of no more than was there."""
+    chance = random.Random(3)
+    for content in contents(BLOCK + 5000).values():
+        for data in (packed(Storing, content, 1 << 20), zstandard.compress(content)):
+            for _ in range(100):
+                changed = bytearray(data)
+                place = chance.randrange(len(data) if chance.random() < 0.5 else min(len(data), 40))
+                changed[place] ^= 1 << chance.randrange(8)
+                try:
+                    found = unpacked(bytes(changed))
+                except BadArchive as error:
+                    found = str(error).encode()
+                assert len(found) < 4 * BLOCK
+
+
+def test_a_read_error_is_said_in_words() -> None:
+    """A disk or a network that fails in the middle is the archive's error, with the system's reason."""
+
+    class Failing(io.BytesIO):
+        def readinto(self, buffer: object) -> int:
+            raise OSError(5, "Input/output error")
+
+        read1 = read = readinto  # type: ignore[assignment]
+
+    with pytest.raises(BadArchive, match=r"Cannot read a\.zst: Input/output error"):
+        Unpacked(Failing(b"x"), name="a.zst", ratio=10)

@@ -1,0 +1,321 @@
+"""The manifest of an archive: one way to write it, and nothing else is read."""
+
+import json
+import tracemalloc
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jcache.errors import BadArchive, InvalidValue
+from jcache.formats.digest import digest
+from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
+from jcache.shipping.archive import manifest as module
+from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, Neighbour, decode, encode
+from tests.helpers.clocks import lines_run
+from tests.helpers.entries import NOW, digits, key
+
+OTHER = key(1, "z")
+ITEM = Item(Kind.EXECUTABLES, key(1), 700, digest(b"2"), NOW, NOW + 5)
+MANIFEST = Manifest(
+    jcache="0.1.0", root="/r", directory="/r/executables", jax="0.10.2", jaxlib="0.10.2",
+    host=Host(cpu="EPYC", gpus=("H200",)), makers=(Maker(platform="cpu", cpu_features=("+avx2", "-sha512")),),
+    items=(ITEM._replace(maker=0, seconds=3.5, codec="zstd", sidecar=True),),
+    neighbours=(Neighbour(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
+)  # fmt: skip
+
+TWO = encode(replace(MANIFEST, items=(ITEM, ITEM._replace(key=OTHER))))
+
+PRINTABLE: Any = {"codec": "utf-8", "exclude_categories": ("C", "Z"), "include_characters": " "}
+TEXTS = st.text(st.characters(**PRINTABLE), max_size=30)
+NAMES = st.text(st.characters(**PRINTABLE, exclude_characters="/"), min_size=1, max_size=30)
+NUMBERS = st.integers(0, 2**63 - 1)
+KEYS = st.builds(key, st.integers(0, 50), NAMES)
+DIGESTS = st.binary(max_size=1).map(digest)
+MAKERS = st.builds(
+    Maker, platform=st.none() | TEXTS, jaxlib=st.none() | TEXTS, cpu_name=st.none() | TEXTS,
+    compute_capability=st.none() | TEXTS, cpu_features=st.none() | st.lists(TEXTS, max_size=3).map(tuple),
+    abi_version=st.none() | st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple), cache_path=st.none() | TEXTS,
+    xla_caches=st.sampled_from([None, "all", "xla_gpu_kernel_cache_file"]),
+    xla_options=st.none() | st.integers(1, 2**4096 - 1).map(hex).map(lambda text: text[2:]),
+    compression=st.sampled_from([None, "zstandard", "zlib"]),
+)  # fmt: skip
+ITEMS = st.builds(
+    Item, st.sampled_from(Kind), KEYS, st.integers(0, 8 << 30), DIGESTS, NUMBERS, NUMBERS, sidecar=st.booleans(),
+    pinned=st.booleans(), seconds=st.none() | st.floats(0, 1e10), origin=st.none() | TEXTS,
+    parents=st.lists(KEYS, max_size=3).map(tuple), codec=st.sampled_from([None, "zstd", "zlib"]),
+    portable=st.booleans(), maker=st.sampled_from([None, 0, 1]),
+)  # fmt: skip
+NEIGHBOURS = st.builds(
+    Neighbour, st.lists(NAMES.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map(
+        lambda parts: "/".join((AUTOTUNE_NAME, *parts, "file"))
+    ), st.integers(0, 9), DIGESTS,
+)  # fmt: skip
+MANIFESTS = st.builds(
+    Manifest, jcache=TEXTS, root=TEXTS, directory=TEXTS, jax=st.none() | TEXTS, jaxlib=st.none() | TEXTS,
+    host=st.builds(Host, cpu=st.none() | TEXTS, gpus=st.lists(TEXTS, max_size=2).map(tuple)), solid=st.booleans(),
+    recompressors=st.just(()) | st.just((("zlib", "1.3"), ("zstd", "1.5.7"))),
+    makers=st.lists(MAKERS, min_size=2, max_size=3).map(tuple),
+    items=st.lists(ITEMS, max_size=5, unique_by=itemgetter(0, 1)).map(
+        lambda found: tuple(sorted(found, key=itemgetter(0, 1)))
+    ),
+    neighbours=st.lists(NEIGHBOURS, max_size=3, unique_by=lambda one: one.path).map(lambda found: tuple(sorted(found))),
+)  # fmt: skip
+
+
+def edited(**changes: Any) -> bytes:
+    """The bytes of the manifest with fields of its only item replaced, or removed where they are None."""
+    lines = encode(MANIFEST).decode().split("\n")
+    record = {name: value for name, value in (json.loads(lines[1]) | changes).items() if value is not None}
+    lines[1] = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(BadArchive) as caught:
+        decode(data, name="a.tar.zst")
+    message = str(caught.value)
+    assert "a.tar.zst" in message
+    assert message.endswith(".") and "\n" not in message and len(message) < 300
+    return message
+
+
+@settings(max_examples=60)
+@given(MANIFESTS)
+def test_manifests_round_trip(manifest: Manifest) -> None:
+    """What is encoded is decoded, every field of it."""
+    data = encode(manifest)
+    assert decode(data) == manifest
+    assert encode(decode(data)) == data
+
+
+def test_a_manifest_is_json_with_a_line_for_each_entry() -> None:
+    """Any JSON reader reads it, and any tool that reads lines finds an entry in one."""
+    data = encode(MANIFEST)
+    record = json.loads(data)
+    assert record["schema_version"] == 2
+    assert record["items"][0]["key"] == key(1)
+    assert [line for line in data.decode().splitlines() if key(1) in line] == [
+        json.dumps(record["items"][0], separators=(",", ":"))
+    ]
+    assert list(record) == sorted(record)
+    assert data.endswith(b"}\n")
+
+
+def test_what_has_its_default_value_is_left_out() -> None:
+    """Lines are as short as they can be, and there is one way to write each."""
+    line = encode(replace(MANIFEST, items=(ITEM,))).split(b"\n")[1]
+    assert json.loads(line).keys() == {"kind", "key", "bytes", "digest", "created_ns", "recency_ns"}
+
+
+def test_what_cannot_be_printed_is_escaped() -> None:
+    """A line feed, escapes or bytes that are no text break neither the manifest nor a terminal."""
+    text = "a\nb\x1b[31m\udcff"
+    manifest = decode(encode(replace(MANIFEST, items=(ITEM._replace(origin=text),))))
+    assert manifest.items[0].origin == "a\\nb\\x1b[31m\\udcff"
+
+
+@pytest.mark.parametrize("path", ["/a\u3000b", "/a\xa0b", "/a\tb\nc", "/\u202e\x1b[31m", "c1", "/👨\u200d👩"])
+def test_paths_stay_as_they_are(path: str) -> None:
+    """JAX hashes each character of a directory, so each comes through; but for bytes that are no text."""
+    makers = (Maker(cache_path=path),)
+    items = (ITEM._replace(maker=0),)
+    manifest = decode(encode(replace(MANIFEST, root=path, directory=path, makers=makers, items=items)))
+    assert manifest.root == manifest.directory == manifest.makers[0].cache_path == path
+    assert decode(encode(replace(MANIFEST, root="/a\udcff"))).root == "/a\\udcff"
+
+
+def test_times_out_of_range_become_the_nearest() -> None:
+    """A file of before 1970, or of after 2262, is shipped like any other."""
+    manifest = decode(encode(replace(MANIFEST, items=(ITEM._replace(created_ns=-5, recency_ns=2**64),))))
+    assert manifest.items[0].created_ns == 0
+    assert manifest.items[0].recency_ns == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"items": (ITEM, ITEM)},
+        {"items": (ITEM._replace(key=key(1, "z")), ITEM)},
+        {"items": (ITEM._replace(maker=1),)},
+        {"items": (ITEM._replace(key="../../x"),)},
+        {"items": (ITEM._replace(bytes=-1),)},
+        {"neighbours": (Neighbour("../x", 3, digest(b"3")),)},
+        {"neighbours": (Neighbour(KERNELS_NAME, 3, digest(b"3")), Neighbour(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
+        {"recompressors": (("zstd", "1"), ("zlib", "1"))},
+    ],
+)
+def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
+    """Entries that are not sorted or twice there, and values out of range, are an error at the writing end."""
+    with pytest.raises(InvalidValue, match="cannot be written"):
+        encode(replace(MANIFEST, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"key": "no-key"}, "key"),
+        ({"key": f"a/b-{digits(1)}"}, "key"),
+        ({"key": f"../x-{digits(1)}"}, "key"),
+        ({"key": f"{'n' * 200}-{digits(1)}"}, "key"),
+        ({"key": f"\udcff-{digits(1)}"}, "JSON"),
+        ({"key": 7}, "key"),
+        ({"kind": "programs"}, "'kind' is \"programs\", and should be one of executables, traces, graphs"),
+        ({"kind": ["executables"]}, "kind"),
+        ({"bytes": -1}, "number"),
+        ({"bytes": 10**30}, "number"),
+        ({"bytes": 10**4000}, "huge"),
+        ({"bytes": 2**33 + 1}, "number"),
+        ({"bytes": 1.0}, "number"),
+        ({"bytes": True}, "number"),
+        ({"bytes": "7"}, "number"),
+        ({"created_ns": 2**63}, "number"),
+        ({"digest": "0" * 64}, "digest"),
+        ({"digest": "blake3:" + "0" * 63 + "G"}, "digest"),
+        ({"digest": "blake3:" + "0" * 64 + "\n"}, "digest"),
+        ({"digest": digest(b"1").upper()}, "digest"),
+        ({"sidecar": 1}, "true or false"),
+        ({"sidecar": False}, "default"),
+        ({"seconds": -1.0}, "seconds"),
+        ({"seconds": 3}, "'seconds' is 3, and should be a number with a point"),
+        ({"seconds": 1e300}, "seconds"),
+        ({"seconds": float("nan")}, "JSON"),
+        ({"seconds": float("inf")}, "JSON"),
+        ({"origin": "x\x1b[2J"}, "printable"),
+        ({"origin": "x" * 5000}, "at most 4096"),
+        ({"parents": [[]]}, "key"),
+        ({"parents": [key(1)] * 5000}, "at most 4096"),
+        ({"parents": {}}, "list"),
+        ({"codec": "none"}, "codec"),
+        ({"maker": 1}, "maker"),
+        ({"maker": -1}, "number"),
+        ({"extra": 1}, "field"),
+        ({"digest": None}, "lacks the field 'digest'"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_values_that_are_none_are_refused(changes: dict[str, Any], reason: str) -> None:
+    """Wrong types, numbers out of range, names that are not keys: one sentence says where, what and what is right."""
+    message = refusal(edited(**changes))
+    assert reason in message
+    assert "line 2" in message or "the whole" in message
+    assert not changes.keys() & {"bytes", "digest", "sidecar"} or key(1) in message or "JSON" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"bytes":1,"bytes":2}',
+        b'{ "bytes":1}',
+        b'{"bytes":01}',
+        b'{"bytes":NaN}',
+        b'{"bytes":1e3}',
+        b'{"bytes":"\\u0061"}',
+        b'{"bytes":"\\ud800"}',
+        b'{"bytes":"\xff"}',
+        b'{"bytes":' + b"9" * 4500 + b"}",
+        b'{"bytes":' + b"[" * 100_000,
+        b'{"bytes":' + b'{"a":' * 100_000,
+        b"{}",
+        b"{",
+        b"{" + b" " * (2 << 20),
+    ],
+    ids=lambda line: line[:30].decode("latin-1"),
+)
+def test_json_that_is_not_canonical_is_refused(line: bytes) -> None:
+    """Keys twice, blanks, NaN, escapes, depth and length: whatever a JSON reader might take in more than one way."""
+    lines = encode(MANIFEST).split(b"\n")
+    lines[1] = line
+    assert "digits" not in refusal(b"\n".join(lines))  # nothing of what Python itself says
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b"\x00" * 1000,
+        b"x\n" * 1_000_000,
+        encode(MANIFEST)[:-1],
+        encode(MANIFEST) + b"\n",
+        encode(MANIFEST) + encode(MANIFEST),
+        encode(MANIFEST).replace(b"\n]", b",\n]", 1),
+        TWO.replace(b",\n{", b"\n{"),
+        TWO.replace(OTHER.encode(), key(1).encode()),
+        encode(MANIFEST).replace(b'"solid":false', b'"solid":0'),
+        encode(MANIFEST).replace(b'"root":', b'"toor":'),
+        encode(MANIFEST).replace(b'"cpu":"EPYC",', b""),
+        encode(MANIFEST).replace(b'"makers":[', b'"bakers":['),
+    ],
+)  # fmt: skip
+def test_what_is_no_manifest_is_refused(data: bytes) -> None:
+    """Nothing, other JSON, two manifests, commas too many or too few, fields under other names, an entry twice."""
+    refusal(data)
+
+
+def test_another_version_is_named() -> None:
+    """The manifest of a later jcache says so, whatever else has changed in it."""
+    data = encode(MANIFEST).replace(b'"schema_version":2', b'"novelty":{},"schema_version":7')
+    assert "version 7" in refusal(data)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "", "x", KERNELS_NAME + "/../x", AUTOTUNE_NAME + "//x", "./x"])
+def test_neighbours_stay_in_xlas_places(path: str) -> None:
+    """A neighbour's path leads below one of XLA's two names and nowhere else."""
+    data = encode(MANIFEST).replace(f'"{AUTOTUNE_NAME}/x.pb"'.encode(), json.dumps(path).encode())
+    assert "path" in refusal(data)
+
+
+def test_any_changed_byte_changes_the_manifest_or_is_refused() -> None:
+    """There is one way to write a manifest: two texts never mean the same."""
+    data = encode(MANIFEST)
+    for position in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[position] ^= 1 << bit
+            try:
+                other = decode(bytes(changed))
+            except BadArchive:
+                continue
+            assert other != MANIFEST
+            assert encode(other) == changed
+
+
+def test_too_many_entries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit holds before the entries are kept."""
+    items = tuple(sorted(ITEM._replace(key=key(number)) for number in range(20)))
+    data = encode(replace(MANIFEST, items=items))
+    monkeypatch.setattr(module, "MAX_ENTRIES", 15)
+    assert "more than" in refusal(data)
+    with pytest.raises(InvalidValue):
+        encode(replace(MANIFEST, items=items))
+
+
+def large(count: int) -> bytes:
+    items = tuple(sorted(ITEM._replace(key=key(number), origin="program") for number in range(count)))
+    return encode(replace(MANIFEST, items=items))
+
+
+def test_a_large_manifest_is_read_in_few_steps() -> None:
+    """As many for a line, and few, however many lines there are, so that a million can be had."""
+    few, many = (lines_run(partial(decode, large(count)), at_most=10**7) for count in (500, 2000))
+    assert (many - few) / 1500 < 150
+
+
+def test_a_large_manifest_is_read_in_little_memory() -> None:
+    """A line takes less than 2 KiB."""
+    count = 20_000
+    data = large(count)
+    tracemalloc.start()
+    try:
+        decode(data)
+        assert tracemalloc.get_traced_memory()[1] < count * 2048
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,503 @@
+"""Entries into an archive, which the standard library's tarfile and zstandard read here."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from jcache import clock
+from jcache.admin.filters import parse_filter
+from jcache.admin.selection import Selection
+from jcache.errors import JcacheError, UnknownKey
+from jcache.findings import Damage
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.layout import Kind, Root
+from jcache.shipping.archive.manifest import decode
+from jcache.shipping.exporter import scan, send
+from jcache.shipping.exporter.export import Exported, Prepared, Request, keyed_for, prepare, write
+from jcache.store.ledger import Known
+from jcache.store.store import Store
+from tests.helpers.entries import (
+    DAY,
+    NOW,
+    SECOND,
+    add,
+    copied,
+    executable,
+    key,
+    mounted_read_only,
+    process,
+    tree,
+    xla_program,
+)
+from tests.helpers.jax_entries import H200
+
+HOUR = 3600 * SECOND
+
+
+def report(identity: str, **more: object) -> str:
+    """The report of a run, as the ledger keeps it; without programs it is one of long ago."""
+    counts = dict.fromkeys(("hits", "stored", "not_stored", "bypassed"), 0)
+    spent = dict.fromkeys(("trace", "lower", "compile", "retrieve", "saved"), 0.5)
+    seconds = {f"{name}_seconds": value for name, value in spent.items()}
+    return json.dumps({"id": identity, "command": ["x"], **counts, **seconds, "reasons": {}, **more})
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    """The members of an archive, in order."""
+    plain = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    with tarfile.open(fileobj=BytesIO(plain)) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+
+
+def incompressible(megabytes: int) -> bytes:
+    """An executable that no compression makes smaller."""
+    return pack_executable(xla_program(os.urandom(megabytes * 1_000_000)), 1, Codec.ZSTD)
+
+
+def quiet(root: Root) -> None:
+    """Makes everything an hour older than now."""
+    for path in root.path.rglob("*-cache"):
+        os.utime(path, ns=(time.time_ns() - HOUR,) * 2)
+
+
+@pytest.fixture
+def filled(native: Root) -> Root:
+    """A root with three executables, of which one has a sidecar, a trace and a graph."""
+    directory = native.directory(Kind.EXECUTABLES)
+    for i in range(3):
+        add(directory, key(i), executable(i), used_ns=NOW + i if i == 2 else None, written_ns=NOW + DAY * i)
+    for kind, number in ((Kind.TRACES, 3), (Kind.GRAPHS, 4)):
+        parents = (key(9), "no key") if kind is Kind.TRACES else ()
+        data = seal(
+            b"payload" * 9, kind=kind, name="f", key=key(number), build_seconds=1.5, created_ns=1, parents=parents
+        )
+        add(native.directory(kind), key(number), data, written_ns=NOW)
+    return native
+
+
+def prepared_of(root: Root, request: Request | None = None) -> Prepared:
+    with Store(root) as store:
+        found = prepare(store, request or Request())
+        assert not store.notices
+        return found
+
+
+def written(prepared: Prepared, **more: Any) -> tuple[dict[str, bytes], Exported]:
+    stream = BytesIO()
+    exported = write(prepared, stream, **more)
+    return members(stream.getvalue()), exported
+
+
+def keys_of(prepared: Prepared) -> set[str]:
+    return {item.key for item in prepared.manifest.items}
+
+
+class TestManifest:
+    def test_an_archive_of_all(self, filled: Root) -> None:
+        """The manifest comes first, then the entries in its order, byte by byte, then the trailer."""
+        prepared = prepared_of(filled)
+        found, exported = written(prepared)
+        manifest = decode(found["manifest.json"])
+        assert manifest == prepared.manifest
+        places = [(item.kind, item.key) for item in manifest.items]
+        assert places == sorted(places) and len(places) == 5
+        assert list(found) == [
+            "manifest.json", "manifest.json.digest",
+            *sorted(f"executables/{key(i)}-cache" for i in range(3)), f"graphs-v1/{key(4)}-cache",
+            f"traces-v1/{key(3)}-cache", "trailer.json",
+        ]  # fmt: skip
+        assert all(found[name] == (filled.path / name).read_bytes() for name in list(found)[2:-1])
+        assert json.loads(found["trailer.json"]) == {"omitted": []}
+        assert exported == Exported(entries=5, neighbours=0, bytes=prepared.bytes, omitted=())
+        assert (manifest.root, manifest.directory) == (str(filled.path), str(filled.path / "executables"))
+
+    def test_what_it_says_of_an_entry(self, filled: Root) -> None:
+        """Bytes, digest, times, pin, seconds, origin and parents, from the files, the ledger and the envelopes."""
+        with Store(filled) as store:
+            about = Known(Kind.EXECUTABLES, key(2), seconds=0.25, origin="program", jaxlib="0.8.1", pinned_ns=1)
+            store.ledger.record([about])
+        items = {item.key: item for item in prepared_of(filled).manifest.items}
+        data = executable(2)
+        assert items[key(2)]._replace(digest="", maker=None) == (
+            Kind.EXECUTABLES, key(2), len(data), "", NOW + 2 * DAY, NOW + 2, True, True, 0.25, "program", (), "zstd",
+            True, None,
+        )  # fmt: skip
+        assert (items[key(1)].recency_ns, items[key(1)].sidecar, items[key(1)].seconds) == (NOW + DAY, False, 1.0)
+        assert (items[key(1)].origin, items[key(1)].portable) == (None, False)
+        assert (items[key(3)].seconds, items[key(3)].parents, items[key(3)].maker) == (1.5, (key(9),), None)
+
+    def test_what_took_no_time_is_not_known(self, native: Root) -> None:
+        """An envelope that says nothing of what building it took gives no seconds, as the ledger has none."""
+        data = seal(b"x", kind=Kind.TRACES, name="f", key=key(3), build_seconds=0.0, created_ns=1)
+        add(native.directory(Kind.TRACES), key(3), data)
+        assert [item.seconds for item in prepared_of(native).manifest.items] == [None]
+
+    def test_two_exports_are_the_same(self, filled: Root) -> None:
+        """Bytes do not depend on the time, nor on what an earlier export has remembered, nor on `jcache ls`."""
+        first, second = BytesIO(), BytesIO()
+        write(prepared_of(filled), first)
+        write(prepared_of(filled, Request(processes=1)), second)
+        assert first.getvalue() == second.getvalue()
+
+    def test_makers_are_shared(self, plain: Root) -> None:
+        """Entries of one program and machine have one maker among them."""
+        copied(H200, plain.path, dirs_exist_ok=True)
+        manifest = prepared_of(plain).manifest
+        assert len(manifest.items) == 3 and len(manifest.makers) == 1
+        assert {item.maker for item in manifest.items} == {0} and {item.codec for item in manifest.items} == {"zlib"}
+
+    def test_an_empty_root(self, native: Root) -> None:
+        """An archive may have no entries."""
+        found, exported = written(prepared_of(native))
+        assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"] and exported.entries == 0
+
+    def test_a_name_that_is_no_text(self, tmp_path: Path) -> None:
+        """A root whose path is not UTF-8 is exported; the manifest escapes what is not."""
+        from jcache.store.roots import create_root
+
+        root = create_root(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")), plain=True)
+        add(root.path, key(1), executable())
+        assert prepared_of(root).manifest.root.endswith("/\\xff")
+
+    def test_solid(self, filled: Root) -> None:
+        """A solid archive says so, and with what it can be undone."""
+        prepared = prepared_of(filled, Request(solid=True))
+        assert prepared.manifest.solid and prepared.manifest.recompressors
+        found, exported = written(prepared)
+        assert exported.entries == 5 and len(found) == 8
+
+    def test_signed(self, filled: Root) -> None:
+        """What signs gets the manifest's bytes, and what it gives is the second member."""
+        found, _ = written(prepared_of(filled), sign=lambda data: b"of " + data[:20])
+        assert list(found)[1] == "manifest.json.sig"
+        assert found["manifest.json.sig"] == b"of " + found["manifest.json"][:20]
+
+
+class TestSelection:
+    def test_kinds_and_filters(self, filled: Root) -> None:
+        """The selection of `jcache ls` counts."""
+        selection = Selection(kinds=(Kind.EXECUTABLES,), filters=(parse_filter("used<5y"),))
+        assert keys_of(prepared_of(filled, Request(selection=selection))) == {key(i) for i in range(3)}
+        selection = Selection(filters=(parse_filter("kind=graphs"),))
+        assert keys_of(prepared_of(filled, Request(selection=selection))) == {key(4)}
+
+    def test_keys(self, filled: Root) -> None:
+        """Keys and unambiguous beginnings of them, or of their hashes, among what is selected otherwise."""
+        wanted = (key(0), key(1)[-64:][:12], key(3)[:20])
+        assert keys_of(prepared_of(filled, Request(keys=wanted))) == {key(0), key(1), key(3)}
+        only = Selection(kinds=(Kind.TRACES,))
+        assert keys_of(prepared_of(filled, Request(keys=wanted, selection=only))) == {key(3)}
+
+    @pytest.mark.parametrize("prefix", ["jit_", "nothing"])
+    def test_keys_that_are_none(self, filled: Root, prefix: str) -> None:
+        """What stands for none, or for several, is refused."""
+        with pytest.raises(UnknownKey), Store(filled) as store:
+            prepare(store, Request(keys=(prefix,)))
+
+    def test_excluded(self, filled: Root) -> None:
+        """What the other side has already is left out and counted."""
+        prepared = prepared_of(filled, Request(exclude=frozenset({key(0), key(3), key(77)})))
+        assert keys_of(prepared) == {key(1), key(2), key(4)} and prepared.excluded == 2
+
+    def test_runs(self, filled: Root) -> None:
+        """A run's entries are those that it has stored or hit."""
+        asked = [(key(0), "hit"), (key(1), "not_stored"), (None, "hit")]
+        programs = [{"key": name, "outcome": outcome} for name, outcome in asked]
+        with Store(filled) as store:
+            store.ledger.add_run("20260101T000000Z-aaaaaa", 1, report("20260101T000000Z-aaaaaa", programs=[]))
+            run = "20260102T000000Z-bbbbbb"
+            store.ledger.add_run(run, 2, report(run, programs=programs))
+            store.ledger.record([Known(Kind.EXECUTABLES, key(2), run=run), Known(Kind.TRACES, key(3), run=run)])
+        for name in ("last", "20260102", run):
+            assert keys_of(prepared_of(filled, Request(run=name))) == {key(0), key(2), key(3)}
+        assert keys_of(prepared_of(filled, Request(run="20260101"))) == set()
+        for name in ("2026", "other"):
+            with pytest.raises(UnknownKey), Store(filled) as store:
+                prepare(store, Request(run=name))
+
+    def test_a_run_of_long_ago(self, filled: Root) -> None:
+        """Of a run whose programs are no longer on record, what it stored goes, and a notice says so."""
+        with Store(filled) as store:
+            store.ledger.add_run("old", 1, report("old"))
+            store.ledger.record([Known(Kind.EXECUTABLES, key(2), run="old")])
+            assert keys_of(prepare(store, Request(run="old"))) == {key(2)}
+            assert "long ago" in store.notices[0]
+
+    def test_legacy(self, plain: Root) -> None:
+        """What only jax <= 0.4.30 reads is counted and stays."""
+        add(plain.path, key(1), executable())
+        (plain.path / key(2)).write_bytes(pack_executable(b"\x0aan executable of old", 1, Codec.ZLIB))
+        prepared = prepared_of(plain)
+        assert keys_of(prepared) == {key(1)} and prepared.legacy == 1
+
+    def test_xla(self, filled: Root, beyond: Path) -> None:
+        """XLA's sub-caches come on request, from below their own names and through no link."""
+        directory = filled.directory(Kind.EXECUTABLES)
+        autotune = directory / "xla_gpu_per_fusion_autotune_cache_dir" / "abc"
+        autotune.mkdir(parents=True)
+        (autotune / "x.pb").write_bytes(b"tuned")
+        (autotune.parent / "y.pb").write_bytes(b"")
+        (autotune / "link").symlink_to(beyond / "precious")
+        (autotune / "away").symlink_to(beyond)
+        (autotune / os.fsdecode(b"\xff")).write_bytes(b"x")
+        (directory / "xla_gpu_kernel_cache_file").write_bytes(b"kernels")
+        assert not prepared_of(filled).manifest.neighbours
+        found, exported = written(prepared_of(filled, Request(xla=True)))
+        assert {name: data for name, data in found.items() if name.startswith("xla/")} == {
+            "xla/xla_gpu_kernel_cache_file": b"kernels",
+            "xla/xla_gpu_per_fusion_autotune_cache_dir/abc/x.pb": b"tuned",
+            "xla/xla_gpu_per_fusion_autotune_cache_dir/y.pb": b"",
+        }
+        assert (exported.entries, exported.neighbours) == (5, 3)
+
+    def test_a_linked_sub_cache(self, filled: Root, beyond: Path) -> None:
+        """One that is a link as a whole is not followed."""
+        (filled.directory(Kind.EXECUTABLES) / "xla_gpu_per_fusion_autotune_cache_dir").symlink_to(beyond)
+        assert not prepared_of(filled, Request(xla=True)).manifest.neighbours
+
+
+class TestDamage:
+    def test_it_stays_behind(self, filled: Root) -> None:
+        """A damaged entry is a finding and not in the manifest; the others go."""
+        path = filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
+        path.write_bytes(executable()[:-9])
+        quiet(filled)
+        prepared = prepared_of(filled)
+        assert [(finding.key, finding.damage) for finding in prepared.findings] == [(key(1), Damage.TORN)]
+        assert keys_of(prepared) == {key(i) for i in (0, 2, 3, 4)}
+
+    def test_a_bit_of_what_is_on_record(self, filled: Root) -> None:
+        """A bit that was flipped after an export is found by the next one, even if the file looks untouched."""
+        prepared_of(filled)
+        path = filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
+        data = bytearray(path.read_bytes())
+        data[40] ^= 1
+        with open(path, "r+b") as file:
+            file.write(data)
+        os.utime(path, ns=(NOW + DAY,) * 2)
+        prepared = prepared_of(filled)
+        assert [finding.key for finding in prepared.findings] == [key(1)]
+        assert key(1) not in keys_of(prepared)
+
+    def test_no_file(self, filled: Root) -> None:
+        """What has an entry's name and is a link is not followed, nor exported."""
+        (filled.directory(Kind.EXECUTABLES) / f"{key(8)}-cache").symlink_to(
+            filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
+        )
+        assert key(8) not in keys_of(prepared_of(filled))
+
+    def test_in_the_making(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was begun a moment ago and is not whole yet is no damage; it is left out and counted."""
+        monkeypatch.setattr(clock, "sleep", lambda _: None)
+        add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
+        prepared = prepared_of(filled)
+        assert (prepared.findings, prepared.in_the_making) == ([], [(Kind.EXECUTABLES, key(9))])
+        assert key(9) not in keys_of(prepared)
+
+    def test_completed_meanwhile(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is whole at the second look is exported."""
+        path = add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
+        monkeypatch.setattr(clock, "sleep", lambda _: path.write_bytes(executable()))
+        prepared = prepared_of(filled)
+        assert prepared.in_the_making == [] and key(9) in keys_of(prepared)
+
+
+class TestTheSecondReading:
+    def change(self, path: Path, how: str) -> None:
+        data, status = path.read_bytes(), path.stat()
+        if how == "removed":
+            path.unlink()
+        elif how == "link":
+            path.unlink()
+            path.symlink_to("/etc/hostname")
+        elif how == "replaced":
+            path.with_name("new").write_bytes(data)
+            path.with_name("new").replace(path)
+        elif how == "same size and times":
+            path.write_bytes(bytes(len(data)))
+            os.utime(path, ns=(status.st_mtime_ns,) * 2)
+        else:
+            path.write_bytes({"shorter": data[:-1], "longer": data + b"x", "empty": b""}[how])
+
+    @pytest.mark.parametrize(
+        "how", ["removed", "link", "replaced", "same size and times", "shorter", "longer", "empty"]
+    )
+    def test_what_changed_in_between(self, filled: Root, how: str) -> None:
+        """An entry that is another one by then is named in the trailer; no other suffers from it."""
+        prepared = prepared_of(filled)
+        path = filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
+        self.change(path, how)
+        found, exported = written(prepared)
+        assert exported.omitted == (("executables", key(1)),) and exported.entries == 4
+        assert json.loads(found["trailer.json"]) == {"omitted": [["executables", key(1)]]}
+        assert f"executables/{key(1)}-cache" not in found
+
+    @pytest.mark.parametrize("how", ["removed", "same size and times", "shorter", "longer", "empty"])
+    def test_what_changes_while_it_is_written(self, filled: Root, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+        """What is half out by then is filled up to its size, and named in the trailer."""
+        path = add(filled.directory(Kind.EXECUTABLES), key(9), executable(), written_ns=NOW)
+        size = path.stat().st_size
+        prepared = prepared_of(filled)
+        monkeypatch.setattr(send, "_CHUNK", 16)
+        pieces: Callable[..., Any] = send._pieces
+
+        def slowly(file: Any, hasher: Any) -> Any:
+            for number, piece in enumerate(pieces(file, hasher)):
+                yield piece
+                if number == 1 and os.fstat(file.fileno()).st_ino == prepared_inode:
+                    self.change(path, how)
+
+        prepared_inode = path.stat().st_ino
+        monkeypatch.setattr(send, "_pieces", slowly)
+        found, exported = written(prepared)
+        assert exported.omitted == (("executables", key(9)),) and exported.entries == 5
+        assert len(found[f"executables/{key(9)}-cache"]) == size
+        assert all(
+            found[name] == (filled.path / name).read_bytes() for name in found if "/" in name and key(9) not in name
+        )
+
+    def test_a_change_that_no_time_tells(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was written shortly before the first reading is hashed again at the second."""
+        prepared = prepared_of(filled)
+        assert not any(source.settled for source in prepared.sources)
+        path = filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
+        path.write_bytes(bytes(path.stat().st_size))
+        marks = {source.mark.stamp.inode: source.mark for source in prepared.sources}
+        monkeypatch.setattr(scan.Mark, "of", lambda file: marks[os.fstat(file.fileno()).st_ino])
+        _, exported = written(prepared)
+        assert exported.omitted == (("executables", key(1)),)
+
+    def test_a_root_that_disappears(self, filled: Root) -> None:
+        """Without its files the archive is one in which everything is omitted."""
+        prepared = prepared_of(filled)
+        shutil.rmtree(filled.path)
+        found, exported = written(prepared)
+        assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"]
+        assert exported.entries == 0 and len(exported.omitted) == 5
+
+    def test_beside_a_process_that_writes_in_place(self, plain: Root) -> None:
+        """Whatever a real process rewrites meanwhile, each entry of an archive has its digest or is omitted."""
+        whole = [incompressible(1) for _ in range(2)]
+        for i in range(20):
+            add(plain.path, key(i), whole[0], written_ns=NOW)
+        rewrite = (
+            "import sys, random, pathlib; paths = sorted(pathlib.Path(sys.argv[1]).glob('*-cache'))[:10]\n"
+            "whole = [bytes.fromhex(text) for text in pathlib.Path(sys.argv[2]).read_text().split()]\n"
+            "print('begun', flush=True)\n"
+            "while True: random.choice(paths).write_bytes(random.choice(whole))"
+        )
+        texts = plain.path.parent / "whole"
+        texts.write_text(" ".join(data.hex() for data in whole))
+        quiet_ones = {path.name.removesuffix("-cache") for path in sorted(plain.path.glob("*-cache"))[10:]}
+        omitted = 0
+        with process(rewrite, plain.path, texts):
+            for _ in range(5):
+                found, exported = written(prepared_of(plain))
+                omitted += len(exported.omitted)
+                left_out = {name for _, name in exported.omitted}
+                items = {item.key: item for item in decode(found["manifest.json"]).items}
+                assert quiet_ones <= items.keys() - left_out
+                for name in items.keys() - left_out:
+                    assert found[f"executables/{name}-cache"] in whole
+                    assert digest(found[f"executables/{name}-cache"]) == items[name].digest
+        assert omitted
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class TestCompany:
+    def test_nothing_changes(self, filled: Root) -> None:
+        """An export changes no file but the ledger."""
+        before = {path: state for path, state in tree(filled.path).items() if "/.jcache" not in path}
+        written(prepared_of(filled))
+        assert {path: state for path, state in tree(filled.path).items() if "/.jcache" not in path} == before
+
+    def test_known_bytes_are_not_opened_again(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A second export of executables takes their digests, and looks no further."""
+        first = prepared_of(filled, Request(processes=1))
+        monkeypatch.setattr(scan, "check", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
+        only = Selection(kinds=(Kind.EXECUTABLES,))
+        second = prepared_of(filled, Request(processes=1, selection=only))
+        assert second.manifest.items == first.manifest.items[:3] and second.manifest.makers == first.manifest.makers
+
+    def test_read_only(self, filled: Root) -> None:
+        """A root that cannot be written is exported, without a word about it."""
+        with mounted_read_only(filled.path):
+            assert len(prepared_of(filled).manifest.items) == 5
+
+    def test_processes_give_what_one_gives(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What several processes read is what one reads."""
+        alone = prepared_of(filled, Request(processes=1))
+        shutil.rmtree(filled.state)
+        monkeypatch.setattr(scan, "_ALONE_BELOW", 0)
+        monkeypatch.setattr(scan, "_BATCH_ENTRIES", 2)
+        for _ in range(2):  # in processes first, then, with all that is remembered, in threads
+            assert prepared_of(filled, Request(processes=2)).manifest == alone.manifest
+
+    def test_a_process_that_is_killed(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The end of a process that was reading ends the export in a sentence."""
+        monkeypatch.setattr(scan, "_ALONE_BELOW", 0)
+        monkeypatch.setattr(scan, "_read_batch", _die)
+        with pytest.raises(JcacheError, match=re.escape("was killed")):
+            prepared_of(filled, Request(processes=2))
+
+    def test_progress(self, filled: Root) -> None:
+        """Both readings tell how many bytes are done, up to all of them."""
+        told: list[tuple[int, int]] = []
+        with Store(filled) as store:
+            prepared = prepare(store, Request(), lambda done, total: told.append((done, total)))
+        assert told[-1] == (prepared.bytes, prepared.bytes)
+        told.clear()
+        write(prepared, BytesIO(), progress=lambda done, total: told.append((done, total)))
+        assert told[-1] == (prepared.bytes, prepared.bytes) and len(told) == 5
+
+
+def test_keyed_for(plain: Root) -> None:
+    """Executables are counted by the directory that they name, but for those of portable keys and of a later JAX."""
+    copied(H200, plain.path, dirs_exist_ok=True)
+    names = sorted(path.name.removesuffix("-cache") for path in plain.path.glob("*-cache"))
+    with Store(plain) as store:
+        store.ledger.record([Known(Kind.EXECUTABLES, name, jaxlib="0.10.2") for name in names])
+        assert keyed_for(prepare(store, Request()).manifest) == {"/tmp/gc/lru": 3}
+        store.ledger.record([Known(Kind.EXECUTABLES, names[0], origin="program")])
+        assert keyed_for(prepare(store, Request()).manifest) == {"/tmp/gc/lru": 2}
+        store.ledger.record([Known(Kind.EXECUTABLES, name, jaxlib="0.11.0") for name in names])
+        assert keyed_for(prepare(store, Request()).manifest) == {}
+
+
+def test_memory_is_constant(plain: Root) -> None:
+    """What is on record is exported in pieces: 300 MB take less than 40 MB more than nothing."""
+    code = (
+        "import re, sys; from pathlib import Path; from jcache.shipping.exporter.export import *\n"
+        "from jcache.store.roots import open_root\n"
+        "with Store(open_root(Path(sys.argv[1]))) as store, open('/dev/null', 'wb') as sink:\n"
+        "    write(prepare(store, Request(processes=1)), sink)\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
+    )
+
+    def peak() -> int:
+        done = subprocess.run([sys.executable, "-c", code, plain.path], capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    add(plain.path, key(1), executable(), written_ns=NOW)
+    peak()
+    little = peak()
+    add(plain.path, key(2), incompressible(300), written_ns=NOW)
+    peak()
+    assert peak() < little + 40_000

@@ -1,0 +1,180 @@
+"""Plain tars of JAX directories: checked entry by entry, since nothing vouches for them."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.errors import BadArchive
+from jcache.formats.digest import digest
+from jcache.formats.envelope import Codec, pack_executable, unpack_executable
+from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
+from jcache.shipping.archive import open_plain
+from jcache.shipping.archive.manifest import Manifest
+from jcache.shipping.forecast.judge import Forecast, judge
+from jcache.shipping.forecast.machine import Here
+from jcache.shipping.importer import tar_import
+from jcache.shipping.importer.outcome import Fate
+from jcache.shipping.importer.tar_import import PlainImport, Wishes, as_first_says, receive_plain
+from jcache.store.roots import create_root
+from jcache.store.store import Store
+from jcache.verify.checks import CHECKS_VERSION
+from jcache.verify.verification import Request, verify
+from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of, xla_program
+from tests.helpers.imports import HERE, content, facts, tar_of
+
+
+def taken(tar: bytes, root: Root, here: Here = HERE, **wishes: Any) -> PlainImport:
+    """Imports a tar."""
+    result = PlainImport()
+
+    def outlook(manifest: Manifest) -> Forecast:
+        return judge(manifest, here, root.directory(Kind.EXECUTABLES), {})
+
+    with Store(root) as store:
+        receive_plain(open_plain(io.BytesIO(tar)).members(), store, outlook, Wishes(**wishes), result)
+        assert not store.notices
+    return result
+
+
+def a_time(days: int) -> bytes:
+    return (NOW + days * DAY).to_bytes(8, "little")
+
+
+FILES = {
+    "cache/.lockfile": b"",
+    f"cache/{key(1)}-atime": a_time(1),
+    f"cache/{key(1)}-cache": content(Kind.EXECUTABLES, key(1)),
+    f"cache/{key(2)}-cache": content(Kind.EXECUTABLES, key(2)),
+    f"cache/{key(2)}-atime": a_time(2),
+    f"cache/{key(3)}-cache": content(Kind.EXECUTABLES, key(3)),
+    f"cache/traces-v1/{key(4)}-cache": content(Kind.TRACES, key(4)),
+    f"cache/{AUTOTUNE_NAME}/ab/some.pb": b"tuned",
+    f"cache/{KERNELS_NAME}": b"kernels",
+    f"cache/{digits(9)}": b"\x78\x9clegacy",
+    "cache/README": b"hello",
+    f"cache/.jcache/quarantine/{key(5)}-cache": content(Kind.EXECUTABLES, key(5)),
+}
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_entries(tmp_path: Path, bounded: bool) -> None:
+    """Entries arrive with their times and sidecars, before or behind them; the rest is passed over and named."""
+    root = create_root(tmp_path / "root")
+    if bounded:
+        (root.directory(Kind.EXECUTABLES) / LOCK_NAME).touch()
+    result = taken(tar_of(FILES), root)
+    names = {(Kind.EXECUTABLES, key(n)) for n in (1, 2, 3)} | {(Kind.TRACES, key(4))}
+    assert facts(root).keys() == names == {n for n, fate in result.imported.fates.items() if fate is Fate.NEW}
+    directory = root.directory(Kind.EXECUTABLES)
+    assert [recency_of(directory, key(n)) for n in (1, 2)] == [NOW + DAY, NOW + 2 * DAY]
+    assert facts(root)[Kind.EXECUTABLES, key(3)].recency_ns == NOW // SECOND * SECOND
+    assert result.passed_over == len(result.names) == 6
+    assert not (directory / AUTOTUNE_NAME).exists()
+    with Store(root) as store:
+        assert verify(store, Request(grace_ns=0)).findings == []
+        assert {k.checks for k in store.ledger.known(Kind.EXECUTABLES).values()} == {CHECKS_VERSION}
+
+
+def test_xla(tmp_path: Path) -> None:
+    """XLA's sub-caches come along on request."""
+    root = create_root(tmp_path / "root")
+    taken(tar_of(FILES), root, xla=True)
+    directory = root.directory(Kind.EXECUTABLES)
+    assert (directory / AUTOTUNE_NAME / "ab" / "some.pb").read_bytes() == b"tuned"
+    assert (directory / KERNELS_NAME).read_bytes() == b"kernels"
+
+
+def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much of a tar is kept as says which root is wanted, nothing where that is decided; all members come anew."""
+    tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
+    vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
+    for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
+        monkeypatch.setattr(tar_import, "_LOOKED_AT", most)
+        members = open_plain(io.BytesIO(tar)).members()
+        chosen, again = as_first_says(members, root)
+        assert chosen == root and len(list(members)) == len(FILES) + 9 - kept
+        members = open_plain(io.BytesIO(tar)).members()
+        chosen, again = as_first_says(members, root)
+        assert [(one.path, one.read(1 << 20)) for one in again] == [
+            *((f"cache/{i}", b"") for i in range(9)), *FILES.items(),
+        ]  # fmt: skip
+
+
+def test_garbage(tmp_path: Path) -> None:
+    """An entry that does not pass the checks is refused, and the others are taken."""
+    root = create_root(tmp_path / "root")
+    files = {f"{key(1)}-cache": b"garbage", f"{key(2)}-cache": content(Kind.EXECUTABLES, key(2))[:-9]}
+    result = taken(tar_of(files | {f"{key(3)}-cache": content(Kind.EXECUTABLES, key(3))}), root)
+    assert [one.what.digest for one in result.imported.refused] == [digest(data) for data in files.values()]
+    assert "neither zstd nor zlib" in result.imported.refused[0].evidence
+    assert facts(root).keys() == {(Kind.EXECUTABLES, key(3))}
+
+
+def test_present(tmp_path: Path) -> None:
+    """What is there is skipped if it is equal, kept if it differs, and replaced on request."""
+    root = create_root(tmp_path / "root")
+    taken(tar_of(FILES), root)
+    changed = FILES | {f"cache/{key(1)}-cache": content(Kind.EXECUTABLES, key(1), build=1)}
+    fates = taken(tar_of(changed), root).imported.fates
+    assert fates[Kind.EXECUTABLES, key(1)] is Fate.DIFFERENT and fates[Kind.EXECUTABLES, key(2)] is Fate.PRESENT
+    taken(tar_of(changed), root, replace=True)
+    assert facts(root)[Kind.EXECUTABLES, key(1)].data == content(Kind.EXECUTABLES, key(1), build=1)
+
+
+def test_transcoded(tmp_path: Path) -> None:
+    """Entries that JAX would find here and not read get its codec, as those of archives do; a dry run says the same."""
+    root = create_root(tmp_path / "root")
+    here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
+    tar = tar_of({f"{key(n)}-cache": pack_executable(xla_program(b"some" * 40), n, Codec.ZLIB) for n in (1, 2)})
+    for dry_run, fate in ((True, Fate.NEW), (False, Fate.NEW), (False, Fate.PRESENT)):
+        result = taken(tar, root, here, transcode=Codec.ZSTD, dry_run=dry_run)
+        assert set(result.imported.fates.values()) == {fate}
+    found = [unpack_executable(one.data) for one in facts(root).values()]
+    assert {(one.codec, one.payload) for one in found} == {(Codec.ZSTD, xla_program(b"some" * 40))}
+    with Store(root) as store:
+        assert verify(store, Request(grace_ns=0)).findings == []
+
+
+def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:
+    """Before anything is taken there need not be a root, and it is made once."""
+    root, made = Root(tmp_path / "root", plain=False), []
+    result = PlainImport()
+    with Store(root) as store:
+        members = open_plain(io.BytesIO(tar_of(FILES))).members()
+        receive_plain(
+            members,
+            store,
+            lambda manifest: judge(manifest, Here(), root.directory(Kind.EXECUTABLES), {}),
+            Wishes(),
+            result,
+            begin=lambda: made.append(create_root(root.path)),
+        )
+    assert len(made) == 1 and facts(root).keys() == result.imported.fates.keys()
+
+
+def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many entries are taken as a manifest may list, so that memory is bounded."""
+    monkeypatch.setattr(tar_import, "MAX_ENTRIES", 2)
+    with pytest.raises(BadArchive, match="more than 2 entries"):
+        taken(tar_of({f"{key(n)}-cache": b"" for n in range(3)}), create_root(tmp_path / "root"))
+
+
+def test_dry_run(tmp_path: Path) -> None:
+    """A dry run tells the same and makes nothing, not even the root."""
+    root = Root(tmp_path / "root", plain=False)
+    result = taken(tar_of(FILES), root, dry_run=True, xla=True)
+    assert result.imported.count(Fate.NEW) == 4 and len(result.manifest().items) == 4
+    assert not root.path.exists()
+
+
+def test_torn(tmp_path: Path) -> None:
+    """A tar that ends too early leaves what was whole by then."""
+    root = create_root(tmp_path / "root")
+    tar = tar_of(FILES)
+    with pytest.raises(BadArchive):
+        taken(tar[: len(tar) // 3], root)
+    assert facts(root)
+    with Store(root) as store:
+        assert verify(store, Request(grace_ns=0)).findings == []
