@@ -17,12 +17,12 @@ import pytest
 
 from jcache.admin.filters import FIELDS, parse_filter, parse_sort
 from jcache.cli.app import COMMANDS
-from jcache.cli.completion import SHELLS, answer, script
+from jcache.cli.commands.completion import SHELLS, answer, script
 from jcache.layout import Kind
 from tests.helpers.waiting import LIMIT_S
 
 JCACHE = Path(sys.executable).with_name("jcache")
-SCRIPTS = Path(__file__).parents[1] / "completions"
+SCRIPTS = Path(__file__).parents[2] / "completions"
 FILES = {"bash": "jcache.bash", "zsh": "_jcache", "fish": "jcache.fish", "powershell": "jcache.ps1"}
 
 STEP = "jit_step-" + "1" * 64
@@ -199,7 +199,7 @@ class TestAnswers:
         """Completing keys imports neither JAX nor numpy, nor Rich nor SQLite, and leaves the root as it is."""
         before = sorted(root.rglob("*"))
         code = (
-            "import sys; from jcache.cli.completion import answer; "
+            "import sys; from jcache.cli.commands.completion import answer; "
             f"assert len(answer(['show', '--root', {str(root)!r}, ''])) == 5; answer(['']); answer(['ls', '--']); "
             "print([m for m in ('jax', 'jaxlib', 'numpy', 'rich') if m in sys.modules])"
         )

@@ -12,8 +12,7 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.import_report import Report
-from jcache.cli.import_steps import (
+from jcache.cli.commands.import_common import (
     Options,
     Outlook,
     PickleOption,
@@ -24,8 +23,9 @@ from jcache.cli.import_steps import (
     found_in,
     told,
 )
-from jcache.cli.import_tar import take_tar
+from jcache.cli.commands.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.reports.import_report import Report
 from jcache.errors import InvalidValue
 from jcache.shipping.archive import Head, PlainReader, Reader, open_archive
 from jcache.shipping.archive.manifest import Manifest, adapter_of

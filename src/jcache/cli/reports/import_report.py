@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jcache.admin.census import CAP, take_census
 from jcache.cli import output
-from jcache.cli.ls import short_key
+from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item

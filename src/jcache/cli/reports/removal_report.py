@@ -101,7 +101,7 @@ def _key(entry: Entry, verbose: bool) -> str:
 
 
 def _key_text(key: str, verbose: bool) -> str:
-    from jcache.cli.ls import short_key
+    from jcache.cli.commands.ls import short_key
 
     return key if verbose else short_key(key)
 

@@ -17,7 +17,7 @@ from jcache.cli.options import (
     kinds_of,
     open_store,
 )
-from jcache.cli.removal_report import remove
+from jcache.cli.reports.removal_report import remove
 from jcache.errors import InvalidValue
 from jcache.units import format_size
 

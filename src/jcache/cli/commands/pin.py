@@ -6,7 +6,7 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_keys, open_store
-from jcache.cli.removal_report import PARTLY
+from jcache.cli.reports.removal_report import PARTLY
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, UnknownKey
 from jcache.store.store import Store

@@ -1,10 +1,10 @@
 """`jcache import` of a tar that does not begin with a manifest."""
 
 from jcache.cli import output
-from jcache.cli.import_report import Report
-from jcache.cli.import_steps import Outlook, exit_code, finished, found_here, told
+from jcache.cli.commands.import_common import Outlook, exit_code, finished, found_here, told
 from jcache.cli.options import store_of
-from jcache.cli.removal_report import PARTLY
+from jcache.cli.reports.import_report import Report
+from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
 from jcache.shipping.archive import PlainReader

@@ -14,8 +14,7 @@ import typer
 from jcache.admin.filters import Filter, parse_filter
 from jcache.admin.selection import Selection
 from jcache.cli import output
-from jcache.cli.export_report import render, summarize, tell_left_out, tell_notes
-from jcache.cli.ls import FilterOption
+from jcache.cli.commands.ls import FilterOption
 from jcache.cli.options import (
     JsonOption,
     KindsOption,
@@ -26,6 +25,7 @@ from jcache.cli.options import (
     kinds_of,
     open_store,
 )
+from jcache.cli.reports.export_report import render, summarize, tell_left_out, tell_notes
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.shipping.archive import signing

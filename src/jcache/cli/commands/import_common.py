@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache.cli import INTERRUPTED, output
-from jcache.cli.import_report import Report, over_the_cap
 from jcache.cli.options import store_of
-from jcache.cli.removal_report import PARTLY
+from jcache.cli.reports.import_report import Report, over_the_cap
+from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
 from jcache.formats.compression import Codec

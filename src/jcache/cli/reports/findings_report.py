@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from jcache.cli import output
-from jcache.cli.ls import short_key
+from jcache.cli.commands.ls import short_key
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind

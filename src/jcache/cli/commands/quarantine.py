@@ -9,9 +9,9 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.ls import short_key
+from jcache.cli.commands.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
-from jcache.cli.removal_report import PARTLY
+from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
 from jcache.store import files

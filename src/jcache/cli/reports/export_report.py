@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jcache.cli import output
-from jcache.cli.ls import short_key
+from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
 from jcache.shipping.exporter.export import Exported, Prepared, keyed_for

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from jcache.cli import output
-from jcache.cli.findings_report import as_json, render
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of, open_store
+from jcache.cli.reports.findings_report import as_json, render
 from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.store.store import Store

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from jcache.cli import output
-from jcache.cli.import_report import Report, over_the_cap
-from jcache.cli.import_steps import (
+from jcache.cli.commands.import_common import (
     Options,
     Outlook,
     PickleOption,
@@ -19,7 +18,8 @@ from jcache.cli.import_steps import (
     told,
 )
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
-from jcache.cli.removal_report import PARTLY
+from jcache.cli.reports.import_report import Report, over_the_cap
+from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue
 from jcache.layout import Root
 from jcache.shipping.forecast import provenance

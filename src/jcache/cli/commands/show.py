@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache import clock
-from jcache.cli import lineage_tree, output
-from jcache.cli.ls import as_json, seconds_text
+from jcache.cli import output
+from jcache.cli.commands.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
+from jcache.cli.reports import lineage_tree
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats.digest import digest
