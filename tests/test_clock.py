@@ -17,7 +17,7 @@ READS = {
 }  # fmt: skip
 ELSEWHERE = {
     "clock.py",
-    "_recorder/sitecustomize.py",  # of the standard library only: it runs where jcache is not installed
+    "runs/recorder/sitecustomize.py",  # of the standard library only: it runs where jcache is not installed
     "fingerprint/clocks.py",  # names the functions that ask the clock, and calls none
 }
 

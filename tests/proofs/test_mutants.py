@@ -8,8 +8,9 @@ import pytest
 from tests.proofs.mutants import MUTANTS, PACKAGE, REPOSITORY, Mutant
 
 MODULES = {
-    "compression.py", "database.py", "eviction.py", "files.py", "ledger.py", "ledger_file.py", "listing.py",
-    "occupancy.py", "quarantine.py", "receiving.py", "removal.py", "serialization.py", "store.py", "upkeep.py",
+    "formats/compression.py", "formats/envelope.py", "store/eviction.py", "store/files.py", "store/ledger.py",
+    "store/ledger_connection.py", "store/listing.py", "store/lru_index.py", "store/maintenance.py",
+    "store/publishing.py", "store/quarantine.py", "store/removal.py", "store/sqlite.py", "store/store.py",
 }  # fmt: skip
 
 
@@ -29,7 +30,7 @@ def test_what_is_not_there_once_is_not_planted() -> None:
     """A list that has rotted is an error and no mutant that survives."""
     for text in ("", "one one"):
         with pytest.raises(ValueError, match="not once"):
-            Mutant("store.py", "one", "two", "Wrong.", ()).planted(text)
+            Mutant("store/store.py", "one", "two", "Wrong.", ()).planted(text)
 
 
 @pytest.mark.smoke
