@@ -16,9 +16,8 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
     JAXDIR/                              a plain JAX directory is a root too: its executables lie in it directly,
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at
 
-    OTHERS/                              a directory of another program's, by an adapter (``jcache.store.foreign``),
-    which
-                                         knows the names in it; nothing of ours is inside, see `Root.state`
+    OTHERS/                              another program's directory; an adapter (``jcache.store.foreign``) knows the
+                                         names in it; nothing of ours is inside, see `Root.state`
 
     key  = name "-" 64 lower-case hexadecimal digits          (name: printable, not empty, no "/")
     file = key "-cache"                                       (at most 255 bytes in all)
@@ -254,3 +253,50 @@ class Root(NamedTuple):
     def quarantine(self) -> Path:
         """Where damaged entries go."""
         return self.state / "quarantine"
+
+
+_TAG_MARK: Final = "~"
+_TAG_LENGTH: Final = 16
+_ROOM: Final = NAME_LIMIT - len(ENTRY_SUFFIX) - len("-") - HASH_LENGTH - len(_TAG_MARK) - _TAG_LENGTH
+
+
+def storable(key: str) -> str:
+    """Return the key under which an entry is stored: the key itself, or a shortened one if no file can have its name.
+
+    A key of JAX is ``<module>-<64 hex>``. Generated programs have module names so long that the key is longer than a
+    file name may be, and JAX never caches them. Here the name is cut and the hash kept::
+
+        a key that fits       itself
+        <name>-<64 hex>       <beginning of the name>~<16 hex of the SHA-256 of the name>-<64 hex>
+        any other text        <beginning of the text>~<16 hex of its SHA-256>-<64 hex of its SHA-256>
+
+    The digits behind ``~`` keep two long names apart that begin alike and have the same hash.
+    """
+    try:
+        return check_key(key)
+    except ValueError:
+        pass
+    digits = key[-HASH_LENGTH:]
+    if is_key(f"x-{digits}") and key[-HASH_LENGTH - 1 : -HASH_LENGTH] == "-":
+        return f"{shortened(name_of(key))}-{digits}"
+    return f"{shortened(key)}-{_sha256(key)}"
+
+
+def shortened(name: str) -> str:
+    """A name as `storable` cuts it, with what tells it from others that begin alike."""
+    clean = "".join(c if c.isprintable() and c != "/" else "_" for c in name)
+    return f"{clean.encode()[:_ROOM].decode(errors='ignore')}{_TAG_MARK}{_sha256(name)[:_TAG_LENGTH]}"
+
+
+def kept_of(key: str) -> str | None:
+    """The beginning of the module's name that a stored key has kept, None for a key whose name was not cut."""
+    name = name_of(key)
+    tag = name[-_TAG_LENGTH:]
+    cut = name[-_TAG_LENGTH - 1 : -_TAG_LENGTH] == _TAG_MARK and not tag.strip("0123456789abcdef")
+    return name[: -_TAG_LENGTH - 1] if cut else None
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -16,8 +16,7 @@ import pytest
 
 from jcache.errors import InvalidValue
 from jcache.formats.envelope import Codec, pack_executable
-from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key
-from jcache.names import kept_of, storable
+from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key, kept_of, storable
 from jcache.runtime.events import Event, Refusal, What
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.ledger import UNVERIFIED, Known, Ledger

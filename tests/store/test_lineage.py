@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from jcache.formats.envelope import Codec, EnvelopeHeader, read_header, seal
-from jcache.layout import Kind, Root
-from jcache.names import storable
+from jcache.layout import Kind, Root, storable
 from jcache.store.lineage import Lineage, Role, belongs_to, read_lineage
 from jcache.store.roots import create_root
 from jcache.store.store import Store

@@ -11,8 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify.checks import Claim
-from jcache.verify.load_check import Loaded, Loading
-from jcache.verify.loads import load_sound
+from jcache.verify.load_check import Loaded, Loading, load_sound
 from tests.helpers.entries import add, digits, key
 from tests.helpers.jax_entries import JaxEntries, h200_entry
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
@@ -70,7 +69,7 @@ def test_what_is_damage(
     """What crashes or hangs is; what is refused only if the very jaxlib that wrote it refuses it."""
     path = add(plain.path, key(1), b"x")
     answer = Loaded(path, loading, "its words", "0.9")
-    monkeypatch.setattr("jcache.verify.loads.load", lambda paths, python, progress: [answer])
+    monkeypatch.setattr("jcache.verify.load_check.load", lambda paths, python, progress: [answer])
     with Store(plain) as store:
         store.ledger.record([Known(KIND, key(1), jaxlib=writer)])
         loads = load_sound(store, claims(key(1)))

@@ -15,7 +15,7 @@ from jcache.fingerprint.describe import changes
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
-from jcache.names import storable
+from jcache.layout import storable
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -24,9 +24,8 @@ from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_store import Call, Found, Shelf, name_of_function
 from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
-from jcache.runs.calls import GraphCall
+from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
 from jcache.runs.observers import tell_graph
-from jcache.runs.outcomes import BYPASSED, NOT_STORED
 from jcache.runtime.build_context import Build
 from jcache.runtime.explain import Explanation
 from jcache.runtime.under_way import is_being_built_here, is_nested

@@ -20,11 +20,9 @@ from jcache.formats.envelope import read_header
 from jcache.graphs.file_codec import FileCodec, hand_over
 from jcache.graphs.roots import GRAPHS, Places
 from jcache.graphs.stats import GraphTally
-from jcache.layout import Root
-from jcache.names import storable
-from jcache.runs.calls import GraphCall
+from jcache.layout import Root, storable
+from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.observers import is_recorded, tell_graph
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runtime.build_context import Build
 from jcache.runtime.events import Refusal
 from jcache.runtime.explain import Explanation, explain, why_missed

@@ -1,13 +1,16 @@
 """The nodes of JAX's treedefs, and what has a name."""
 
 # ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType
+from operator import methodcaller
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
+from jcache.errors import NotStorable
+from jcache.fingerprint import digest_of
+from jcache.fingerprint.registrations import registered
 from jcache.formats.pytrees.classes import slots_of
 
 Json = Any
@@ -66,3 +69,26 @@ def parts_of(aux: Any) -> list[Any] | None:
     if type(aux) is dict and all(type(key) is str for key in aux):
         return [aux[key] for key in sorted(aux)]
     return None
+
+
+_KNOWN: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
+
+
+def registered_by(cls: type) -> list[str]:
+    """A digest of the functions and fields that a class was registered with; nothing if these are methods of its own.
+
+    Raises:
+        NotStorable: they have none.
+    """
+    functions = registered(cls)
+    if cls.__module__.partition(".")[0] in _KNOWN or all(_is_method(function, cls) for function in functions):
+        return []
+    digest = digest_of(functions)
+    if digest is None:
+        raise NotStorable(f"{cls.__qualname__} is flattened by functions that have no key")
+    return [digest.hex()]
+
+
+def _is_method(function: Any, cls: type) -> bool:
+    """Whether it calls a method of the class, by its name or bound."""
+    return isinstance(function, methodcaller) or (isinstance(function, MethodType) and function.__self__ is cls)

@@ -4,7 +4,11 @@ from collections import Counter
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+HIT: Final = "hit"
+STORED: Final = "stored"
+NOT_STORED: Final = "not_stored"
+BYPASSED: Final = "bypassed"
+
 
 _OUTCOMES: Final = frozenset({HIT, STORED, NOT_STORED, BYPASSED})
 _MOST_ROWS: Final = 1000

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Final
 from jcache import clock
 from jcache.formats.digest import digest
 from jcache.jax_internals.presets import STORE_EVERYTHING
-from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.names import storable
+from jcache.layout import ENTRY_SUFFIX, Kind, Root, storable
 from jcache.package import own_file
+from jcache.runs.calls import HIT, STORED
 from jcache.runs.log import Program
-from jcache.runs.outcomes import HIT, STORED
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.roots import has_lock

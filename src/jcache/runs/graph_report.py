@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
 from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
-from jcache.runs.calls import GraphCall
+from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.log import Recording
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.units import format_seconds
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")

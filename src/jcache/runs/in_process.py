@@ -23,7 +23,7 @@ from jcache import clock
 from jcache.jax_internals import cache_hook
 from jcache.layout import Kind, Root
 from jcache.runs import observers
-from jcache.runs.outcomes import HIT
+from jcache.runs.calls import HIT
 from jcache.runs.recorder import sitecustomize as recorder
 from jcache.store.ledger import Known, Ledger
 

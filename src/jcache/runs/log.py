@@ -19,8 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from jcache.runs.calls import GraphCalls, TraceCalls
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCalls, TraceCalls
 
 _CACHE: Final = "/jax/compilation_cache/"
 _COMPILE: Final = "/jax/core/compile/"

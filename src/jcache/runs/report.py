@@ -25,9 +25,9 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import UnknownKey
 from jcache.runs.call_reports import reasons_of, saved_text
+from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.runs.log import Program, Recording, read
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.trace_report import NO_TRACES, TraceReport, trace_lines, traces_of
 from jcache.text import command
 from jcache.units import format_seconds, rfc3339

@@ -25,8 +25,7 @@ from typing import Final
 from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
-from jcache.layout import Root
-from jcache.names import storable
+from jcache.layout import Root, storable
 from jcache.runtime.program_store import Desk, ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound
 from jcache.store.locking import DEFAULT_TIMEOUT

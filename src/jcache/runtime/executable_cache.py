@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.jax_internals import speculation
-from jcache.layout import Root
-from jcache.names import storable
+from jcache.layout import Root, storable
 from jcache.runtime.events import Counts, Event, Refusal, Tally, What, refusal_of
 from jcache.runtime.program_store import Desk, ProgramStore, ThreadsLedger
 from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound, build_seconds

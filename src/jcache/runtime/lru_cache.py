@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jcache.entry import Entry
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key
-from jcache.names import storable
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key, storable
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES

@@ -12,8 +12,7 @@ from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.path_keys import is_file
 from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
-from jcache.layout import Kind, Root
-from jcache.names import storable
+from jcache.layout import Kind, Root, storable
 from jcache.runs import in_process, observers
 from jcache.runtime.debounce import Soon
 from jcache.runtime.events import Event, Refusal, What

@@ -181,7 +181,7 @@ class Gate:
     def _examine(self, key: str, path: str, record: OnRecord | None) -> Sound | Finding | None:
         """Looks at an entry as `jcache verify` does."""
         from jcache.findings import Damage
-        from jcache.names import kept_of
+        from jcache.layout import kept_of
         from jcache.verify.checks import Claim, check
 
         known = (record.digest, record.digest_ns) if record else (None, 0)

@@ -13,8 +13,7 @@ from typing import Final
 
 from jcache.errors import DamagedEntry
 from jcache.formats.envelope import EnvelopeHeader
-from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.names import storable
+from jcache.layout import ENTRY_SUFFIX, Kind, storable
 from jcache.store.links import Links, Member
 from jcache.store.store import Store, header_at
 

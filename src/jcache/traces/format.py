@@ -30,8 +30,7 @@ from jcache.errors import DamagedEntry
 from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.jax_internals.avals import Axes, Place, Result, named
 from jcache.jax_internals.meshes import Mesh
-from jcache.layout import Kind, Root, name_of
-from jcache.names import storable
+from jcache.layout import Kind, Root, name_of, storable
 from jcache.store.lineage import version_of
 
 TRACES: Final = Kind.TRACES

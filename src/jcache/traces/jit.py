@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.jax_internals import tracing
 from jcache.runs import observers
-from jcache.runs.calls import TraceCall
-from jcache.runs.outcomes import BYPASSED
+from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.under_way import is_nested
 from jcache.runtime.warn import warn_outside
 from jcache.traces.resolver import OLD_OPTIONS, Resolver

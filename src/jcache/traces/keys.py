@@ -22,7 +22,7 @@ from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
 from jcache.jax_internals import tracing
-from jcache.names import storable
+from jcache.layout import storable
 from jcache.traces.structures import Structure, aval_key
 
 _SHOWN: Final = ("shape", "dtype", "weak_type")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from jcache.jax_internals import compile_hook, preload
 from jcache.runs import observers
-from jcache.runs.calls import TraceCall
-from jcache.runs.outcomes import HIT, NOT_STORED, STORED
+from jcache.runs.calls import HIT, NOT_STORED, STORED, TraceCall
 from jcache.traces.hints import Verdicts, tally
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from jcache.jax_internals.compile_record import CannotReplay, Compilation, Repla
 from jcache.jax_internals.gc_pause import collector
 from jcache.package import OWN_FILES
 from jcache.runs import observers
-from jcache.runs.calls import TraceCall
-from jcache.runs.outcomes import BYPASSED
+from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.warn import warn_once
 from jcache.store import roots
 from jcache.traces import pending_call, structures

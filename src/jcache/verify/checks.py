@@ -30,8 +30,7 @@ from jcache.formats.digest import digest, shown
 from jcache.formats.envelope import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
 from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
-from jcache.layout import Kind, file_name_of, name_of
-from jcache.names import kept_of
+from jcache.layout import Kind, file_name_of, kept_of, name_of
 from jcache.store import files
 from jcache.text import quoted
 from jcache.verify.permissions import Exposure

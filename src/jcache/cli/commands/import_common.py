@@ -33,7 +33,7 @@ from jcache.store.store import Store
 from jcache.text import shown
 from jcache.traces.recompile import Recompiling, recompile
 from jcache.verify.checks import Claim, check
-from jcache.verify.loads import load_sound
+from jcache.verify.load_check import load_sound
 
 _FEW: Final = 100
 

@@ -11,7 +11,7 @@ from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.store.store import Store
 from jcache.units import NANOSECONDS, parse_age
-from jcache.verify.loads import Loads, load_sound
+from jcache.verify.load_check import Loads, load_sound
 from jcache.verify.repair import Repaired, repair
 from jcache.verify.subset import Subset
 from jcache.verify.verification import Request, Verification, write_down

@@ -12,10 +12,9 @@ from jcache.cli.commands.run import recorded
 from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.runs.calls import GraphCall, TraceCall
+from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall
 from jcache.runs.environment import own_directories, present
 from jcache.runs.log import Program
-from jcache.runs.outcomes import BYPASSED, HIT, NOT_STORED
 from jcache.runs.report import SCHEMA_VERSION, RunReport
 from jcache.store.lineage import header_of, is_program
 from jcache.store.roots import choose_path, create_root, wants_plain

@@ -11,8 +11,7 @@ from jcache.layout import Kind
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_seconds, format_size
-from jcache.verify.load_check import Loading
-from jcache.verify.loads import Loads
+from jcache.verify.load_check import Loading, Loads
 from jcache.verify.repair import Outcome, Repaired
 from jcache.verify.verification import Verification
 

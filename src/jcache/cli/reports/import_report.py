@@ -20,8 +20,7 @@ from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.traces.recompile import Recompiled, Recompiling
 from jcache.units import format_size
-from jcache.verify.load_check import Loading
-from jcache.verify.loads import Loads
+from jcache.verify.load_check import Loading, Loads
 
 _ROWS: Final = 20
 _WORDS: Final = {

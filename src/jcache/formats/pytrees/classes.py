@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import Obstacle
-from jcache.formats.pytrees.plain import PLAIN
+from jcache.formats.pytrees.grammar import PLAIN, Obstacle
 
 _layouts: WeakKeyDictionary[type, Layout] = WeakKeyDictionary()
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import JcacheError, Unresolved
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import MAGIC, MAX_TREE, START, malformed
-from jcache.formats.pytrees.plain import from_bits
+from jcache.formats.pytrees.grammar import MAGIC, MAX_TREE, START, from_bits, malformed
 from jcache.formats.pytrees.registration import made_by_registered
 
 if TYPE_CHECKING:

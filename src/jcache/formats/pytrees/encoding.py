@@ -14,8 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jcache.errors import NotStorable
 from jcache.formats.envelope import ALIGNMENT, MAX_CONTENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import CODEC, MAGIC, MAX_DEPTH, MAX_TREE, MAX_VALUES, START, Obstacle
-from jcache.formats.pytrees.plain import PLAIN, are_nodes, bits_of, is_text
+from jcache.formats.pytrees.grammar import (
+    CODEC,
+    MAGIC,
+    MAX_DEPTH,
+    MAX_TREE,
+    MAX_VALUES,
+    PLAIN,
+    START,
+    Obstacle,
+    are_nodes,
+    bits_of,
+    is_text,
+)
 from jcache.formats.pytrees.refusal import WAY_OUT, Refused
 from jcache.formats.pytrees.registration import Registered, registered
 

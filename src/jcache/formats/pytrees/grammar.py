@@ -1,6 +1,11 @@
 """What writing and reading a tree have in common; the grammar is in the package's docstring."""
 
-from typing import Final
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Collection
+from typing import Any, Final
 
 from jcache.errors import DamagedEntry
 
@@ -22,3 +27,47 @@ class Obstacle(Exception):
 
 def malformed(what: str) -> DamagedEntry:
     return DamagedEntry(f"A graph whose {what} does not follow the grammar.")
+
+
+PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
+_MANY: Final = 8
+
+
+def are_nodes(items: Collection[Any]) -> bool:
+    """Whether many values, all of one plain type, are their own nodes; looked at together, which is faster."""
+    kinds = set(map(type, items)) if len(items) >= _MANY else set()
+    if len(kinds) != 1:
+        return False
+    kind = kinds.pop()
+    if kind is int:
+        return max(map(int.bit_length, items)) <= 64
+    if kind is float:
+        return all(map(math.isfinite, items))
+    return is_text("".join(items)) if kind is str else kind is bool
+
+
+def is_text(value: str) -> bool:
+    """Whether a string has no surrogates."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def bits_of(value: float) -> str:
+    return struct.pack(">d", value).hex()
+
+
+def from_bits(text: str) -> float:
+    """The number of 16 hexadecimal digits.
+
+    Raises:
+        TypeError, ValueError: they are not that.
+    """
+    if len(text) != 16:
+        raise ValueError("not 16 digits")
+    value: float = struct.unpack(">d", bytes.fromhex(text))[0]
+    return value

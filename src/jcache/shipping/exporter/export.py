@@ -24,9 +24,8 @@ from jcache import __version__
 from jcache.admin.selection import Selection, select
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
-from jcache.layout import XLA_NAMES, Kind
-from jcache.names import storable
-from jcache.runs.outcomes import HIT, STORED
+from jcache.layout import XLA_NAMES, Kind, storable
+from jcache.runs.calls import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
 from jcache.shipping.archive import Writer, item_name, neighbour_name, recompressors

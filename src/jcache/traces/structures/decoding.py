@@ -13,8 +13,17 @@ from typing import Any, Final
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
-from jcache.jax_internals.registered import registered_by
-from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of, parts_of
+from jcache.jax_internals.treedefs import (
+    LEAF,
+    Json,
+    Node,
+    Treedef,
+    is_sentinel,
+    name_in_module,
+    nodes_of,
+    parts_of,
+    registered_by,
+)
 
 _DEEPEST: Final = 200  # of what a node has beside its children
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."

@@ -15,9 +15,17 @@ from typing import Any, Final
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import find, found_at, name_of
-from jcache.formats.pytrees.plain import is_text
-from jcache.jax_internals.registered import registered_by
-from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, is_sentinel, name_in_module, nodes_of
+from jcache.formats.pytrees.grammar import is_text
+from jcache.jax_internals.treedefs import (
+    LEAF,
+    Json,
+    Node,
+    Treedef,
+    is_sentinel,
+    name_in_module,
+    nodes_of,
+    registered_by,
+)
 from jcache.traces.structures.decoding import decode
 
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
