@@ -2,8 +2,7 @@
 
 from array import array
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.entry import SETTLED_NS, Columns, Entry, Snapshot
 from jcache.layout import Kind

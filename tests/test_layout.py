@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, are_files_of_keys, check_key, is_key, member, name_of, parse_kind

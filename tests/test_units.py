@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.units import NANOSECONDS, format_age, format_seconds, format_size, parse_age, parse_size, rfc3339

@@ -22,128 +22,109 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jcache.admin.api import clear, info, prune
-    from jcache.admin.census import Census, Group, KindCensus
-    from jcache.entry import Entry
-    from jcache.errors import (
-        CannotWrite,
-        GraphKeyError,
-        InvalidValue,
-        JcacheError,
-        LedgerUnavailable,
-        Locked,
-        NoCacheHere,
-        NotInEffect,
-        NotStorable,
+    from jcache.admin.api import (
+        clear as clear,
+        info as info,
+        prune as prune,
     )
-    from jcache.formats.pytrees import register_class
-    from jcache.graphs.cache import GraphCache, GraphFunction, graph
-    from jcache.graphs.file_codec import FileCodec
-    from jcache.graphs.stats import GraphStats
-    from jcache.jax_internals.presets import Preset
-    from jcache.layout import Kind, Root
-    from jcache.runs.calls import GraphCall, TraceCall
-    from jcache.runs.graph_report import GraphReport
-    from jcache.runs.log import Program
-    from jcache.runs.report import RunReport
-    from jcache.runs.trace_report import TraceReport
-    from jcache.runtime.enable import disable, enable, stats
-    from jcache.runtime.explain import Explanation
-    from jcache.runtime.settings import Enabled, Write
-    from jcache.store.economics import Economics
-    from jcache.store.eviction import Order, Reason, Verdict
-    from jcache.store.removal import Failure, Removed
-    from jcache.traces.jit import Jitted, jit
-    from jcache.traces.precompile import Precompilation, Precompiled, Spec, precompile
+    from jcache.admin.census import (
+        Census as Census,
+        Group as Group,
+        KindCensus as KindCensus,
+    )
+    from jcache.entry import Entry as Entry
+    from jcache.errors import (
+        CannotWrite as CannotWrite,
+        GraphKeyError as GraphKeyError,
+        InvalidValue as InvalidValue,
+        JcacheError as JcacheError,
+        LedgerUnavailable as LedgerUnavailable,
+        Locked as Locked,
+        NoCacheHere as NoCacheHere,
+        NotInEffect as NotInEffect,
+        NotStorable as NotStorable,
+    )
+    from jcache.formats.pytrees import register_class as register_class
+    from jcache.graphs.cache import (
+        GraphCache as GraphCache,
+        GraphFunction as GraphFunction,
+        graph as graph,
+    )
+    from jcache.graphs.file_codec import FileCodec as FileCodec
+    from jcache.graphs.stats import GraphStats as GraphStats
+    from jcache.jax_internals.presets import Preset as Preset
+    from jcache.layout import (
+        Kind as Kind,
+        Root as Root,
+    )
+    from jcache.runs.calls import (
+        GraphCall as GraphCall,
+        TraceCall as TraceCall,
+    )
+    from jcache.runs.graph_report import GraphReport as GraphReport
+    from jcache.runs.log import Program as Program
+    from jcache.runs.report import RunReport as RunReport
+    from jcache.runs.trace_report import TraceReport as TraceReport
+    from jcache.runtime.enable import (
+        disable as disable,
+        enable as enable,
+        stats as stats,
+    )
+    from jcache.runtime.explain import Explanation as Explanation
+    from jcache.runtime.settings import (
+        Enabled as Enabled,
+        Write as Write,
+    )
+    from jcache.store.economics import Economics as Economics
+    from jcache.store.eviction import (
+        Order as Order,
+        Reason as Reason,
+        Verdict as Verdict,
+    )
+    from jcache.store.removal import (
+        Failure as Failure,
+        Removed as Removed,
+    )
+    from jcache.traces.jit import (
+        Jitted as Jitted,
+        jit as jit,
+    )
+    from jcache.traces.precompile import (
+        Precompilation as Precompilation,
+        Precompiled as Precompiled,
+        Spec as Spec,
+        precompile as precompile,
+    )
 
 __version__ = "0.1.0"
-__all__ = [
-    "CannotWrite",
-    "Census",
-    "Economics",
-    "Enabled",
-    "Entry",
-    "Explanation",
-    "Failure",
-    "FileCodec",
-    "GraphCache",
-    "GraphCall",
-    "GraphFunction",
-    "GraphKeyError",
-    "GraphReport",
-    "GraphStats",
-    "Group",
-    "InvalidValue",
-    "JcacheError",
-    "Jitted",
-    "Kind",
-    "KindCensus",
-    "LedgerUnavailable",
-    "Locked",
-    "NoCacheHere",
-    "NotInEffect",
-    "NotStorable",
-    "Order",
-    "Precompilation",
-    "Precompiled",
-    "Preset",
-    "Program",
-    "Reason",
-    "Removed",
-    "Root",
-    "RunReport",
-    "Spec",
-    "TraceCall",
-    "TraceReport",
-    "Verdict",
-    "Write",
-    "clear",
-    "disable",
-    "enable",
-    "graph",
-    "info",
-    "jit",
-    "precompile",
-    "prune",
-    "register_class",
-    "stats",
-]
 _MODULES = {
-    "jcache.admin.api": ("clear", "info", "prune"),
-    "jcache.runs.calls": ("GraphCall", "TraceCall"),
-    "jcache.admin.census": ("Census", "Group", "KindCensus"),
-    "jcache.store.economics": ("Economics",),
-    "jcache.runtime.settings": ("Enabled", "Write"),
-    "jcache.entry": ("Entry",),
-    "jcache.errors": (
-        "CannotWrite",
-        "GraphKeyError",
-        "InvalidValue",
-        "JcacheError",
-        "LedgerUnavailable",
-        "Locked",
-        "NoCacheHere",
-        "NotInEffect",
-        "NotStorable",
-    ),
-    "jcache.store.eviction": ("Order", "Reason", "Verdict"),
-    "jcache.runtime.explain": ("Explanation",),
-    "jcache.graphs.file_codec": ("FileCodec",),
-    "jcache.runs.graph_report": ("GraphReport",),
-    "jcache.graphs.stats": ("GraphStats",),
-    "jcache.graphs.cache": ("GraphCache", "GraphFunction", "graph"),
-    "jcache.traces.jit": ("Jitted", "jit"),
-    "jcache.layout": ("Kind", "Root"),
-    "jcache.traces.precompile": ("Precompilation", "Precompiled", "Spec", "precompile"),
-    "jcache.jax_internals.presets": ("Preset",),
-    "jcache.formats.pytrees": ("register_class",),
-    "jcache.runs.log": ("Program",),
-    "jcache.store.removal": ("Failure", "Removed"),
-    "jcache.runs.report": ("RunReport",),
-    "jcache.runtime.enable": ("disable", "enable", "stats"),
-    "jcache.runs.trace_report": ("TraceReport",),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+    "jcache.admin.api": "clear info prune",
+    "jcache.admin.census": "Census Group KindCensus",
+    "jcache.entry": "Entry",
+    "jcache.errors": "CannotWrite GraphKeyError InvalidValue JcacheError LedgerUnavailable Locked NoCacheHere "
+    "NotInEffect NotStorable",
+    "jcache.formats.pytrees": "register_class",
+    "jcache.graphs.cache": "GraphCache GraphFunction graph",
+    "jcache.graphs.file_codec": "FileCodec",
+    "jcache.graphs.stats": "GraphStats",
+    "jcache.jax_internals.presets": "Preset",
+    "jcache.layout": "Kind Root",
+    "jcache.runs.calls": "GraphCall TraceCall",
+    "jcache.runs.graph_report": "GraphReport",
+    "jcache.runs.log": "Program",
+    "jcache.runs.report": "RunReport",
+    "jcache.runs.trace_report": "TraceReport",
+    "jcache.runtime.enable": "disable enable stats",
+    "jcache.runtime.explain": "Explanation",
+    "jcache.runtime.settings": "Enabled Write",
+    "jcache.store.economics": "Economics",
+    "jcache.store.eviction": "Order Reason Verdict",
+    "jcache.store.removal": "Failure Removed",
+    "jcache.traces.jit": "Jitted jit",
+    "jcache.traces.precompile": "Precompilation Precompiled Spec precompile",
+}  # where each public name is defined; the imports above say the same to type checkers
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.admin.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.entry import Entry

@@ -13,8 +13,7 @@ from jcache.formats.envelope import Codec, header_length, pack_executable, seal,
 from jcache.layout import Kind, Root
 from jcache.units import format_size
 from tests.helpers.command_line import H200, PROGRAM, Jcache, entry_files, keys
-from tests.helpers.entries import add
-from tests.helpers.entries import key as key_of
+from tests.helpers.entries import add, key as key_of
 
 
 def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:

@@ -5,8 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.store.store import Outcome

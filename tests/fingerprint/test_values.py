@@ -28,8 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import changes, fingerprint

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.envelope import (
@@ -31,8 +30,7 @@ from jcache.formats.envelope import (
     unpack_executable,
     unseal,
 )
-from tests.helpers.jax_entries import JaxEntries, h200_entry, run_python
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry, run_python
 
 BOTH = pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.ZLIB])
 EITHER = st.sampled_from([Codec.ZSTD, Codec.ZLIB])

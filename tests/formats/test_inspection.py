@@ -6,8 +6,7 @@ import zlib
 
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
@@ -15,8 +14,16 @@ from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.protobuf import Message, read_varint
 from tests.helpers.clocks import lines_run
-from tests.helpers.jax_entries import LAMBDA_LINE, NAMED_STEP_LINE, JaxEntries, h200_entry, number, text, varint
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import (
+    LAMBDA_LINE,
+    NAMED_STEP_LINE,
+    JaxEntries,
+    cpu_entries_fixture as cpu_entries_fixture,
+    h200_entry,
+    number,
+    text,
+    varint,
+)
 
 
 def packed(content: bytes) -> bytes:

@@ -3,8 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats.protobuf import Message, read_varint, read_varints, tags_of

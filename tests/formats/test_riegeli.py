@@ -6,8 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli

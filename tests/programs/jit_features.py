@@ -25,8 +25,7 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 whose, root = sys.argv[1:]
 done = {"_trace": 0, "_stand_in": 0}

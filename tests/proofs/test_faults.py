@@ -18,9 +18,21 @@ from tests.cli.test_company import hits_and_stores
 from tests.helpers.command_line import Jcache, entry_files, keys, run_jax
 from tests.helpers.entries import DAY, HOLD_LOCK, add, copied, key, process, recency_of, tree
 from tests.helpers.waiting import LIMIT_S
-from tests.proofs.faults import CHURN, OLD, PUT, SOUND, TEAR, TORN, Disk, age, findings, kept, put
-from tests.proofs.faults import disk_fixture as disk_fixture
-from tests.proofs.faults import root_fixture as root_fixture
+from tests.proofs.faults import (
+    CHURN,
+    OLD,
+    PUT,
+    SOUND,
+    TEAR,
+    TORN,
+    Disk,
+    age,
+    disk_fixture as disk_fixture,
+    findings,
+    kept,
+    put,
+    root_fixture as root_fixture,
+)
 
 
 @pytest.mark.jax

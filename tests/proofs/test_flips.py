@@ -27,8 +27,7 @@ from jcache.verify.checks import Claim, check, fault_of
 from jcache.verify.verification import Request, verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits
-from tests.helpers.jax_entries import JaxEntries, h200_entry
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry
 from tests.helpers.jax_programs import run
 
 H200 = ("jit_stage", "jit_convert_element_type", "jit_bitwise_or")

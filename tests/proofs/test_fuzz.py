@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats import pytrees
@@ -27,8 +26,7 @@ from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executa
 from jcache.formats.inspection import inspect
 from jcache.formats.protobuf import Message, read_varints
 from tests.helpers.graph_classes import Color, Mode, Pair, Slotted
-from tests.helpers.jax_entries import H200, JaxEntries, number, text, varint
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import H200, JaxEntries, cpu_entries_fixture as cpu_entries_fixture, number, text, varint
 from tests.helpers.waiting import LIMIT_S
 from tests.proofs.bombs import BOMBS
 from tests.proofs.fuzz_target import TARGETS, compressed, mutate_envelope, mutate_executable

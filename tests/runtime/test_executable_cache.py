@@ -26,8 +26,7 @@ from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
 from tests.helpers.clocks import StoppedClock, waits_for_locks
 from tests.helpers.entries import HOLD_LOCK, SECOND, add, executable, files_of, key, process, recency_of, tree
-from tests.helpers.jax_entries import JaxEntries
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture
 from tests.helpers.waiting import tick
 
 DATA = executable(3)

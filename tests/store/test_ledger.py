@@ -7,8 +7,7 @@ from array import array
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.findings import Damage, Fault, Remedy
 from jcache.formats.digest import digest

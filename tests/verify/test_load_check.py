@@ -19,8 +19,7 @@ from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.jax_internals import child
 from jcache.verify.load_check import Loaded, Loading, NoJax, load
 from tests.helpers.entries import tree
-from tests.helpers.jax_entries import H200, JaxEntries, entries_of
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import H200, JaxEntries, cpu_entries_fixture as cpu_entries_fixture, entries_of
 from tests.helpers.waiting import until
 
 SEVERAL_DEVICES = """

@@ -13,8 +13,7 @@ from jcache.store.store import Store
 from jcache.verify.checks import Claim
 from jcache.verify.load_check import Loaded, Loading, load_sound
 from tests.helpers.entries import add, digits, key
-from tests.helpers.jax_entries import JaxEntries, h200_entry
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry
 
 KIND = Kind.EXECUTABLES
 

@@ -1,8 +1,7 @@
 """Which part of a root one run of `jcache verify` checks."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.verify.subset import Subset

@@ -19,9 +19,16 @@ from jcache.verify.checks import CHECKS_VERSION
 from jcache.verify.verification import Request
 from tests.helpers.entries import add, executable, key, process
 from tests.helpers.waiting import tick
-from tests.verify.test_verification import EXECUTABLES, OLD, damages, fill, known, verify
-from tests.verify.test_verification import no_pause as no_pause
-from tests.verify.test_verification import root as root
+from tests.verify.test_verification import (
+    EXECUTABLES,
+    OLD,
+    damages,
+    fill,
+    known,
+    no_pause as no_pause,
+    root as root,
+    verify,
+)
 
 
 def test_what_is_learnt_is_recorded(root: Root) -> None:

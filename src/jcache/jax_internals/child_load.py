@@ -179,8 +179,7 @@ def _assignment(content: bytes) -> list[int]:
 
     CompileOptionsProto {3 ExecutableBuildOptionsProto {9 DeviceAssignmentProto {3 computations {1 ids by replica}}}}
     """
-    from jcache.formats.inspection import _open as open_body
-    from jcache.formats.inspection import _split_metadata
+    from jcache.formats.inspection import _open as open_body, _split_metadata
 
     opened = open_body(_split_metadata(memoryview(content))[1])
     assignment = opened and opened[0].message(2, 3, 9)

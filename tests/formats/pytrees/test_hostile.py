@@ -12,8 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees

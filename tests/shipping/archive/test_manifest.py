@@ -8,8 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import BadArchive, InvalidValue
 from jcache.formats.digest import digest

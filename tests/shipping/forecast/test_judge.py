@@ -23,8 +23,7 @@ from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, Reader, R
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from tests.helpers.entries import add, executable, key
-from tests.helpers.jax_entries import H200, JaxEntries
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import H200, JaxEntries, cpu_entries_fixture as cpu_entries_fixture
 
 NEW = Path("/no such place/new/executables")
 OLD = "/no such place/old"

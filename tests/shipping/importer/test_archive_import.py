@@ -10,16 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
 from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.shipping.archive import Member, open_archive
-from jcache.shipping.archive import members as archive_members
+from jcache.shipping.archive import Member, members as archive_members, open_archive
 from jcache.shipping.archive.manifest import Item, Manifest
 from jcache.shipping.archive.reader import Reader
 from jcache.shipping.archive.signing import sign

@@ -1,15 +1,13 @@
 """Executables in another codec."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import Codec, codec_of
 from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.shipping.importer.transcoding import transcode
-from tests.helpers.jax_entries import JaxEntries
-from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture
 
 BOTH = st.sampled_from([Codec.ZSTD, Codec.ZLIB])
 

@@ -25,8 +25,7 @@ from jcache.layout import Root
 from jcache.shipping.forecast import provenance
 from jcache.shipping.importer.archive_import import future_root, laid_out
 from jcache.shipping.importer.outcome import Imported, Name
-from jcache.shipping.merge import behind, plan_merge
-from jcache.shipping.merge import merge as merge_root
+from jcache.shipping.merge import behind, merge as merge_root, plan_merge
 from jcache.store.roots import choose_path, make_root, open_root, wants_plain
 
 

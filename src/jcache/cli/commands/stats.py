@@ -11,12 +11,10 @@ from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs.call_reports import saved_text
-from jcache.runs.graph_report import COUNTS as GRAPH_COUNTS
-from jcache.runs.graph_report import graph_lines
+from jcache.runs.graph_report import COUNTS as GRAPH_COUNTS, graph_lines
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import COUNTS, SECONDS, read_reports, totals
-from jcache.runs.trace_report import COUNTS as TRACE_COUNTS
-from jcache.runs.trace_report import trace_lines
+from jcache.runs.trace_report import COUNTS as TRACE_COUNTS, trace_lines
 from jcache.store.economics import Economics, in_all
 from jcache.text import command
 from jcache.units import format_seconds, whole_number

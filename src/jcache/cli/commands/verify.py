@@ -14,8 +14,7 @@ from jcache.units import NANOSECONDS, parse_age
 from jcache.verify.load_check import Loads, load_sound
 from jcache.verify.repair import Repaired, repair
 from jcache.verify.subset import Subset
-from jcache.verify.verification import Request, Verification, write_down
-from jcache.verify.verification import verify as verify_root
+from jcache.verify.verification import Request, Verification, verify as verify_root, write_down
 
 
 def complete_damages(incomplete: str) -> list[str]:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.errors import BadArchive
-from jcache.shipping.archive import decompress
-from jcache.shipping.archive import zstd_frames as frames
+from jcache.shipping.archive import decompress, zstd_frames as frames
 from jcache.shipping.archive.bounded_source import PIECE, Budget, Source, damaged, truncated
 
 SLACK: Final = 64 << 20  # content that is not held against any ratio

@@ -19,8 +19,7 @@ from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
-from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Root, check_key, member
-from jcache.layout import Member as NameOf
+from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Member as NameOf, Root, check_key, member
 from jcache.shipping.archive import PlainMember
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
 from jcache.shipping.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
