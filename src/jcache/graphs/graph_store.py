@@ -6,8 +6,6 @@ Nothing that concerns only the cache is raised here, but where it says so.
 from __future__ import annotations
 
 import hashlib
-import os
-import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +13,7 @@ from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.forking import TellInChild
 from jcache.formats import pytrees
 from jcache.formats.envelope import read_header
 from jcache.graphs.file_codec import FileCodec, hand_over
@@ -335,12 +334,4 @@ def name_of_function(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
-_SHELVES: Final[weakref.WeakSet[Shelf]] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for shelf in list(_SHELVES):
-        shelf.tally.renew_lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_SHELVES: Final = TellInChild[Shelf](lambda shelf: shelf.tally.renew_lock())

@@ -68,5 +68,4 @@ class _Collector:
 
 
 collector: Final = _Collector()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=collector.begin_in_child)
+os.register_at_fork(after_in_child=collector.begin_in_child)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
+from jcache.forking import TellInChild
 from jcache.jax_internals import speculation
 from jcache.layout import Root, storable
 from jcache.runtime.events import Counts, Event, Refusal, Tally, What, refusal_of
@@ -306,15 +307,7 @@ class ExecutableCache:
         self._gate.change_ledger(self._desk.store.threads_ledger)
 
 
-_CACHES: Final[weakref.WeakSet[ExecutableCache]] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for cache in list(_CACHES):
-        cache._after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_CACHES: Final = TellInChild(ExecutableCache._after_fork)
 
 
 def _close(desk: Desk, ledgers: Sequence[ThreadsLedger]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from jcache import clock
 from jcache.errors import Locked
+from jcache.forking import TellInChild
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
 from jcache.runtime.debounce import Soon
 from jcache.store import files
@@ -308,12 +308,4 @@ class Desk:
             files.write_recency(key + SIDECAR_SUFFIX, now, directory=directory)
 
 
-_DESKS: Final[weakref.WeakSet[Desk]] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for desk in list(_DESKS):
-        desk.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_DESKS: Final = TellInChild(Desk.after_fork)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import errno
 import os
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from jcache import clock
+from jcache.forking import TellInChild
 from jcache.layout import Root
 from jcache.store.directories import Directories, opened
 
@@ -139,12 +139,4 @@ def _open(name: str, directory: int) -> int:
         return os.open(name, os.O_RDONLY | flags, 0o666, dir_fd=directory)
 
 
-_LOCKS: Final[weakref.WeakSet[_Lock]] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for lock in list(_LOCKS):
-        lock.leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_LOCKS: Final = TellInChild(_Lock.leave_to_parent)
