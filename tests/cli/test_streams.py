@@ -156,9 +156,9 @@ def test_links_in_a_root_are_told_and_not_followed(jcache: Jcache, jax_cache: Pa
 
 BAR = """
 import os, sys
-from jcache.cli import output
-output._PROGRESS_AFTER = -1.0  # a bar is for what takes longer than a second
-with output.Bar(sys.argv[1]) as bar:
+from jcache.cli import progress
+progress._APPEARS_AFTER_S = -1.0  # a bar is for what takes longer than a second
+with progress.Bar(sys.argv[1]) as bar:
     os.write(1, b"ready\\n")  # a bar takes what is printed to the terminal
     for line in sys.stdin:
         bar.show(1, 2)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
-from jcache import clock
 from jcache.text import escaped, is_shown
 
 if TYPE_CHECKING:
@@ -19,9 +17,7 @@ T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 _WIDE: Final = 10_000  # what is not a terminal has no width: nothing is cut there
-_PROGRESS_AFTER: Final = 1.0
 _NARROWEST: Final = 8
-_terminal: int | None = None  # by which the one that we draw on is locked
 
 
 def data(text: str) -> None:
@@ -37,9 +33,9 @@ def as_json(value: dict[str, Any]) -> None:
 
 def rich(*parts: RenderableType) -> None:
     """Tables and styled text, as wide as the terminal, or as they need elsewhere."""
-    console = _console(stderr=False)
+    stdout = console(stderr=False)
     for part in parts:
-        console.print(part)
+        stdout.print(part)
 
 
 def message(text: str) -> None:
@@ -85,85 +81,9 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-class Bar:
-    """A progress bar of bytes on a terminal, shown once the work has taken a second; elsewhere nothing.
-
-    Of `jcache export | jcache import -` one at a time shows one, as they would draw over each other: who comes first,
-    until it ends.
-    """
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        self._start = clock.monotonic()
-        _may_draw()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, done: int, total: int) -> None:
-        """So many bytes of so many are done."""
-        if self._bar is None and clock.monotonic() - self._start > _PROGRESS_AFTER and _may_draw():
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-            text, size = TextColumn("{task.description}"), DownloadColumn(binary_units=True)
-            columns = text, BarColumn(), size, TimeRemainingColumn()
-            self._bar = Progress(*columns, console=_console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._doing, total=total)
-            self._bar.start()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)
-
-
-def _may_draw() -> bool:
-    """Whether stderr is a terminal on which no other process of jcache draws; then none does until this one ends."""
-    global _terminal
-    if _terminal is None and sys.stderr.isatty():
-        import fcntl
-
-        mine = sys.stderr.fileno()
-        with suppress(OSError):  # of a terminal that cannot be locked
-            mine = os.open(os.ttyname(mine), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(mine)
-                return False
-        _terminal = mine
-    return _terminal is not None
-
-
 def ndjson(value: dict[str, Any]) -> None:
     """One JSON object on a line of its own."""
     sys.stdout.write(json.dumps(value) + "\n")
-
-
-def progress(items: Sequence[T], doing: str) -> Iterator[T]:
-    """Passes items on, and shows a bar on a terminal once that has taken a second."""
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    start = clock.monotonic()
-    for done, item in enumerate(items):
-        if clock.monotonic() - start > _PROGRESS_AFTER:
-            yield from _with_bar(items, done, doing)
-            return
-        yield item
-
-
-def _with_bar(items: Sequence[T], done: int, doing: str) -> Iterator[T]:
-    from rich.progress import Progress
-
-    with Progress(console=_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(doing, total=len(items), completed=done)
-        for item in items[done:]:
-            yield item
-            bar.advance(task)
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True) -> Any:  # noqa: ANN401
@@ -182,7 +102,7 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
     gaps = 3 * (len(columns) - 1)  # two, and three before Rich 14
-    spare = _console(stderr=False).width - sum(widths) - gaps
+    spare = console(stderr=False).width - sum(widths) - gaps
     for i, (heading, how) in enumerate(columns):
         result.add_column(
             heading,
@@ -208,7 +128,7 @@ def plain(text: str) -> Any:  # noqa: ANN401
     return Text(_printable(text))
 
 
-def _console(*, stderr: bool) -> Console:
+def console(*, stderr: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout

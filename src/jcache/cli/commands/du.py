@@ -8,6 +8,7 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
+from jcache.cli.progress import progress
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.layout import Kind
@@ -46,7 +47,7 @@ def du(
         group = _grouping(store, by, entries)
         count: Counter[str] = Counter()
         size: Counter[str] = Counter()
-        for entry in output.progress(entries, "reading entries") if by == "device" else entries:
+        for entry in progress(entries, "reading entries") if by == "device" else entries:
             name = group(entry)
             count[name] += 1
             size[name] += entry.bytes

@@ -25,6 +25,7 @@ from jcache.cli.options import (
     kinds_of,
     open_store,
 )
+from jcache.cli.progress import Bar
 from jcache.cli.reports.export_report import render, summarize, tell_left_out, tell_notes
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, is_key, member
@@ -100,11 +101,11 @@ def export(
     signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
     with open_store(root) as store:
         target = None if to == _STDOUT else _checked_target(to, store.root)
-        with output.Bar("checking") as bar:
+        with Bar("checking") as bar:
             prepared = prepare(store, request, bar.show)
         if not quiet:
             tell_notes(store, prepared)
-        with _sink(target) as sink, output.Bar("exporting") as bar:
+        with _sink(target) as sink, Bar("exporting") as bar:
             exported = write(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
         summary = summarize(store.root, target, prepared, exported, sink.written, signed=sign is not None)
         tell_left_out(store, prepared, exported, verbose=verbose)

@@ -25,6 +25,7 @@ from jcache.cli.commands.import_common import (
 )
 from jcache.cli.commands.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report
 from jcache.errors import InvalidValue
 from jcache.shipping.archive import Head, PlainReader, Reader, open_archive
@@ -189,7 +190,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
     imported, members = Imported(), reader.members()
     first = list(islice(members, 1))  # before there is a root: it may be refused
     with store_of(make_root(root)) as store:
-        with output.Bar("importing") as bar, told(imported):
+        with Bar("importing") as bar, told(imported):
             rest = chain(first, members)
             receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
         report.notes += _notes(plan, options)

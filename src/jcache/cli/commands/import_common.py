@@ -13,6 +13,7 @@ import typer
 
 from jcache.cli import INTERRUPTED, output
 from jcache.cli.options import store_of
+from jcache.cli.progress import progress
 from jcache.cli.reports.import_report import Report, over_the_cap
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
@@ -218,7 +219,7 @@ def finished(
     if outlook.options.recompile:
         try:
             keys = [key for kind, key in imported.of(*WRITTEN, Fate.PRESENT) if kind is Kind.TRACES]
-            report.recompiled = recompile(store, keys, lambda some: output.progress(some, "compiling"))
+            report.recompiled = recompile(store, keys, lambda some: progress(some, "compiling"))
             report.undone |= bool(report.recompiled.count(Recompiling.FAILED))
         except NoJax as error:
             report.notes.append(f"Nothing was compiled: {error}")
@@ -252,7 +253,7 @@ def _loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401
     """Opens the executables that were imported, or were there and equal, in a process that may crash."""
     there = imported.of(*WRITTEN, Fate.PRESENT)
     claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
-    return load_sound(store, claims, lambda some: output.progress(some, "loading"))
+    return load_sound(store, claims, lambda some: progress(some, "loading"))
 
 
 def exit_code(report: Report) -> int:

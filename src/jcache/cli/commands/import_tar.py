@@ -3,6 +3,7 @@
 from jcache.cli import output
 from jcache.cli.commands.import_common import Outlook, exit_code, finished, found_here, told
 from jcache.cli.options import store_of
+from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
@@ -41,7 +42,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         make_root(root)
 
     with store_of(root) as store:
-        with output.Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
+        with Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
             receive_plain(members, store, outlook.judge, wishes, result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, fates = result.manifest(), result.imported.fates

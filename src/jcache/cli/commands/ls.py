@@ -11,6 +11,7 @@ from jcache.admin.filters import FIELDS, OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
+from jcache.cli.progress import progress
 from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
@@ -83,9 +84,7 @@ def ls(
         legacy=legacy,
     )
     with open_store(root) as store:
-        entries = select(
-            store, selection, seconds=not quiet, progress=lambda some: output.progress(some, "reading headers")
-        )
+        entries = select(store, selection, seconds=not quiet, progress=lambda some: progress(some, "reading headers"))
         if json:
             output.as_json({"root": str(store.root.path), "entries": [as_json(entry) for entry in entries]})
         elif quiet:

@@ -18,6 +18,7 @@ from jcache.cli.commands.import_common import (
     told,
 )
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report, over_the_cap
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue
@@ -77,7 +78,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
     """Brings one root, or says what that would do where others were brought before; gives how many entries it kept."""
     outlook = Outlook(target, options)
     with store_of(origin) as source:
-        with output.Bar("checking") as bar:
+        with Bar("checking") as bar:
             merging = plan_merge(
                 source,
                 target,
@@ -114,7 +115,7 @@ def _merge_one(origin: Root, target: Root, options: Options, brought: dict[Name 
         else:
             imported = Imported()
             with store_of(make_root(target)) as store:
-                with output.Bar("merging") as bar, told(imported, "merge"):
+                with Bar("merging") as bar, told(imported, "merge"):
                     merge_root(merging, store, imported, progress=bar.show)
                 report.fates, report.neighbours = imported.fates, imported.neighbours
                 report.bytes, report.refused = imported.bytes, imported.refused

@@ -11,6 +11,7 @@ from jcache import clock
 from jcache.cli import output
 from jcache.cli.commands.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.cli.progress import progress
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
@@ -81,7 +82,7 @@ def quarantine(
             _list(store, records, json=json, quiet=quiet, verbose=verbose)
             return 0
         failures: list[str] = []
-        doing = output.progress(records, "restoring" if action == "restore" else "dropping")
+        doing = progress(records, "restoring" if action == "restore" else "dropping")
         carry_out = partial(_restore, named=bool(which), replace=replace) if action == "restore" else _drop
         done = [
             record for record in doing if _is_done(partial(carry_out, store, place, record), action, record, failures)

@@ -6,6 +6,7 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of, open_store
+from jcache.cli.progress import Bar, progress
 from jcache.cli.reports.findings_report import as_json, render
 from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
@@ -79,7 +80,7 @@ def verify(
     )
     ignored = frozenset(map(_parse_damage, ignore or ()))
     with open_store(root) as store:
-        with output.Bar("verifying") as bar:
+        with Bar("verifying") as bar:
             verification = verify_root(store, request, bar.show)
         loads = _load(store, verification) if load else None
         verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
@@ -103,7 +104,7 @@ def _parse_damage(text: str) -> Damage:
 
 
 def _load(store: Store, verification: Verification) -> Loads:
-    loads = load_sound(store, verification.sound, lambda some: output.progress(some, "loading"))
+    loads = load_sound(store, verification.sound, lambda some: progress(some, "loading"))
     verification.findings += loads.findings
     return loads
 
@@ -113,7 +114,7 @@ def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Rep
     missing = [note for note in verification.notes if note.remedy is Remedy.MAKE_SIDECAR]
     verification.notes = [note for note in verification.notes if note.remedy is not Remedy.MAKE_SIDECAR]
     findings: list[Finding] = [*verification.findings, *missing]
-    return repair(store, findings, grace_ns=grace_ns, progress=lambda some: output.progress(some, "repairing"))
+    return repair(store, findings, grace_ns=grace_ns, progress=lambda some: progress(some, "repairing"))
 
 
 def _print_json(

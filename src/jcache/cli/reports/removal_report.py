@@ -5,6 +5,7 @@ from typing import Any
 
 from jcache.admin.api import carry_out
 from jcache.cli import output
+from jcache.cli.progress import progress
 from jcache.entry import Entry
 from jcache.store.eviction import Plan, Reason, Share, Verdict, reasons
 from jcache.store.removal import Removed
@@ -32,7 +33,7 @@ def remove(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool, qu
 
 
 def _progress(victims: Sequence[Verdict]) -> Iterable[Verdict]:
-    return output.progress(victims, "removing")
+    return progress(victims, "removing")
 
 
 def _as_json(done: Removed) -> dict[str, Any]:
