@@ -47,3 +47,10 @@ def test_the_checks_pass(command: list[str]) -> None:
         pytest.skip(f"{command[0]} is not installed: pip install -e '.[dev]'")
     done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_jaxs_private_modules_are_named_in_two_rooms_alone() -> None:
+    """A new JAX touches `jax_internals` and the recorder, and nothing else."""
+    source = ROOT / "src" / "jcache"
+    naming = {path.relative_to(source).parent for path in source.rglob("*.py") if "jax._src" in path.read_text()}
+    assert naming == {Path("jax_internals"), Path("runs/recorder")}

@@ -13,10 +13,10 @@ from jcache.fingerprint.counters import Kind, only_counts
 from jcache.fingerprint.encoding import tagged, text
 from jcache.fingerprint.instructions import steps_of
 from jcache.fingerprint.references import References
+from jcache.jax_internals.registry import SHARD_MAP
 
 _NO_CELL: Final = b"empty0:"
 _STORE: Final = dis.opmap["STORE_DEREF"]
-_SHARD_MAP: Final = "jax._src.shard_map"
 _EXACT: Final = 2**53  # up to which every whole number is a float
 _NO_CELLS: Final[Mapping[str, frozenset[Kind]]] = MappingProxyType({})
 
@@ -102,7 +102,7 @@ def _as_it_becomes(function: FunctionType, name: str, value: Any) -> Any:
     """
     if type(value) is int and _may_become_float(function, name, value):
         return float(value)
-    if name == "axis_names" and function.__module__ == _SHARD_MAP and type(value) in {set, frozenset}:
+    if name == "axis_names" and function.__module__ == SHARD_MAP and type(value) in {set, frozenset}:
         around = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         mesh = next((cell.cell_contents for each, cell in around if each == "mesh"), None)
         return frozenset(value or getattr(mesh, "axis_names", ()))

@@ -1,14 +1,13 @@
 """How JAX flattens the instances of a class: the functions, fields and their order that it was registered with.
 
-JAX keeps them in `jax._src.tree_util._registry`: a function that flattens and one that unflattens. Around those of
-`register_dataclass` are the names of the fields, in order.
+JAX keeps a function that flattens and one that unflattens. Those of `register_dataclass` close over the names of the
+fields, in order.
 """
 
 # ruff: noqa: ANN401 - a flattener is any callable
 
 import dataclasses
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from operator import methodcaller
 from types import FunctionType, MethodType
@@ -16,6 +15,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from jcache.fingerprint import origins
+from jcache.jax_internals.registry import registry
 
 _JAX: Final = "jax"
 _by_others: Final[WeakKeyDictionary[type, bool]] = WeakKeyDictionary()
@@ -23,12 +23,12 @@ _by_others: Final[WeakKeyDictionary[type, bool]] = WeakKeyDictionary()
 
 def registered(cls: type) -> tuple[Any, ...]:
     """The functions that flatten and unflatten the instances of a class; none if JAX has none for it."""
-    return tuple(_registry().get(cls, ()))
+    return tuple(registry().get(cls, ()))
 
 
 def pytrees() -> dict[str, type]:
     """The classes that are registered, by module and name."""
-    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in list(_registry())}
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in list(registry())}
 
 
 def is_by_others(cls: type) -> bool:
@@ -38,7 +38,7 @@ def is_by_others(cls: type) -> bool:
     known = _by_others.get(cls)
     if known is None:
         known = not _is_own(cls, registered(cls))
-        if cls in _registry():  # for good: JAX registers a class once
+        if cls in registry():  # for good: JAX registers a class once
             _by_others[cls] = known
     return known
 
@@ -49,11 +49,6 @@ def are_of_dataclass(functions: Iterable[Any]) -> bool:
         isinstance(each, FunctionType) and _top(each) == _JAX and "data_fields" in each.__code__.co_freevars
         for each in functions
     )
-
-
-def _registry() -> Mapping[type, Any]:
-    registry: Mapping[type, Any] = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
-    return registry
 
 
 def _is_own(cls: type, functions: Iterable[Any]) -> bool:

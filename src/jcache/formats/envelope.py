@@ -1,6 +1,6 @@
 r"""The bytes of an entry: JAX's executables as JAX writes them, traces and graphs in a sealed envelope.
 
-Executables (jax 0.4.14 and later, ``jax._src.compilation_cache``):
+Executables (as JAX's compilation cache writes them from 0.4.14 on):
 
     entry      = compressed(seconds executable)
     compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed

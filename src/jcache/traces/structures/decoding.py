@@ -13,6 +13,7 @@ from typing import Any, Final
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
+from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import (
     LEAF,
     Json,
@@ -185,11 +186,9 @@ def _check(cls: type, aux: Any, count: int) -> None:
 
 def _unflattened(cls: type, aux: Any, children: list[Treedef]) -> Any:
     """An instance with leaves of no meaning, for a JAX (until 0.8) that cannot put structures together."""
-    from jax._src import tree_util
-
     parts = [child.unflatten([0] * child.num_leaves) for child in children]
-    if cls in tree_util._registry:
-        return tree_util._registry[cls].from_iter(aux, parts)
+    if cls in registry():
+        return registry()[cls].from_iter(aux, parts)
     if is_namedtuple(cls):
         return tuple.__new__(cls, parts)
     raise ValueError("it is not registered")
