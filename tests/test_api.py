@@ -9,11 +9,12 @@ import pytest
 import jcache
 from jcache.layout import Kind
 from jcache.store.roots import create_root
+from tests.helpers.documents import ROOT, blocks, pages
 from tests.helpers.entries import add, key
 from tests.helpers.jax_programs import run
 
 FUNCTIONS = sorted(name for name in jcache.__all__ if inspect.isfunction(getattr(jcache, name)))
-README = (Path(__file__).parent.parent / "README.md").read_text()
+REFERENCE = (ROOT / "docs/reference/python-api.md").read_text()
 
 
 def test_everything_public_is_listed_and_typed() -> None:
@@ -33,11 +34,11 @@ def test_everything_public_is_listed_and_typed() -> None:
 
 @pytest.mark.parametrize("name", jcache.__all__)
 def test_everything_public_is_documented(name: str) -> None:
-    """Each name has a docstring and stands in the README, each function has types, its errors and an example."""
+    """Each name has a docstring and stands in the reference, each function has types, its errors and an example."""
     value = getattr(jcache, name)
     text = inspect.getdoc(value)
     assert text and text.split("\n")[0].endswith((".", "?"))
-    assert f"jcache.{name}" in README
+    assert f"`jcache.{name}" in REFERENCE
     if inspect.isfunction(value):
         assert "Example:\n    >>>" in text
         parameters = inspect.signature(value).parameters.values()
@@ -65,9 +66,9 @@ print(json.dumps([list(doctest.DocTestRunner().run(example)) for example in exam
 
 @pytest.mark.smoke
 @pytest.mark.jax
-def test_the_examples_of_the_readme_run(tmp_path: Path) -> None:
-    """The README's Python, block after block, is one program that runs."""
-    blocks = [part.split("```")[0] for part in README.split("```python\n")[1:]]
-    assert blocks
-    program = "\n".join(blocks) + "\nprint('true')"
+def test_the_examples_of_the_pages_run(tmp_path: Path) -> None:
+    """The Python of README.md and docs/, block after block, is one program that runs."""
+    examples = [block for page in pages() for block in blocks(page.read_text(), "python")]
+    assert len(examples) > 5
+    program = "\n".join(examples) + "\nprint('true')"
     assert run(program, env={"JCACHE_DIR": tmp_path / "root"}, cwd=tmp_path).value is True

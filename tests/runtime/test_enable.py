@@ -24,7 +24,7 @@ from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
-README = (Path(__file__).parents[2] / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/how-to/use-in-a-program.md").read_text()
 pytestmark = pytest.mark.jax
 
 PRELUDE = """
@@ -572,7 +572,7 @@ show(counts())
 
 @pytest.mark.parametrize("preset", Preset)
 def test_a_preset_sets_what_it_says(preset: Preset, tmp_path: Path) -> None:
-    """Its options are in JAX's configuration, what it compiles is hit by the next process, and the README lists it."""
+    """Its options are in JAX's configuration, what it compiles is hit by the next process, and its page lists it."""
     program = """
 import jax
 enabled = jcache.enable(sys.argv[1], preset=sys.argv[2])
@@ -586,7 +586,7 @@ show({name: jax.config.values.get(name) for name in json.loads(sys.argv[3])}, co
     assert len(told) == len(absent) and all(name in " ".join(told) for name in absent)
     assert values == {name: None if name in absent else value for name, value in options.items()}
     assert run(PRELUDE + program, *arguments, env=QUIET).value[1] == [cold[1], 0, 0, 0]
-    assert f"`{preset}`" in README
+    assert f"`{preset}`" in PAGE
 
 
 # -- several roots, several processes
