@@ -126,7 +126,7 @@ def test_the_changelog_is_kept() -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.smoke] if page.name == "README.md" else []) for page in WITH_COMMANDS],
+    [pytest.param(page, marks=[pytest.mark.smoke] if page.name == "tutorial.md" else []) for page in WITH_COMMANDS],
     ids=name_of,
 )
 def test_commands_print_what_a_page_says(page: Path, tmp_path: Path) -> None:
