@@ -134,12 +134,14 @@ def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full:
     signers = allowed(tmp_path, f"me {public(key)}")
     made = sample()
     manifest = encode(made.manifest)
-    tar = inside(made.packed(signature=sign(manifest, key)))
+    signed = manifest, sign(manifest, key)
+    tar = inside(made.packed(signature=signed[1]))
 
     def check(data: bytes, signature: bytes | None) -> None:
         if signature is None:
             raise Untrusted("It is not signed.")
-        verify(data, signature, signers)
+        if (data, signature) != signed:  # ssh-keygen need not say each time that these pass
+            verify(data, signature, signers)
 
     for _ in range(FULL if full else SHORT):
         changed = rechecked(mutate(tar, chance, [tar]))
