@@ -1,5 +1,6 @@
 """`jcache export`: what it writes, where, and what it says."""
 
+import fcntl
 import json
 import os
 import pty
@@ -7,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from select import select
@@ -30,6 +33,7 @@ from tests.helpers.command_line import (
     run_jax,
 )
 from tests.helpers.entries import add, copied, key
+from tests.helpers.signatures import allowed, needs_openssh, new_key, public, ssh_keygen
 from tests.helpers.waiting import LIMIT_S, until
 from tests.shipping.exporter.test_export import incompressible, members
 
@@ -375,17 +379,103 @@ def test_quiet_and_verbose(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ssh-keygen")
+@needs_openssh
 def test_signed(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     """OpenSSH itself verifies the signature that `--sign` makes of the manifest."""
-    ssh = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh], check=True)
+    ssh = new_key(tmp_path / "key")
     assert "(signed)" in jcache("export", "--root", cache, "-o", tmp_path / "a", "--sign", ssh).err
     found = archive(tmp_path / "a")[1]
     (tmp_path / "sig").write_bytes(found["manifest.json.sig"])
-    (tmp_path / "allowed").write_text(f"me {Path(f'{ssh}.pub').read_text()}")
-    command = ["ssh-keygen", "-Y", "verify", "-f", "allowed", "-I", "me", "-n", "jcache-archive", "-s", "sig"]
-    subprocess.run(command, input=found["manifest.json"], cwd=tmp_path, check=True, capture_output=True)
+    words = ("-f", allowed(tmp_path, f"me {public(ssh)}"), "-I", "me", "-n", "jcache-archive", "-s", tmp_path / "sig")
+    assert ssh_keygen("-Y", "verify", *words, data=found["manifest.json"]).returncode == 0
+
+
+class Typing:
+    """An export with a key that has a passphrase, on a terminal of its own."""
+
+    def __init__(self, cache: Path, folder: Path) -> None:
+        self.key = new_key(folder / "key", passphrase="secret")
+        self.archive, self.temporary = folder / "archive", folder / "temporary"
+        self.temporary.mkdir()
+        self.master, terminal = pty.openpty()
+        self.process = subprocess.Popen(
+            [*JCACHE, "export", "--root", cache, "-o", self.archive, "--sign", self.key],
+            env=clean_environment({"TMPDIR": str(self.temporary)}),
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(1, termios.TIOCSCTTY, 0),
+        )
+        os.close(terminal)
+
+    def answer(self, question: bytes, text: bytes) -> None:
+        """Types a text once the question is asked and the terminal shows no more what is typed."""
+        said = b""
+        while question not in said:
+            said += os.read(self.master, 1000)
+        until(lambda: not self.shows_what_is_typed)
+        os.write(self.master, text)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def wait_for_all(self) -> None:
+        """Waits until no process has the terminal open."""
+        with suppress(OSError):  # Linux says so by EIO, others by an end
+            while os.read(self.master, 1000):
+                pass
+
+    @property
+    def shows_what_is_typed(self) -> bool:
+        return bool(termios.tcgetattr(self.master)[3] & termios.ECHO)
+
+
+@pytest.fixture(name="typing")
+def typing_fixture(cache: Path, tmp_path: Path) -> Iterator[Typing]:
+    typing = Typing(cache, tmp_path)
+    yield typing
+    typing.end()
+
+
+@needs_openssh
+def test_a_passphrase_on_a_terminal(typing: Typing) -> None:
+    """ssh-keygen asks for the passphrase, and once more after a wrong one, whatever the standard input is."""
+    for text in (b"wrong\n", b"secret\n"):
+        typing.answer(b"Enter passphrase", text)
+    assert typing.process.wait(LIMIT_S) == 0
+    assert "manifest.json.sig" in archive(typing.archive)[1] and not list(typing.temporary.iterdir())
+
+
+@needs_openssh
+def test_ctrl_c_at_the_passphrase(typing: Typing) -> None:
+    """It ends the export and leaves nothing behind: no file, no process, and a terminal that shows what is typed."""
+    typing.answer(b"Enter passphrase", b"\x03")
+    assert typing.process.wait(LIMIT_S) == 130
+    until(lambda: typing.shows_what_is_typed)
+    typing.wait_for_all()
+    assert not typing.archive.exists() and not list(typing.temporary.iterdir())
+
+
+@needs_openssh
+@pytest.mark.parametrize("mistake", ["passphrase", "no key", "no openssh"])
+def test_a_key_that_cannot_sign(cache: Path, tmp_path: Path, mistake: str) -> None:
+    """Without a terminal nobody is asked; that is told, as other mistakes are, in a sentence and before the work."""
+    ssh = new_key(tmp_path / "key", passphrase="secret") if mistake == "passphrase" else tmp_path / "missing"
+    done = subprocess.run(
+        [*JCACHE, "export", "--root", cache, "-o", tmp_path / "a", "--sign", ssh],
+        env=clean_environment({"PATH": str(tmp_path)} if mistake == "no openssh" else {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        start_new_session=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == (1 if mistake == "no openssh" else 2) and len(done.stderr.splitlines()) == 1
+    expected = {"passphrase": b"ssh-add", "no key": b"ssh-keygen -t ed25519", "no openssh": b"install OpenSSH"}
+    assert expected[mistake] in done.stderr and not (tmp_path / "a").exists()
 
 
 def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:

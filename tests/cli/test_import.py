@@ -22,9 +22,12 @@ from jcache.store.store import Store
 from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
 from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
 from tests.helpers.imports import content, packed, populated, tar_of
+from tests.helpers.signatures import allowed as allowed_signers
+from tests.helpers.signatures import needs_openssh, new_key, public
 from tests.helpers.waiting import LIMIT_S, until
 from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
 
+SIGNED = Path(__file__).parent.parent / "data" / "signed"  # by Ed25519, as commit accb188 did
 JCACHE = [sys.executable, "-m", "jcache"]
 WITH_PATHS = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
 
@@ -422,15 +425,29 @@ def test_closed_input(target: Path) -> None:
 # -- trust
 
 
+@needs_openssh
+def test_an_archive_signed_by_an_older_jcache(jcache: Jcache, target: Path) -> None:
+    """An archive that jcache signed before ssh-keygen did it is accepted; where its signer is not listed it is not."""
+    archive = SIGNED / "archive.tar.zst"
+    result = jcache("import", archive, "--root", target, "--allowed-signers", SIGNED / "allowed_signers")
+    assert result.code == 0 and "3 new" in result.out and "Signed by alice@example.org" in result.out
+    assert jcache("import", archive, "--root", target, "--allowed-signers", os.devnull).code == 12
+
+
+def test_a_signature_without_openssh(jcache: Jcache, tmp_path: Path, target: Path) -> None:
+    """Where nothing can check signatures a signed archive is refused before a byte is written, and the way out told."""
+    for options in ((), ("--allowed-signers", SIGNED / "allowed_signers")):
+        result = jcache("import", SIGNED / "archive.tar.zst", "--root", target, *options, env={"PATH": str(tmp_path)})
+        assert result.code == 1 and len(result.err.splitlines()) == 1 and "install OpenSSH" in result.err
+        assert not target.exists()
+
+
+@needs_openssh
 def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
     """Only what an allowed signer has signed passes; a touched payload is not published, by exit code 12."""
-    if not shutil.which("ssh-keygen"):
-        pytest.skip("there is no ssh-keygen to make keys with")
     for name in ("me", "stranger"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
-    public = (tmp_path / "me.pub").read_text()
-    allowed = tmp_path / "allowed"
-    allowed.write_text(f"me@example.org {public}")
+        new_key(tmp_path / name)
+    allowed = allowed_signers(tmp_path, f"me@example.org {public(tmp_path / 'me')}")
     source = populated(tmp_path / "source")
     archives = {}
     for name in ("me", "stranger", "nobody"):

@@ -6,7 +6,6 @@ the tar inside, of the manifest and of signed archives. JCACHE_SEED, which a fai
 
 import io
 import random
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from jcache.errors import BadArchive, Untrusted
 from jcache.formats.digest import digest
 from jcache.shipping.archive import PlainReader, Reader, open_archive
 from jcache.shipping.archive.manifest import decode, encode
-from jcache.shipping.archive.signing import NAMESPACE, sign, verify
+from jcache.shipping.archive.signing import sign, verify
 from tests.helpers.archives import Sample, compressed, sample, tar_of
+from tests.helpers.signatures import allowed, needs_openssh, new_key, public
 from tests.proofs.test_fuzz import mutate
 
 FULL, SHORT = 6000, 150
@@ -127,19 +127,21 @@ def test_mutated_manifests_are_refused_or_say_what_they_say(full: bool, chance: 
         assert encode(manifest) == changed
 
 
+@needs_openssh
 def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full: bool, chance: random.Random) -> None:
     """No manifest but the signed one passes, whatever became of manifest, signature and the rest."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    signers = tmp_path / "allowed"
-    signers.write_text(f"me {(tmp_path / 'key.pub').read_text()}")
+    key = new_key(tmp_path / "key")
+    signers = allowed(tmp_path, f"me {public(key)}")
     made = sample()
     manifest = encode(made.manifest)
-    tar = inside(made.packed(signature=sign(manifest, tmp_path / "key")))
+    signed = manifest, sign(manifest, key)
+    tar = inside(made.packed(signature=signed[1]))
 
     def check(data: bytes, signature: bytes | None) -> None:
         if signature is None:
             raise Untrusted("It is not signed.")
-        verify(data, signature, signers, NAMESPACE, 0)
+        if (data, signature) != signed:  # ssh-keygen need not say each time that these pass
+            verify(data, signature, signers)
 
     for _ in range(FULL if full else SHORT):
         changed = rechecked(mutate(tar, chance, [tar]))

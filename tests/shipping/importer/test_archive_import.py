@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +34,7 @@ from jcache.store.store import Outcome, Store
 from jcache.verify.verification import Request, verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree, xla_program
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
+from tests.helpers.signatures import needs_openssh, new_key, signature_by
 
 
 def check_clean(root: Root) -> None:
@@ -310,18 +310,19 @@ def test_a_link_that_comes_meanwhile(tmp_path: Path, beyond: Path) -> None:
         receive(plan, members, store, Imported())
 
 
+@needs_openssh
 def test_trust(tmp_path: Path) -> None:
     """A signature that is asked for must be there, and somebody must be allowed to sign."""
     with pytest.raises(InvalidValue, match="--allowed-signers"):
-        check_trust(b"", None, required=True, allowed_signers=None, now_ns=NOW)
+        check_trust(b"", None, required=True, allowed_signers=None)
     with pytest.raises(Untrusted, match="not signed"):
-        check_trust(b"", None, required=True, allowed_signers=tmp_path, now_ns=NOW)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    signature = sign(b"manifest", tmp_path / "key")
-    assert check_trust(b"manifest", signature, required=False, allowed_signers=None, now_ns=NOW).signed
-    for wrong in (b"some", sign(b"other", tmp_path / "key"), sign(b"manifest", tmp_path / "key", "file")):
+        check_trust(b"", None, required=True, allowed_signers=tmp_path)
+    key = new_key(tmp_path / "key")
+    signature = sign(b"manifest", key)
+    assert check_trust(b"manifest", signature, required=False, allowed_signers=None).signed
+    for wrong in (b"some", sign(b"other", key), signature_by(key, tmp_path, b"manifest", namespace="file")):
         with pytest.raises(Untrusted, match=r"signature|signed"):
-            check_trust(b"manifest", wrong, required=False, allowed_signers=None, now_ns=NOW)
+            check_trust(b"manifest", wrong, required=False, allowed_signers=None)
 
 
 def test_future_root(tmp_path: Path) -> None:

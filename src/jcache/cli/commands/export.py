@@ -71,7 +71,8 @@ def export(
         bool, typer.Option("--solid", help="Recompress across entries: smaller, slower, the same entries.")
     ] = False,
     sign: Annotated[
-        str | None, typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH Ed25519 private key.")
+        str | None,
+        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key, by ssh-keygen."),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -149,8 +150,8 @@ def _named(source: str) -> str:
 
 
 def _signer(path: Path) -> Callable[[bytes], bytes]:
-    """Signs manifests by a key, which is tried at once: not after an hour of reading."""
-    signing.sign(b"", path)
+    """Return what signs manifests with a key. The key is tried at once: not after an hour of reading."""
+    signing.check_key(path)
     return lambda data: signing.sign(data, path)
 
 

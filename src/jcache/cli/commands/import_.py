@@ -10,7 +10,6 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from jcache import clock
 from jcache.cli import output
 from jcache.cli.commands.import_common import (
     Options,
@@ -215,7 +214,7 @@ def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
 
     def check(manifest: bytes, signature: bytes | None) -> None:
         required, allowed = options.require_signature, options.allowed_signers
-        trust = check_trust(manifest, signature, required=required, allowed_signers=allowed, now_ns=clock.now_ns())
+        trust = check_trust(manifest, signature, required=required, allowed_signers=allowed)
         found.append(trust)
 
     return reader.head(check), found[0]

@@ -1,203 +1,229 @@
-"""Signatures of manifests, made and checked as ``ssh-keygen -Y sign`` and ``-Y verify`` do (OpenSSH's PROTOCOL.sshsig).
+"""Sign manifests and check signatures by ``ssh-keygen -Y`` of OpenSSH 8.2 or later, as git does.
 
-Numbers are of 4 bytes, big-endian; a string is its length and its bytes::
-
-    signature = "-----BEGIN SSH SIGNATURE-----" LF (base64 of blob, in lines of one length) LF
-                "-----END SSH SIGNATURE-----" LF
-    blob      = "SSHSIG" number(1) string(key) string(namespace) string(reserved) string(hash) string(proof)
-    key       = string("ssh-ed25519") string(32 bytes)
-    proof     = string("ssh-ed25519") string(64 bytes: Ed25519 of what is signed)
-    signed    = "SSHSIG" string(namespace) string(reserved) string(hash) string(hash of the data)
-    hash      = "sha512" or "sha256"
-
-Only Ed25519 is taken: keys of 32 bytes, one way to sign, nothing to choose wrongly.
+ssh-keygen works in a temporary directory that no other user can read. It asks for passphrases on the terminal, and only
+while it signs.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from jcache.errors import InvalidValue, Untrusted
-from jcache.shipping.archive.allowed_signers import read_allowed_signers
+from jcache.errors import InvalidValue, JcacheError, Untrusted
+from jcache.store.files import refusal
+from jcache.text import shown
 
 NAMESPACE: Final = "jcache-archive"
-_MAGIC: Final = b"SSHSIG"
-_ED25519: Final = b"ssh-ed25519"
-_BEGIN: Final = b"-----BEGIN SSH SIGNATURE-----\n"
-_END: Final = b"-----END SSH SIGNATURE-----\n"
-_WIDTH: Final = 70  # as ssh-keygen has it
-_HASHES: Final = {b"sha512": hashlib.sha512, b"sha256": hashlib.sha256}
-_MAX_SIGNATURE: Final = 64 << 10
+_DATA, _SIGNATURE, _SIGNERS, _ABSENT = "manifest", "manifest.sig", "allowed_signers", "absent-manifest"
+_MAX_SIGNERS_BYTES: Final = 16 << 20
+_MAX_PROMPTS: Final = 3
+_SIGN_LIMIT_S: Final = 600  # somebody may have to type a passphrase or to touch a hardware key
+_CHECK_LIMIT_S: Final = 60
+_PROMPT_VARIABLES: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS_REQUIRE")
+_TOO_OLD = re.compile("^(usage: ssh-keygen|Unsupported operation for -Y)", re.MULTILINE)
+_REASON = re.compile(rf"^{_SIGNERS}:(\d+: .*?)\r?$", re.MULTILINE)
+_INSTALL: Final = "install OpenSSH's client, 8.2 or later, such as Debian's openssh-client"
 
 
-class _Signature(NamedTuple):
-    key: bytes
-    namespace: bytes
-    reserved: bytes
-    hash: bytes
-    proof: bytes
+def check_key(key_path: Path) -> bool:
+    """Check that ssh-keygen can sign with a key, without signing anything or asking anybody.
 
+    Args:
+        key_path: file of a private key, or of a public key whose private key is beside it or in ssh-agent.
 
-def sign(data: bytes, key_path: Path, namespace: str = NAMESPACE) -> bytes:
-    """The armored signature of the data by an OpenSSH private key.
+    Returns:
+        Whether ssh-keygen will ask for the key's passphrase.
 
     Raises:
-        InvalidValue: the file is not an unencrypted Ed25519 private key of OpenSSH.
+        InvalidValue: ssh-keygen finds no key there, or the key has a passphrase and there is no terminal to ask on.
+        JcacheError: ssh-keygen is missing or too old.
     """
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    with _folder() as folder:  # ssh-keygen loads the key first, and then finds no file to sign
+        done = _run("sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key_path), _ABSENT, folder=folder)
+    if _ABSENT in done.stderr:
+        return False
+    if "incorrect passphrase" not in done.stderr:
+        raise InvalidValue(
+            f"Cannot sign with {key_path}: ssh-keygen says '{_reason(done)}': name a private key that only you can "
+            "read, as `ssh-keygen -t ed25519` makes one, or the public half of one that ssh-agent holds."
+        )
+    if not _can_ask():
+        raise InvalidValue(
+            f"The key {key_path} has a passphrase, and there is no terminal to ask for it on: add the key to ssh-agent "
+            "with ssh-add."
+        )
+    return True
 
-    private = _private_key(key_path)
-    if not isinstance(private, Ed25519PrivateKey):
-        raise InvalidValue(f"{key_path} is no Ed25519 key: make one with `ssh-keygen -t ed25519`.")
-    raw = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    claim = _Signature(_string(_ED25519) + _string(raw), namespace.encode(), b"", b"sha512", b"")
-    proof = _string(_ED25519) + _string(private.sign(_signed(claim, data)))
-    return _armored(_blob(claim._replace(proof=proof)), _WIDTH)
+
+def sign(data: bytes, key_path: Path) -> bytes:
+    """Return the armored signature of the data by a key. ssh-keygen may ask for a passphrase on the terminal.
+
+    Raises:
+        InvalidValue, JcacheError: as `check_key` does, or ssh-keygen did not sign.
+    """
+    prompts = _MAX_PROMPTS if check_key(key_path) else 1
+    command = ["ssh-keygen", "-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key_path), _DATA]
+    with _folder({_DATA: data}) as folder, _terminal() as terminal:
+        if any(_signs(command, folder, terminal) for _ in range(prompts)):
+            return (folder / _SIGNATURE).read_bytes()
+    raise JcacheError(f"ssh-keygen did not sign with {key_path}: it says why above.")
 
 
-def verify(data: bytes, signature: bytes, allowed_signers: Path, namespace: str, now_ns: int) -> str:
-    """The principals, as ``allowed_signers`` has them (see ssh-keygen(1)), of the key that made the signature.
+def check_signature(data: bytes, signature: bytes) -> str:
+    """Check that an armored signature is of the data, whoever made it; return the fingerprint of the key.
+
+    Raises:
+        Untrusted: it is not a signature of the data for `NAMESPACE`.
+        JcacheError: ssh-keygen is missing or too old.
+    """
+    with _folder({_SIGNATURE: signature}) as folder:
+        return _fingerprint(data, folder)
+
+
+def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
+    """Return the principal who signed the data, by a file of allowed signers (see ssh-keygen(1), ALLOWED SIGNERS).
 
     Args:
         data: what should have been signed.
         signature: armored.
         allowed_signers: file of principals and their keys.
-        namespace: what the signature must be for.
-        now_ns: nanoseconds since 1970, for keys that are valid for a time.
 
     Raises:
-        Untrusted: the signature is not one of the data, or its key is not allowed to sign for this namespace now.
-        InvalidValue: the file of allowed signers cannot be read, or a line of it is malformed.
+        Untrusted: the signature is not one of the data, or its key is not allowed to sign for `NAMESPACE` now.
+        InvalidValue: the file of allowed signers cannot be read.
+        JcacheError: ssh-keygen is missing or too old.
     """
-    signers = read_allowed_signers(allowed_signers)
-    key = signed_by(data, signature, namespace)
-    known = [signer for signer in signers if signer.key == key]
-    if not known:
-        digest = base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
+    with _folder({_SIGNATURE: signature, _SIGNERS: _read(allowed_signers)}) as folder:
+        fingerprint = _fingerprint(data, folder)
+        files = ("-s", _SIGNATURE, "-f", _SIGNERS)
+        found = _run("find-principals", *files, folder=folder)
+        said = found.stderr
+        for principal in found.stdout.split("\n"):  # patterns, of which those with a ! name nobody
+            if principal and not principal.startswith("!"):
+                done = _run("verify", *files, "-n", NAMESPACE, "-I", principal, folder=folder, data=data)
+                if done.returncode == 0:
+                    return shown(principal)
+                said += done.stderr
+    reasons = "; ".join(f"line {shown(reason)}" for reason in dict.fromkeys(_REASON.findall(said)))
+    why = f" ({reasons})" if reasons else ""
+    raise Untrusted(
+        f"{allowed_signers} does not allow the key of this signature, {fingerprint}, to sign for '{NAMESPACE}' now"
+        f"{why}: if you trust whose it is, list it there as in `me@example.org ssh-ed25519 AAAA…`."
+    )
+
+
+def _fingerprint(data: bytes, folder: Path) -> str:
+    """Check the signature in the folder; return the fingerprint of its key, such as ``SHA256:…``."""
+    done = _run("check-novalidate", "-n", NAMESPACE, "-s", _SIGNATURE, folder=folder, data=data)
+    if done.returncode != 0:
         raise Untrusted(
-            f"The signature is by a key that {allowed_signers} does not list: SHA256:{digest}: add it there if you "
-            "trust whose it is."
+            f"The signature is not one of this manifest for '{NAMESPACE}': ssh-keygen says '{_reason(done)}': get the "
+            "archive anew from who made it."
         )
-    signer = next((signer for signer in known if signer.may_sign(namespace, now_ns)), None)
-    if signer is None:
-        raise Untrusted(
-            f"{known[0].principals} may not sign for '{namespace}' now, as {allowed_signers} has it in line "
-            f"{known[0].line}."
-        )
-    return signer.principals
+    return done.stdout.split()[-1]
 
 
-def signed_by(data: bytes, signature: bytes, namespace: str) -> bytes:
-    """The key that made the signature, whosever it is.
-
-    Raises:
-        Untrusted: it is not a signature of the data, for this namespace.
-    """
-    claim = _parsed(signature)
-    if claim.namespace != namespace.encode():
-        raise Untrusted(f"The signature is for {claim.namespace.decode(errors='replace')!r}, not for '{namespace}'.")
-    _check_proof(claim, data)
-    return claim.key
-
-
-def _private_key(path: Path) -> object:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-
+def _read(allowed_signers: Path) -> bytes:
+    """Read the file once: it may be a pipe, or change between two looks of ssh-keygen."""
     try:
-        data = path.read_bytes()
+        with allowed_signers.open("rb") as file:
+            data = file.read(_MAX_SIGNERS_BYTES + 1)
     except OSError as error:
-        raise InvalidValue(f"Cannot read the key {path}: {error.strerror or error}.") from error
+        raise InvalidValue(f"Cannot read the allowed signers {allowed_signers}: {error.strerror or error}.") from error
+    if len(data) > _MAX_SIGNERS_BYTES:
+        raise InvalidValue(f"{allowed_signers} is too large for a file of allowed signers.")
+    return data
+
+
+# ssh-keygen
+
+
+@contextmanager
+def _folder(contents: dict[str, bytes] | None = None) -> Iterator[Path]:
+    """A private directory with these files, removed in the end."""
+    from tempfile import TemporaryDirectory
+
+    with refusal("write temporary files"), TemporaryDirectory(prefix="jcache-") as name:
+        for file, data in (contents or {}).items():
+            Path(name, file).write_bytes(data)
+        yield Path(name)
+
+
+def _run(operation: str, *words: str, folder: Path, data: bytes = b"") -> subprocess.CompletedProcess[str]:
+    """Run ssh-keygen without a terminal, so that it cannot ask for anything; ``data`` is its standard input."""
+    environment = {name: value for name, value in os.environ.items() if name not in _PROMPT_VARIABLES}
+    with _refusals(_CHECK_LIMIT_S):
+        done = subprocess.run(
+            ["ssh-keygen", "-Y", operation, *words],
+            input=data,
+            capture_output=True,
+            cwd=folder,
+            env=environment | {"LC_ALL": "C", "SSH_ASKPASS_REQUIRE": "never"},
+            timeout=_CHECK_LIMIT_S,
+            start_new_session=True,
+            check=False,
+        )
+    out, said = os.fsdecode(done.stdout), os.fsdecode(done.stderr)
+    if done.returncode != 0 and _TOO_OLD.search(said):
+        raise JcacheError(f"The ssh-keygen here is too old to sign archives or to check signatures: {_INSTALL}.")
+    return subprocess.CompletedProcess(done.args, done.returncode, out, said)
+
+
+def _signs(command: list[str], folder: Path, terminal: int) -> bool:
+    """Run ssh-keygen, which may ask on the terminal and speak on stderr; return whether it succeeds."""
+    environment = os.environ | {"LC_ALL": "C"}
+    with (
+        _refusals(_SIGN_LIMIT_S),
+        subprocess.Popen(command, cwd=folder, env=environment, stdin=terminal, stdout=subprocess.DEVNULL) as child,
+    ):
+        try:
+            return child.wait(_SIGN_LIMIT_S) == 0
+        except BaseException:
+            child.terminate()  # not kill: ssh-keygen turns the terminal's echo on again, which is waited for
+            child.wait()
+            raise
+
+
+@contextmanager
+def _refusals(limit_s: float) -> Iterator[None]:
+    """Say in one sentence that ssh-keygen cannot be started, or that it takes too long."""
     try:
-        return serialization.load_ssh_private_key(data, password=None)
-    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
-        if isinstance(error, TypeError) or "password-protected" in str(error):  # a ValueError in cryptography 42
-            raise InvalidValue(
-                f"The key {path} has a passphrase, which jcache does not ask for: sign with a key that has none, as "
-                f"`ssh-keygen -t ed25519 -N '' -f FILE` makes one."
-            ) from error
-        raise InvalidValue(f"{path} is no private key of OpenSSH: make one with `ssh-keygen -t ed25519`.") from error
+        yield
+    except OSError as error:
+        raise JcacheError(
+            f"Archives are signed and signatures checked by ssh-keygen, which cannot be started here: {_INSTALL}."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise JcacheError(f"ssh-keygen has not ended within {limit_s} seconds: try it again.") from error
 
 
-def _check_proof(claim: _Signature, data: bytes) -> None:
-    """Raise Untrusted unless the key signed the data."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key, proof = _Reader(claim.key), _Reader(claim.proof)
-    if (kind := key.string()) != _ED25519 or proof.string() != _ED25519:
-        name = kind.decode("ascii", "replace")
-        raise Untrusted(f"The signature is by a key of type {name!r}, and only ssh-ed25519 is taken.")
-    if claim.hash not in _HASHES:
-        raise Untrusted(f"The signature is over a hash named {claim.hash!r}, and only sha512 and sha256 are taken.")
-    raw, made = key.string(), proof.string()
-    key.end()
-    proof.end()
+@contextmanager
+def _terminal() -> Iterator[int]:
+    """The terminal on which ssh-keygen may ask; /dev/null where there is none."""
     try:
-        Ed25519PublicKey.from_public_bytes(raw).verify(made, _signed(claim, data))
-    except (InvalidSignature, ValueError) as error:
-        raise Untrusted("The manifest is not the one that was signed: get it anew from who made it.") from error
-
-
-# The wire
-
-
-def _string(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
-
-
-class _Reader:
-    """Takes strings off a blob."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def string(self) -> bytes:
-        length = int.from_bytes(self._data[:4], "big")
-        if len(self._data) < 4 + length:
-            raise Untrusted("The signature ends too early.")
-        value, self._data = self._data[4 : 4 + length], self._data[4 + length :]
-        return value
-
-    def end(self) -> None:
-        if self._data:
-            raise Untrusted("The signature has something behind its end.")
-
-
-def _blob(claim: _Signature) -> bytes:
-    return _MAGIC + (1).to_bytes(4, "big") + b"".join(map(_string, claim))
-
-
-def _signed(claim: _Signature, data: bytes) -> bytes:
-    digest = _HASHES[claim.hash](data).digest()
-    return _MAGIC + b"".join(map(_string, (claim.namespace, claim.reserved, claim.hash, digest)))
-
-
-def _armored(blob: bytes, width: int) -> bytes:
-    text = base64.b64encode(blob)
-    lines = (text[i : i + width] + b"\n" for i in range(0, len(text), width))
-    return b"".join((_BEGIN, *lines, _END))
-
-
-def _parsed(signature: bytes) -> _Signature:
-    """What a signature claims; it must be written in just the way that it has to be, so that every byte counts."""
-    if len(signature) > _MAX_SIGNATURE or not signature.startswith(_BEGIN) or not signature.endswith(_END):
-        raise Untrusted("The signature is not one of SSH, as `ssh-keygen -Y sign` makes them.")
-    body = signature[len(_BEGIN) : -len(_END)]
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        terminal = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        blob = base64.b64decode(body.replace(b"\n", b""), validate=True)
-    except binascii.Error as error:
-        raise Untrusted("The signature is not base64.") from error
-    if not blob or _armored(blob, body.index(b"\n")) != signature:
-        raise Untrusted("The signature is not written as `ssh-keygen -Y sign` writes them.")
-    if blob[:10] != _MAGIC + (1).to_bytes(4, "big"):
-        raise Untrusted("The signature is not one of version 1 of SSHSIG.")
-    reader = _Reader(blob[10:])
-    claim = _Signature(*(reader.string() for _ in _Signature._fields))
-    reader.end()
-    return claim
+        yield terminal
+    finally:
+        os.close(terminal)
+
+
+def _can_ask() -> bool:
+    """Whether there is a terminal, or a program that asks in its place (see SSH_ASKPASS in ssh(1))."""
+    with _terminal() as terminal:
+        return os.isatty(terminal) or (
+            "SSH_ASKPASS" in os.environ and any(os.environ.get(name) for name in _PROMPT_VARIABLES)
+        )
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """The first line of what ssh-keygen says, but for the frame around its warnings."""
+    lines = (line.strip() for line in done.stderr.splitlines() if not line.startswith("@"))
+    return shown(next(filter(None, lines), "nothing").rstrip("."))

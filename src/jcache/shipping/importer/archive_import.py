@@ -21,7 +21,7 @@ from jcache.formats.compression import Codec
 from jcache.layout import Kind, Root
 from jcache.shipping.archive import Member
 from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
-from jcache.shipping.archive.signing import NAMESPACE, signed_by, verify
+from jcache.shipping.archive.signing import check_signature, verify
 from jcache.shipping.forecast.judge import Forecast
 from jcache.shipping.forecast.provenance import keyed_for
 from jcache.shipping.importer.intake import Intake
@@ -144,9 +144,7 @@ def laid_out(root: Root, adapter: Adapter | None) -> Root:
     raise InvalidValue(f"What is to come is from {theirs}, and {root.path} is {root.title}: name another --root.")
 
 
-def check_trust(
-    manifest: bytes, signature: bytes | None, *, required: bool, allowed_signers: Path | None, now_ns: int
-) -> Trust:
+def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, allowed_signers: Path | None) -> Trust:
     """Who signed an archive. Whoever names allowed signers wants one of them to have signed it.
 
     Args:
@@ -154,11 +152,11 @@ def check_trust(
         signature: of them; None if there is none.
         required: whether there must be one, even if nobody is named.
         allowed_signers: who may sign; None to take what anybody has, if it is what they have signed, or nobody.
-        now_ns: the time.
 
     Raises:
         Untrusted: it is not signed and must be, or not by somebody who is allowed to.
         InvalidValue: the file of allowed signers cannot be read, or is missing.
+        JcacheError: ssh-keygen, which checks signatures, is missing or too old.
     """
     if required and allowed_signers is None:
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
@@ -167,9 +165,9 @@ def check_trust(
             raise Untrusted("The archive is not signed, so nothing of it was taken: export it with --sign.")
         return UNSIGNED
     if allowed_signers is None:
-        signed_by(manifest, signature, NAMESPACE)
+        check_signature(manifest, signature)
         return Trust(signed=True)
-    return Trust(signed=True, signer=verify(manifest, signature, allowed_signers, NAMESPACE, now_ns))
+    return Trust(signed=True, signer=verify(manifest, signature, allowed_signers))
 
 
 def plan_import(
