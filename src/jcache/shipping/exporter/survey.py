@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from jcache import clock
-from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
+from jcache.entry import GRACE_NS, Entry, is_young
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
 from jcache.layout import Kind
@@ -35,24 +35,21 @@ class Source(NamedTuple):
 
     Attributes:
         path: where it is.
-        mark: of the file that was read first.
-        digest: of its bytes then.
-        settled: whether it had been quiet by then, so that a later change shows in its times.
-        unread: what is on record of it, if it was not read: the digest is the one on record.
+        mark: of the file as it was surveyed.
+        digest: of its bytes then, or on record.
+        claim: which entry it is, and what is on record of it; None for a file of XLA's sub-caches.
     """
 
     path: str
     mark: Mark
     digest: str
-    settled: bool
-    unread: Claim | None = None
+    claim: Claim | None = None
 
 
 class _Sound(NamedTuple):
     seen: Seen
     mark: Mark
     digest: str
-    is_read: bool
 
 
 class Survey:
@@ -63,7 +60,7 @@ class Survey:
         entries: what to read, in the manifest's order.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: whether what is on record, and unchanged since, is not read, since whoever takes it compares its digest.
+        once: whether what is on record, and unchanged since, is left for `send` to read and compare.
 
     Attributes:
         items, makers: for the manifest.
@@ -92,7 +89,6 @@ class Survey:
         self._once = once
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
-        self._started_ns = clock.now_ns()
         self._contents = provenance.remembered(store)
         self._known = {kind: self._ask_ledger(kind) for kind in Kind}
         self._copied_ns = store.softly(store.ledger.copied_ns)
@@ -145,7 +141,7 @@ class Survey:
         claim = wanted.claim
         seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
         if seen is not None:
-            self._judge(seen, is_read=False)
+            self._judge(seen)
         return seen is not None
 
     def _is_unsure(self, seen: Seen) -> bool:
@@ -166,7 +162,7 @@ class Survey:
             else:
                 self._judge(seen)
 
-    def _judge(self, seen: Seen, *, is_read: bool = True) -> None:
+    def _judge(self, seen: Seen) -> None:
         checked = seen.checked
         claim = checked.claim
         if checked.finding is not None:
@@ -175,7 +171,7 @@ class Survey:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             mark = Mark(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
+            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest)
             if seen.content is not None:
                 self._new_contents.append(seen.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
@@ -213,11 +209,9 @@ class Survey:
                 if made is not None:
                     item = item._replace(codec=made.codec, portable=made.portable, maker=numbers[id(made)])
                 self.items.append(item)
-                settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
-                claim = None if sound.is_read else sound.seen.checked.claim
                 name = self._store.root.file_name(entry.kind, entry.key)
                 path = os.path.join(self._directories[entry.kind], name)
-                self.sources.append(Source(path, sound.mark, sound.digest, settled, claim))
+                self.sources.append(Source(path, sound.mark, sound.digest, sound.seen.checked.claim))
         self.findings.sort(key=lambda finding: finding.path)
 
     def _item(self, entry: Entry, sound: _Sound) -> Item:
