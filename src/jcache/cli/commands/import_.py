@@ -45,7 +45,7 @@ from jcache.shipping.importer.outcome import Imported
 from jcache.store import files
 from jcache.store.foreign import Adapter
 from jcache.store.roots import choose_path, make_root, wants_plain
-from jcache.text import command, quoted
+from jcache.text import command
 
 _STDIN: Final = "-"
 
@@ -144,8 +144,9 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
             yield raw
         return
     if not archive or os.path.isdir(archive):
-        merge = f", or a directory by `{command(f'merge {quoted(archive)}', root)}`" if archive else ""
-        raise InvalidValue(f"'{archive}' is no archive: name a file{merge}.")
+        pipe = f"{command('export', archive)} | {command('import -', root)}"
+        way = f", or bring the entries of a directory by `{pipe}`" if archive else ""
+        raise InvalidValue(f"'{archive}' is no archive: name a file{way}.")
     with files.refusal(f"read {archive}"):
         file = open(os.path.expanduser(archive), "rb", buffering=0)  # noqa: SIM115  closed below
     with file:

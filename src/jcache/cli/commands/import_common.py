@@ -1,4 +1,4 @@
-"""What `jcache import` and `jcache merge` share."""
+"""What `jcache import` does alike for archives and for plain tars."""
 
 import dataclasses
 import os
@@ -152,7 +152,7 @@ def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
 
 
 @contextmanager
-def told(imported: Imported, doing: str = "import", *, dry_run: bool = False) -> Iterator[None]:
+def told(imported: Imported, *, dry_run: bool = False) -> Iterator[None]:
     """Says of an import that ends early how far it has come, unless it only tells what it would do."""
     try:
         yield
@@ -160,19 +160,19 @@ def told(imported: Imported, doing: str = "import", *, dry_run: bool = False) ->
         number = imported.count(*WRITTEN)
         if not dry_run and (number or isinstance(error, KeyboardInterrupt)):
             stored = output.count(number, "entry is", "entries are")
-            output.message(f"{stored} stored by now, and whole{_way_on(error, doing)}.")
+            output.message(f"{stored} stored by now, and whole{_way_on(error)}.")
         if isinstance(error, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
         raise
 
 
-def _way_on(error: BaseException, doing: str) -> str:
+def _way_on(error: BaseException) -> str:
     """How the rest comes, where it can come."""
     if isinstance(error, Truncated):
-        return f"; the same {doing} of the whole archive brings the rest"
+        return "; the same import of the whole archive brings the rest"
     if isinstance(error, CannotWrite):
-        return f"; once the following is mended, the same {doing} brings the rest"
-    return "" if isinstance(error, BadArchive) else f"; the same {doing} once more brings the rest"
+        return "; once the following is mended, the same import brings the rest"
+    return "" if isinstance(error, BadArchive) else "; the same import once more brings the rest"
 
 
 def found_here(store: Store, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
