@@ -17,7 +17,6 @@ from jcache.cli.reports.import_report import Report, over_the_cap
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
-from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Manifest
@@ -60,7 +59,6 @@ class Options:
     replace: bool = False
     skip_incompatible: bool = False
     link: bool = False
-    transcode: bool = False
     check_load: bool = False
     allow_code: bool = False
     recompile: bool = False
@@ -90,21 +88,19 @@ class Outlook:
         return self._judge(manifest, linked) if linked else forecast
 
     def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
-        transcoded = self.options.transcode
-        return judge(manifest, self.here, self.directory, os.environ, linked=linked, transcoded=transcoded)
+        return judge(manifest, self.here, self.directory, os.environ, linked=linked)
 
-    def settle(self, report: Report, manifest: Manifest, wanted: Collection[Name] = ()) -> Manifest:
+    def settle(self, report: Report, manifest: Manifest) -> Manifest:
         """Makes the links that were asked for, and tells what will be hit of what is there, or will be.
 
         Args:
             report: of what became of the entries; it is given the forecast and what there is to say.
             manifest: of all of them.
-            wanted: what is there besides.
 
         Returns:
             The manifest of what is there.
         """
-        there = _only(manifest, {*report.of(*WRITTEN, Fate.PRESENT), *wanted})
+        there = _only(manifest, report.of(*WRITTEN, Fate.PRESENT))
         if self.options.link:
             self._link(report, self._judge(there))
         report.forecast = self.judge(there) if report.dry_run else self._judge(there)
@@ -129,12 +125,6 @@ class Outlook:
                 report.notes.append(
                     "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
                 )
-
-    @property
-    def codec(self) -> Codec | None:
-        """The codec that executables are to be given; None if that was not asked for."""
-        version = self.here.jax or self.here.jaxlib or "0"
-        return self.here.compression(version).codec if self.options.transcode else None
 
 
 def _only(manifest: Manifest, names: Collection[Name]) -> Manifest:
