@@ -1,10 +1,10 @@
-"""Entries into an archive: chosen, read once for the manifest, and once more for the stream.
+"""Entries into an archive: chosen, surveyed for the manifest, then read, compared and written to the stream.
 
-The first reading checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its
-digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that. The
-second reading goes into the stream: every byte is read and compared with the digest before the entry's first byte is
-written. A file that has other bytes by then, or is gone, is named in the archive's trailer, and no reader of the
-archive takes it. No lock is taken, no file of the cache changes.
+The survey checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its digest.
+What is on record as sound, and unchanged since, is not read for that. The second reading goes into the stream: every
+byte is read and compared with the digest before the entry's first byte is written. A file that has other bytes by then,
+or is gone, is named in the archive's trailer, and no reader of the archive takes it. No lock is taken, no file of the
+cache changes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class Request:
         solid: recompress across entries.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: leave out the first reading of what is on record, and unchanged since.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -63,7 +62,6 @@ class Request:
     solid: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
-    once: bool = False
 
 
 @dataclass(slots=True)
@@ -182,7 +180,7 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
         )
     )
     chosen = _choose(store, request, prepared)
-    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes, once=request.once)
+    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
     prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
     xla = request.xla and store.root.adapter is None

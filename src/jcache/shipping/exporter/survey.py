@@ -1,7 +1,8 @@
 """The first reading of entries for an archive: what the manifest says of each, and which stay behind.
 
-Every entry is checked as `jcache verify` does; what may still be being written is looked at twice, with a pause
-between. What was learnt (digests, what is inside) goes to the ledger, so that the next reading costs the digests alone.
+Every entry is checked as `jcache verify` does, unless it is on record as sound and nobody has changed it since:
+`jcache.shipping.exporter.send` compares it with that digest. What may still be being written is looked at twice, with a
+pause between. What was learnt (digests, what is inside) goes to the ledger, so that the next survey need not read it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ class Survey:
         entries: what to read, in the manifest's order.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: whether what is on record, and unchanged since, is left for `send` to read and compare.
 
     Attributes:
         items, makers: for the manifest.
@@ -76,7 +76,6 @@ class Survey:
         *,
         grace_ns: int = GRACE_NS,
         processes: int | None = None,
-        once: bool = False,
     ) -> None:
         self.items: list[Item] = []
         self.makers: list[Maker] = []
@@ -86,7 +85,6 @@ class Survey:
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
-        self._once = once
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
         self._contents = provenance.remembered(store)
@@ -105,9 +103,7 @@ class Survey:
         Raises:
             JcacheError: a process that was reading was killed.
         """
-        wanted = [self._wanted(entry) for entry in self._entries.values()]
-        if self._once:
-            wanted = [one for one in wanted if not self._pass_over(one)]
+        wanted = [one for one in map(self._wanted, self._entries.values()) if not self._pass_over(one)]
         total, done = sum(one.bytes for one in wanted), 0
         unsure: list[Seen] = []
         try:
