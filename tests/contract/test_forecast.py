@@ -137,7 +137,7 @@ def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) 
     if path_in_keys():
         expected = f"0 of {total} executables can hit at this path: they are keyed for {plain_cache} "
         assert announced.sentences[0].startswith(expected)
-        assert announced.linkable == {str(plain_cache): total}
+        assert announced.elsewhere == {str(plain_cache): total}
 
 
 def test_where_it_was_stored(plain_cache: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_link_at_the_old_path(tmp_path: Path) -> None:
     old.rename(new)
     old.parent.rmdir()
     if path_in_keys():
-        assert forecast(new).linkable == {str(old): total}
+        assert forecast(new).elsewhere == {str(old): total}
         assert forecast(new).hits(Reader.PLAIN, str(old)) == 0
     assert link(old, new)
     announced = forecast(new)

@@ -101,11 +101,11 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
     """What is keyed for a path that leads here, or is about to, hits where JAX is told that path."""
     old, new = tmp_path / "old", tmp_path / "new"
     whole = manifest(CPU._replace(cache_path=str(old)))
-    assert judge(whole, MACHINE, new, {}).linkable == {str(old): 1}
+    assert judge(whole, MACHINE, new, {}).elsewhere == {str(old): 1}
     planned = judge(whole, MACHINE, new, {}, linked=[f"{old}/"])
     old.symlink_to(new)
     for announced in (planned, judge(whole, MACHINE, new, {})):
-        assert announced.ways == {Way(Reader.PLAIN, str(old)): 1} and announced.linkable == {}
+        assert announced.ways == {Way(Reader.PLAIN, str(old)): 1} and announced.elsewhere == {}
         assert announced.hits(Reader.PLAIN, str(old)) == 1 and announced.hits(Reader.PLAIN) == 0
         assert f"`export JAX_COMPILATION_CACHE_DIR={old}`" in announced.sentences[0]
 
@@ -141,7 +141,7 @@ def test_nobodys_record_of_a_roots_directory() -> None:
     items = (item(1), item(2))
     alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
     assert alone.count(Hit.UNKNOWN) == 2 and not any(verdict.incompatible for verdict in alone.verdicts.values())
-    assert "nobody's record" in alone.sentences[0] and alone.linkable == {"/old/root/executables": 2}
+    assert "nobody's record" in alone.sentences[0] and alone.elsewhere == {"/old/root/executables": 2}
     recorded = (items[0]._replace(origin="program", portable=True), items[1])
     beside = judge(manifest(maker, items=recorded), MACHINE, NEW, {})
     assert [beside.count(hit) for hit in Hit] == [1, 1, 0]
@@ -416,7 +416,7 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
     """Each old path has a sentence of its own; only where a link can be is one proposed."""
     paths = [OLD, OLD, str(tmp_path), "cache", ".", "gs:/bucket/cache"]
     announced = announce(manifest(*[CPU._replace(cache_path=path) for path in paths], CPU))
-    assert announced.linkable == {OLD: 2, str(tmp_path): 1}
+    assert announced.elsewhere == {OLD: 2, str(tmp_path): 1, ".": 1, "cache": 1, "gs:/bucket/cache": 1}
     sentences = announced.sentences
     assert sum("cannot hit at this path" in sentence for sentence in sentences) == 5
     assert sum("ln -s" in sentence for sentence in sentences) == 1

@@ -146,11 +146,6 @@ class Forecast:
         return dict(counted.most_common())
 
     @property
-    def linkable(self) -> dict[str, int]:
-        """Directories that executables are keyed for, and how many a link from there would let hit."""
-        return {path: count for path, count in self.elsewhere.items() if os.path.isabs(path)}
-
-    @property
     def sentences(self) -> tuple[str, ...]:
         """All of it for people, and what can be done; a command stands between backquotes and can be run as it is."""
         if not self.verdicts:
