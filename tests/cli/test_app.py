@@ -16,7 +16,7 @@ RUNS = {
     "clear": ["--yes"], "pin": ["jit_train"], "unpin": ["jit_train"], "run": ["--", sys.executable, "-c", "pass"],
     "warm": ["--", sys.executable, "-c", "pass"],
     "env": [], "dir": [], "completion": ["bash"], "verify": [], "quarantine": [],
-    "export": ["-o", os.devnull], "import": ["--help"], "merge": ["--help"],
+    "export": ["-o", os.devnull], "import": ["--help"],
 }  # fmt: skip
 
 

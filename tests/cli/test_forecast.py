@@ -10,12 +10,10 @@ import pytest
 from jcache.layout import Kind
 from jcache.shipping.archive import Reader, open_archive
 from jcache.store.roots import create_root
-from tests.contract.test_forecast import PROGRAM
-from tests.helpers.command_line import Jcache, call, entry_files, keys, powerless, run_jax
+from tests.helpers.command_line import Jcache, call, keys, powerless, run_jax
 from tests.helpers.entries import add, key
 from tests.helpers.imports import content, packed, populated
-from tests.helpers.jax_programs import run
-from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
+from tests.jax_internals.test_cache_hook import PATH_IN_KEYS
 
 XLA_CACHES = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
 needs_paths = pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
@@ -50,29 +48,6 @@ def interpreter(path: Path, *, hidden: str = "", options: str = "") -> Path:
 
 
 # -- what is counted
-
-
-@pytest.mark.smoke
-@pytest.mark.jax
-@needs_paths
-def test_link_and_transcode(jcache: Jcache, tmp_path: Path) -> None:
-    """Asked for together, both happen: entries of Python 3.14 at another path all hit without zstandard."""
-    if JAX < (0, 7, 1):
-        pytest.skip("this jax knows no zstd but zstandard's")
-    old, target, python = tmp_path / "old", tmp_path / "new", interpreter(tmp_path / "other", hidden="zstandard")
-    env = {"JAX_COMPILATION_CACHE_DIR": str(old)}
-    store, only_read = ({"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": seconds} for seconds in ("0", "1000"))
-    run(PROGRAM, "fill", "python-3.14", env=env | store)
-    total = len(entry_files(old))
-    tar = shutil.make_archive(str(tmp_path / "tar"), "tar", old.parent, old.name)
-    shutil.rmtree(old)
-    done = jcache(
-        "import", tar, "--root", target, "--link", "--transcode", "--json", env={"JCACHE_PYTHON": str(python)}
-    )
-    assert done.code == 0, done.err
-    assert done.json["forecast"]["will"] + done.json["forecast"]["unknown"] == total
-    assert os.readlink(old) == str(target / "executables")
-    assert run(PROGRAM, "fill", "no-zstandard", env=env | only_read).value == total
 
 
 @pytest.mark.jax

@@ -145,9 +145,6 @@ def test_export_and_import(jcache: Jcache, filled: Root, at: Path, tmp_path: Pat
     assert imported.code == 0, imported.err
     assert graphs_of(there) == graphs_of(filled)
     assert run(FILL, there.path, at=at) == [3, 0]
-    merged = create_root(tmp_path / "merged")
-    assert jcache("merge", filled.path, "--root", merged.path).code in (0, 3)
-    assert run(FILL, merged.path, at=at) == [3, 0]
 
 
 RECORDED = """

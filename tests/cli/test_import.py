@@ -21,9 +21,8 @@ from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
 from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
-from tests.helpers.imports import content, packed, populated, tar_of
-from tests.helpers.signatures import allowed as allowed_signers
-from tests.helpers.signatures import needs_openssh, new_key, public
+from tests.helpers.imports import content, facts, packed, populated, tar_of
+from tests.helpers.signatures import allowed as allowed_signers, needs_openssh, new_key, public
 from tests.helpers.waiting import LIMIT_S, until
 from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
 
@@ -67,6 +66,55 @@ def pipe(source: Path, target: Path, *options: str) -> Result:
         )
     assert sender.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+# -- local roots brought together
+
+
+def test_a_pipe_brings_roots_together(jcache: Jcache, tmp_path: Path, target: Path) -> None:
+    """``export --root A | import --root B -`` brings everything with recency, pins and names, from one root after the
+    other; what is there and equal takes the later use and the pin, and the sources stay as they are.
+    """
+    sources = [populated(tmp_path / "a", plain=True), populated(tmp_path / "b", bounded=True, count=7, seed=1)]
+    befores = [facts(source) for source in sources]
+    results = [pipe(source.path, target, "--json") for source in sources]
+    assert [result.code for result in results] == [0, 0]
+    assert [result.json["entries"]["new"] for result in results] == [12, 9]
+    assert results[1].json["entries"]["present"] == 12
+    found = facts(open_root(target))
+    assert found.keys() == befores[0].keys() | befores[1].keys()
+    for before in befores:
+        for name, was in before.items():
+            assert found[name].data == was.data and found[name].recency_ns >= was.recency_ns
+            assert found[name].pinned >= was.pinned
+    assert [facts(source) for source in sources] == befores
+    check_clean(jcache, target)
+
+
+def test_a_pipe_between_roots_that_differ(jcache: Jcache, tmp_path: Path, target: Path) -> None:
+    """Of two builds of one program the first stays, by exit code 3; ``--replace`` takes the later, and quarantine the
+    first.
+    """
+    source, other = populated(tmp_path / "source"), populated(tmp_path / "other")
+    build = content(Kind.EXECUTABLES, key(0), build=1)
+    add(other.directory(Kind.EXECUTABLES), key(0), build)
+    place = target / "executables" / f"{key(0)}-cache"
+    assert pipe(source.path, target).code == 0
+    assert pipe(other.path, target, "--dry-run").code == pipe(other.path, target).code == 3
+    first = place.read_bytes()
+    assert first != build
+    assert pipe(other.path, target, "--replace").code == 0 and place.read_bytes() == build
+    assert jcache("quarantine", "restore", key(0), "--replace", "--root", target).code == 0
+    assert place.read_bytes() == first
+
+
+def test_a_directory_is_no_archive(jcache: Jcache, tmp_path: Path, target: Path) -> None:
+    """Who names a root in place of an archive is told the pipe, which brings its entries as it stands."""
+    source = populated(tmp_path / "a root")
+    result = jcache("import", source.path, "--root", target)
+    suggested = result.err.split("`")[1].replace("jcache", " ".join(JCACHE))
+    assert result.code == 2 and call(["bash", "-c", suggested]).code == 0
+    assert facts(open_root(target)).keys() == facts(source).keys()
 
 
 # -- with real JAX

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.command_line import Jcache, clean_environment
+from tests.helpers.command_line import Jcache, call, clean_environment
 from tests.helpers.entries import tree
 from tests.helpers.phasic_caches import GRAPH, KEYS, SCC, TAPE, TRACE, make_cache, place, stream_of
 from tests.helpers.waiting import LIMIT_S
@@ -99,14 +100,15 @@ def test_caches_of_two_programs_do_not_mix(home: Path, cache: Path, tmp_path: Pa
     for archive, target in ((phasics, cache), (jaxs, root)):
         result = jcache("import", archive, "--root", target, env=at(home))
         assert result.code == 2 and len(result.err.splitlines()) == 1 and "name another --root" in result.err
-    result = jcache("merge", cache, "--root", root, env=at(home))
-    assert result.code == 2 and "name another --root" in result.err and tree(root) == before
+    assert tree(root) == before
 
 
-def test_merge_brings_two_homes_together(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """Local caches of phasic's are merged as roots are."""
+def test_a_pipe_brings_two_homes_together(home: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """Local caches of phasic's are brought together by a pipe, as roots are."""
     other = tmp_path / "other" / ".phasic_cache"
-    result = jcache("merge", home / ".phasic_cache", "--root", other, "--allow-pickle", env=at(home))
+    jcache_here = f"{shlex.quote(sys.executable)} -m jcache"
+    pipe = f"{jcache_here} export --root {home}/.phasic_cache | {jcache_here} import --root {other} --allow-pickle -"
+    result = call(["bash", "-c", pipe], env=at(home))
     assert result.code == 0, result.err
     assert set(jcache("ls", "--root", other, "-q", env=at(home)).out.split()) == KEYS
 

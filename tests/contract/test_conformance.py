@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jcache.runtime.executable_cache import ExecutableCache
+from jcache.runtime.lru_cache import PlainDirectoryCache
 from tests.contract.sides import ALWAYS_SIDECARS, jax_version
 from tests.helpers.entries import executable, files_of, key, recency_of
 from tests.helpers.waiting import LIMIT_S, tick
@@ -26,7 +26,7 @@ def _jax(directory: Path, max_size: int = -1) -> Any:
 
 
 def _ours(directory: Path, max_size: int = -1) -> Any:
-    return ExecutableCache.for_directory(str(directory), max_size=max_size, lock_timeout_secs=LIMIT_S)
+    return PlainDirectoryCache(str(directory), max_size=max_size, lock_timeout_secs=LIMIT_S)
 
 
 @pytest.fixture(params=[_jax, _ours], ids=["JAX", "jcache"])

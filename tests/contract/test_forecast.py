@@ -15,7 +15,6 @@ from jcache.shipping.forecast.judge import judge_root
 from jcache.shipping.forecast.machine import Here, here
 from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
 from jcache.shipping.importer.path_link import link
-from jcache.shipping.importer.transcoding import transcode
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.path_keys import numbers
@@ -138,7 +137,7 @@ def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) 
     if path_in_keys():
         expected = f"0 of {total} executables can hit at this path: they are keyed for {plain_cache} "
         assert announced.sentences[0].startswith(expected)
-        assert announced.linkable == {str(plain_cache): total}
+        assert announced.elsewhere == {str(plain_cache): total}
 
 
 def test_where_it_was_stored(plain_cache: Path) -> None:
@@ -193,7 +192,7 @@ def test_a_link_at_the_old_path(tmp_path: Path) -> None:
     old.rename(new)
     old.parent.rmdir()
     if path_in_keys():
-        assert forecast(new).linkable == {str(old): total}
+        assert forecast(new).elsewhere == {str(old): total}
         assert forecast(new).hits(Reader.PLAIN, str(old)) == 0
     assert link(old, new)
     announced = forecast(new)
@@ -241,7 +240,9 @@ def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("reader", READERS)
 def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> None:
-    """What one JAX has compressed hits in another as announced; where it is found and not readable, transcoded."""
+    """What one JAX has compressed hits in another as announced. What is found and not readable hits by the remedy
+    where zstandard made it, and once it is left out JAX stores its own.
+    """
     writer, path = compressed
     version = here({}).jax
     assert version
@@ -262,12 +263,15 @@ def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> No
     }
     assert announced.count(expected.get((writer, reader), Hit.CANNOT)) == total
     found_but_not_readable = {writer, reader} == {"no-zstandard", "python-3.14"}
-    assert bool(announced.transcodable) == found_but_not_readable or (writer, reader) == ("", "no-zstandard")
-    if not announced.transcodable:
+    not_readable = {key for key, verdict in announced.verdicts.items() if verdict.reason is Reason.CODEC}
+    assert bool(not_readable) == found_but_not_readable or (writer, reader) == ("", "no-zstandard")
+    if not not_readable:
         return
-    for key in announced.transcodable:
-        entry = copy / f"{key}-cache"
-        entry.write_bytes(transcode(entry.read_bytes(), machine.compression(version).codec))
-    again = forecast(copy, machine)
-    assert again.reasons.keys() <= {(hit, Reason.COMPRESSION) for hit in Hit}
-    assert jax(copy, f"none {reader}") == (total if found_but_not_readable else hits)
+    remedies = {(verdict.remedy, verdict.unless) for verdict in announced.verdicts.values()}
+    if (writer, reader) == ("", "no-zstandard"):
+        assert all(remedy for remedy, _ in remedies) and jax(copy, "none ") == total
+    assert all(unless for remedy, unless in remedies if remedy)
+    for key in not_readable:
+        (copy / f"{key}-cache").unlink()
+    jax(copy, f"none {reader}", store=True)
+    assert jax(copy, f"none {reader}") == total

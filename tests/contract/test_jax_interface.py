@@ -15,7 +15,6 @@ from typing import Any, Final
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
 from jcache.store.quarantine import Quarantine
 from tests.contract.sides import NEEDS_SIDECARS, jax_version
@@ -325,7 +324,7 @@ def test_every_bound_means_the_same(tmp_path: Path, max_size: int) -> None:
 
 def test_what_else_lies_there_stays(tmp_path: Path) -> None:
     """Notes, sub-directories, sidecars and links beside the entries are no entries, and survive every eviction."""
-    for name, make in (("j", _jax), ("o", ExecutableCache.for_directory)):
+    for name, make in (("j", _jax), ("o", PlainDirectoryCache)):
         directory = tmp_path / name
         (directory / "xla_gpu_per_fusion_autotune_cache_dir").mkdir(parents=True)
         for other in ("README", "lost-atime", "cache", "model-cache.bin"):

@@ -119,14 +119,14 @@ MUTANTS: Final = (
         "                if arrival.replace:\n",
         "                if arrival.replace and always:\n",
         "An entry that an import replaces is lost instead of kept in quarantine.",
-        ("shipping/importer/test_archive_import", "shipping/test_merge"),
+        ("shipping/importer/test_archive_import",),
     ),
     Mutant(
         "store/publishing.py",
         "if always and (arrival.replace or not is_there(entry, directory)):",
         "if always:",
         "An import that leaves the entry that is there sets back when that one was used.",
-        ("shipping/importer/test_archive_import", "shipping/test_merge"),
+        ("shipping/importer/test_archive_import",),
     ),
     Mutant(
         "store/files.py",
@@ -140,7 +140,7 @@ MUTANTS: Final = (
         " if replace else None  # no link",
         "  # no link",
         "An entry that arrives takes the place of one that came meanwhile.",
-        ("shipping/importer/test_archive_import", "shipping/test_merge"),
+        ("shipping/importer/test_archive_import",),
     ),
     Mutant(
         "store/lru_index.py",

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -35,16 +36,28 @@ HOUR = 3600 * SECOND
 
 
 class Caches:
-    """Makes caches that keep what they warn of, and closes them."""
+    """Makes caches that keep what they warn of and what they tell, and closes them."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.made: list[ExecutableCache] = []
+        self.made: dict[ExecutableCache, list[Event]] = {}
 
     def __call__(self, root: Root, **more: object) -> ExecutableCache:
-        cache = ExecutableCache(root, warn=self.said.append, **more)  # type: ignore[arg-type]
-        self.made.append(cache)
+        told: list[Event] = []
+        cache = ExecutableCache(root, warn=self.said.append, on_event=told.append, **more)  # type: ignore[arg-type]
+        self.made[cache] = told
         return cache
+
+    def told(self, cache: ExecutableCache, *whats: What) -> list[Event]:
+        """The events of some sorts that a cache has told."""
+        return [event for event in self.made[cache] if event.what in whats]
+
+    def count(self, cache: ExecutableCache, *whats: What) -> int:
+        return len(self.told(cache, *whats))
+
+    def refused(self, cache: ExecutableCache) -> Counter[str | None]:
+        """How often a cache has refused to store, by reason."""
+        return Counter(event.detail for event in self.told(cache, What.REFUSED))
 
 
 @pytest.fixture
@@ -82,15 +95,18 @@ def change(path: Path, position: int = -5) -> None:
 
 
 def test_it_stores_and_serves(native: Root, caches: Caches) -> None:
-    """What is put is got by this and by another process's cache, and the counts and the ledger say so."""
+    """What is put is got by this and by another process's cache, and the events and the ledger say so."""
     cache = caches(native)
     assert cache.get(key(1)) is None
     cache.put(key(1), DATA)
     cache.put(key(1), OTHER)
     assert cache.get(key(1)) == caches(native).get(key(1)) == DATA
-    counts = cache.counts()
-    assert (counts.hits, counts.misses, counts.stored, counts.present) == (1, 1, 1, 1)
-    assert (counts.bytes_read, counts.bytes_written, counts.seconds_saved) == (len(DATA), len(DATA), 3.0)
+    assert caches.made[cache] == [
+        Event(What.MISS, key(1)),
+        Event(What.STORED, key(1), len(DATA)),
+        Event(What.PRESENT, key(1), len(OTHER)),
+        Event(What.HIT, key(1), len(DATA), 3.0),
+    ]
     assert len(cache) == 1 and cache
     cache.close()
     assert on_record(native)[key(1)].seconds == 3.0
@@ -114,7 +130,7 @@ def test_a_hit_takes_no_lock(native: Root, caches: Caches, monkeypatch: pytest.M
         assert waited == []
         cache.put(key(2), DATA)
         cache.put(key(3), DATA)
-    assert cache.counts().refused == {Refusal.LOCKED: 2}
+    assert caches.refused(cache) == {Refusal.LOCKED: 2}
     assert len(caches.said) == 1 and "was held by process" in caches.said[0]
     assert set(files_of(native.directory(Kind.EXECUTABLES))) == {key(1)}
 
@@ -153,7 +169,7 @@ def test_a_changed_entry_is_not_served(native: Root, caches: Caches, known: bool
     assert record.key == key(1)
     cache.put(key(1), OTHER)
     assert cache.get(key(1)) == caches(native).get(key(1)) == OTHER
-    assert cache.counts().damaged == 1
+    assert caches.count(cache, What.DAMAGED) == 1
     assert len(caches.said) == 1 and "quarantine" in caches.said[0]
 
 
@@ -165,7 +181,7 @@ def test_a_torn_entry_of_jax_is_not_served(native: Root, caches: Caches, data: b
     assert cache.get(key(1)) is None and path.exists() and caches.said == []
     age(path)
     assert cache.get(key(1)) is None and not path.exists()
-    assert cache.counts().damaged == 1
+    assert caches.count(cache, What.DAMAGED) == 1
     path.write_bytes(DATA)
     assert cache.get(key(1)) == DATA
 
@@ -201,7 +217,7 @@ def test_an_entry_written_anew_is_served(plain: Root, caches: Caches) -> None:
     path.unlink()
     path.write_bytes(OTHER)
     assert cache.get(key(1)) == OTHER
-    assert cache.counts().damaged == 0
+    assert caches.count(cache, What.DAMAGED) == 0
 
 
 def test_another_process_replaced_it(native: Root, caches: Caches) -> None:
@@ -314,7 +330,7 @@ def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
     cache.put(key(1), DATA)
     cache.put(key(2), DATA)
     cache.clear()
-    assert cache.counts().refused == {Refusal.FAILED: 2} and cache.counts().misses == 1
+    assert caches.refused(cache) == {Refusal.FAILED: 2} and caches.count(cache, What.MISS) == 1
     assert len([text for text in caches.said if "cannot store" in text]) == 1
 
 
@@ -360,7 +376,7 @@ def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: 
     assert cache.get(key(3)) is None
     assert [tree(team.path) for team in teams] == before
     assert files_of(native.directory(Kind.EXECUTABLES)) == {}
-    assert cache.counts().shared_hits == cache.counts().hits == 2
+    assert [event.shared for event in caches.told(cache, What.HIT)] == [True, True]
 
 
 def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Caches) -> None:
@@ -369,7 +385,8 @@ def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Cach
     add(team.directory(Kind.EXECUTABLES), key(1), DATA)
     cache = caches(native, read_only=[team], copy_on_hit=True)
     assert cache.get(key(1)) == cache.get(key(1)) == DATA
-    assert (cache.counts().hits, cache.counts().shared_hits, cache.counts().stored) == (2, 1, 1)
+    assert [event.shared for event in caches.told(cache, What.HIT)] == [True, False]
+    assert caches.count(cache, What.STORED) == 1
 
 
 @pytest.mark.parametrize("max_size", [-1, 10**6], ids=["unbounded", "bounded"])
@@ -394,7 +411,7 @@ def test_a_disk_that_refuses_still_hits(
     assert cache.get(key(1)) == DATA
     for other in (2, 3):
         cache.put(key(other), DATA)
-    assert cache.counts().refused == {refusal: 2} and files_of(directory) == before
+    assert caches.refused(cache) == {refusal: 2} and files_of(directory) == before
     assert len(caches.said) == 1 and "cannot store" in caches.said[0]
 
 
@@ -408,7 +425,7 @@ def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
     cache.put(key(2), DATA)
     assert tree(native.directory(Kind.EXECUTABLES)) == before
     cache.put(key(2), DATA)
-    assert cache.counts().refused == {Refusal.NOT_ALLOWED: 1} and cache.counts().stored == 1
+    assert caches.refused(cache) == {Refusal.NOT_ALLOWED: 1} and caches.count(cache, What.STORED) == 1
 
 
 def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> None:
@@ -431,7 +448,7 @@ def test_what_is_pinned_stays(native: Root, caches: Caches) -> None:
     ledger.record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
     ledger.close()
     cache.put(key(2), DATA)
-    assert cache.counts().refused == {Refusal.PINNED: 1}
+    assert caches.refused(cache) == {Refusal.PINNED: 1}
     assert len(caches.said) == 1 and "unpin" in caches.said[0]
 
 
@@ -499,8 +516,8 @@ def test_threads_share_it(native: Root, caches: Caches, max_size: int) -> None:
     for thread in threads:
         thread.join()
     assert wrong == [] and caches.said == []
-    counts = cache.counts()
-    assert counts.hits + counts.misses == counts.stored + counts.present == 8 * 60 and counts.damaged == 0
+    assert caches.count(cache, What.HIT, What.MISS) == caches.count(cache, What.STORED, What.PRESENT) == 8 * 60
+    assert caches.count(cache, What.DAMAGED) == 0
     if max_size > 0:
         assert sum(files_of(native.directory(Kind.EXECUTABLES)).values()) <= max_size
 
@@ -544,12 +561,12 @@ def test_the_end_of_the_cache_flushes(native: Root) -> None:
 
 def test_events_are_told(native: Root, caches: Caches) -> None:
     """Whoever keeps statistics hears of everything, in order."""
-    heard: list[Event] = []
-    cache = caches(native, on_event=heard.append, max_size=len(DATA))
+    cache = caches(native, max_size=len(DATA))
     cache.get(key(1))
     cache.put(key(1), DATA)
     cache.get(key(1))
     cache.put(key(2), DATA * 2)
+    heard = caches.made[cache]
     assert [event.what for event in heard] == [What.MISS, What.STORED, What.HIT, What.REFUSED]
     assert heard[2].seconds == 3.0 and heard[3].detail == Refusal.TOO_LARGE
 
@@ -590,4 +607,4 @@ def test_a_lock_that_cannot_be_had_is_waited_for_once(
     waited.clear()
     hands.go_on(60)
     cache.put(key(10), DATA)
-    assert {*waited} == {0.5} and cache.counts().stored == 3
+    assert {*waited} == {0.5} and caches.count(cache, What.STORED) == 3

@@ -36,7 +36,6 @@ COMMANDS: Final = {
     "quarantine": "jcache.cli.commands.quarantine",
     "export": "jcache.cli.commands.export",
     "import": "jcache.cli.commands.import_",
-    "merge": "jcache.cli.commands.merge",
     "run": "jcache.cli.commands.run",
     "warm": "jcache.cli.commands.warm",
     "env": "jcache.cli.commands.env",

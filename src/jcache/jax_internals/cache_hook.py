@@ -124,14 +124,6 @@ def beyond_proven() -> str | None:
     return f"jax {versions()[0]} is newer than the newest that jcache was tested with ({newest})"
 
 
-def backends_ready() -> bool:
-    """Whether JAX has started a backend already; starts none."""
-    from jax._src import xla_bridge
-
-    initialized = getattr(xla_bridge, "backends_are_initialized", None)
-    return initialized is not None and bool(initialized())
-
-
 def platforms() -> frozenset[str] | None:
     """The platforms that JAX has here, such as ``cpu`` and ``tpu``; None while it has started none; starts none."""
     from jax._src import xla_bridge

@@ -94,13 +94,6 @@ def uninstall() -> None:
         _patches.pop().undo()
 
 
-def at_top_level() -> bool:
-    """Whether nothing is being traced or transformed in this thread."""
-    from jax._src import core
-
-    return bool(core.trace_state_clean())
-
-
 def _impossible() -> str | None:
     from jax._src import compilation_cache, compiler
     from jax._src.interpreters import mlir, pxla

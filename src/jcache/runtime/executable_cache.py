@@ -12,7 +12,6 @@ error in place of the warning, and so is damage, as in JAX. JAX itself is not im
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Collection, Container, Sequence
 from functools import partial
@@ -22,7 +21,7 @@ from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.forking import TellInChild
 from jcache.jax_internals import speculation
 from jcache.layout import Root, storable
-from jcache.runtime.events import Counts, Event, Refusal, Tally, What, refusal_of
+from jcache.runtime.events import Event, Refusal, What, refusal_of
 from jcache.runtime.program_store import Desk, ProgramStore, ThreadsLedger
 from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound, build_seconds
 from jcache.runtime.warn import warn
@@ -95,7 +94,6 @@ class ExecutableCache:
         self._on_event = on_event
         self._path_keys = path_keys
         self._raises = raises
-        self._tally = Tally()
         self._warned: set[tuple[str, str]] = {(refusal, str(root.path)) for refusal in told}
         bound = max_size if self.eviction_enabled else None
         make = partial(  # holds on to nothing of ours, so that the end of the last reference to us is the end
@@ -110,15 +108,6 @@ class ExecutableCache:
         self._close = partial(_close, desk, ledgers)
         weakref.finalize(self, self._close)
         _CACHES.add(self)
-
-    @classmethod
-    def for_directory(
-        cls, path: str | os.PathLike[str], *, max_size: int = -1, lock_timeout_secs: float | None = DEFAULT_TIMEOUT
-    ) -> ExecutableCache:
-        """The cache of a plain JAX directory, with what JAX's own ``LRUCache`` means by these parameters."""
-        from jcache.runtime.lru_cache import PlainDirectoryCache
-
-        return PlainDirectoryCache(path, max_size=max_size, lock_timeout_secs=lock_timeout_secs)
 
     # -- what JAX calls
 
@@ -185,10 +174,6 @@ class ExecutableCache:
         return True
 
     # -- what programs ask
-
-    def counts(self) -> Counts:
-        """What this cache has done so far."""
-        return self._tally.snapshot()
 
     def prepare(self) -> None:
         """Opens the ledgers now, so that the first lookup need not wait for them."""
@@ -287,7 +272,6 @@ class ExecutableCache:
         self._tell(Event(What.REFUSED, key, detail=refusal))
 
     def _tell(self, event: Event) -> None:
-        self._tally.add(event)
         if self._on_event is not None:
             self._on_event(event)
 
@@ -303,7 +287,6 @@ class ExecutableCache:
             self._warn(f"{text} (The program goes on; this is said once.)")
 
     def _after_fork(self) -> None:
-        self._tally.renew_lock()
         self._gate.change_ledger(self._desk.store.threads_ledger)
 
 

@@ -10,7 +10,7 @@ import zstandard
 
 from jcache.errors import BadArchive
 from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
-from jcache.shipping.archive.unpacking import Unpacked
+from jcache.shipping.archive.decompress import Unpacked
 
 BLOCK, STORED = 128 << 10, 1 << 20
 NOISE = random.Random(7).randbytes(STORED * 2 + 5000)

@@ -8,7 +8,6 @@ import pytest
 
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
-from jcache.shipping.exporter import survey as survey_module
 from jcache.shipping.exporter.scan import Mark, open_regular
 from jcache.shipping.exporter.survey import Survey
 from jcache.store.ledger import Known
@@ -53,14 +52,8 @@ def test_sources_are_the_files(plain: Root) -> None:
     path = add(plain.path, key(1), data := executable(), written_ns=NOW)
     (source,) = survey(plain).sources
     with open_regular(path) as file:
-        assert source == (str(path), Mark.of(file), digest(data), False, None)
-
-
-def test_what_has_been_quiet(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that nobody has changed for seconds need not be hashed again to be known."""
-    add(plain.path, key(1), executable(), written_ns=NOW)
-    monkeypatch.setattr(survey_module, "SETTLED_NS", -(10**12))
-    assert survey(plain).sources[0].settled
+        assert source[:3] == (str(path), Mark.of(file), digest(data))
+    assert source.claim is not None and source.claim.key == key(1)
 
 
 def test_times_out_of_range(plain: Root) -> None:

@@ -101,11 +101,11 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
     """What is keyed for a path that leads here, or is about to, hits where JAX is told that path."""
     old, new = tmp_path / "old", tmp_path / "new"
     whole = manifest(CPU._replace(cache_path=str(old)))
-    assert judge(whole, MACHINE, new, {}).linkable == {str(old): 1}
+    assert judge(whole, MACHINE, new, {}).elsewhere == {str(old): 1}
     planned = judge(whole, MACHINE, new, {}, linked=[f"{old}/"])
     old.symlink_to(new)
     for announced in (planned, judge(whole, MACHINE, new, {})):
-        assert announced.ways == {Way(Reader.PLAIN, str(old)): 1} and announced.linkable == {}
+        assert announced.ways == {Way(Reader.PLAIN, str(old)): 1} and announced.elsewhere == {}
         assert announced.hits(Reader.PLAIN, str(old)) == 1 and announced.hits(Reader.PLAIN) == 0
         assert f"`export JAX_COMPILATION_CACHE_DIR={old}`" in announced.sentences[0]
 
@@ -141,7 +141,7 @@ def test_nobodys_record_of_a_roots_directory() -> None:
     items = (item(1), item(2))
     alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
     assert alone.count(Hit.UNKNOWN) == 2 and not any(verdict.incompatible for verdict in alone.verdicts.values())
-    assert "nobody's record" in alone.sentences[0] and alone.linkable == {"/old/root/executables": 2}
+    assert "nobody's record" in alone.sentences[0] and alone.elsewhere == {"/old/root/executables": 2}
     recorded = (items[0]._replace(origin="program", portable=True), items[1])
     beside = judge(manifest(maker, items=recorded), MACHINE, NEW, {})
     assert [beside.count(hit) for hit in Hit] == [1, 1, 0]
@@ -288,31 +288,47 @@ def test_gpus(changes: dict[str, Any], expected: tuple[Hit, Reason | None]) -> N
 
 
 @pytest.mark.parametrize(
-    ("python", "zstandard", "codec", "expected", "transcoded"),
+    ("python", "zstandard", "codec", "expected"),
     [
-        ((3, 12), True, "zstd", (Hit.WILL, None), Hit.WILL),
-        ((3, 12), True, "zlib", (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
-        ((3, 12), False, "zlib", (Hit.WILL, None), Hit.WILL),
-        ((3, 12), False, "zstd", (Hit.CANNOT, Reason.CODEC), Hit.UNKNOWN),
-        ((3, 12), False, None, (Hit.WILL, None), Hit.WILL),
-        ((3, 14), True, "zlib", (Hit.CANNOT, Reason.CODEC), Hit.WILL),
-        ((3, 14), True, "zstd", (Hit.UNKNOWN, Reason.COMPRESSION), Hit.UNKNOWN),
-        ((3, 14), False, None, (Hit.WILL, None), Hit.WILL),
+        ((3, 12), True, "zstd", (Hit.WILL, None)),
+        ((3, 12), True, "zlib", (Hit.CANNOT, Reason.COMPRESSION)),
+        ((3, 12), False, "zlib", (Hit.WILL, None)),
+        ((3, 12), False, "zstd", (Hit.CANNOT, Reason.CODEC)),
+        ((3, 12), False, None, (Hit.WILL, None)),
+        ((3, 14), True, "zlib", (Hit.CANNOT, Reason.CODEC)),
+        ((3, 14), True, "zstd", (Hit.UNKNOWN, Reason.COMPRESSION)),
+        ((3, 14), False, None, (Hit.WILL, None)),
     ],
 )
 def test_compression(
-    python: tuple[int, ...], zstandard: bool, codec: str | None, expected: tuple[Hit, Reason | None], transcoded: Hit
+    python: tuple[int, ...], zstandard: bool, codec: str | None, expected: tuple[Hit, Reason | None]
 ) -> None:
-    """What JAX looks for and can read depends on what it compresses with itself; only reading can be helped."""
+    """What JAX looks for and can read depends on what it compresses with itself; what it finds and cannot read is to
+    be left out.
+    """
     machine = replace(MACHINE, python=python, zstandard=zstandard)
-    whole = manifest(CPU, items=(item(codec=codec),))
-    announced = judge(whole, machine, NEW, {})
+    announced = judge(manifest(CPU, items=(item(codec=codec),)), machine, NEW, {})
     (verdict,) = announced.verdicts.values()
     assert (verdict.hit, verdict.reason) == expected
-    assert announced.transcodable == (set(announced.verdicts) if verdict.reason is Reason.CODEC else set())
-    assert judge(whole, machine, NEW, {}, transcoded=True).transcodable == announced.transcodable
-    (after,) = judge(whole, machine, NEW, {}, transcoded=True).verdicts.values()
-    assert after.hit is transcoded
+    assert any("--skip-incompatible" in way for way in announced.ways_out) == (verdict.reason is Reason.CODEC)
+
+
+PYTHONS, WORDS = ((3, 12), (3, 14)), (None, "zstandard", "zlib")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("zstandard", [False, True])
+@pytest.mark.parametrize("codec", ["zstd", "zlib"])
+@pytest.mark.parametrize("word", WORDS)
+def test_a_remedy_works(python: tuple[int, ...], zstandard: bool, codec: str, word: str | None) -> None:
+    """Whoever follows the remedy finds that nothing about compression is against the entries any more."""
+    machine = replace(MACHINE, python=python, zstandard=zstandard)
+    whole = manifest(CPU._replace(compression=word), items=(item(codec=codec),))
+    (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
+    if verdict.reason in (Reason.CODEC, Reason.COMPRESSION) and verdict.remedy:
+        assert verdict.remedy.endswith("install zstandard")
+        (after,) = judge(whole, replace(machine, zstandard=True), NEW, {}).verdicts.values()
+        assert after.hit is Hit.WILL
 
 
 def test_a_word_that_nobody_knows() -> None:
@@ -329,26 +345,24 @@ def test_a_word_that_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "python", "zstandard", "expected", "transcoded"),
+    ("word", "python", "zstandard", "expected"),
     [
-        ("zstandard", (3, 12), True, (Hit.WILL, None), Hit.WILL),
-        ("zstandard", (3, 12), False, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
-        ("zstandard", (3, 14), True, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
-        ("zlib", (3, 12), True, (Hit.CANNOT, Reason.COMPRESSION), Hit.CANNOT),
-        ("zlib", (3, 12), False, (Hit.CANNOT, Reason.CODEC), Hit.WILL),
-        ("zlib", (3, 14), True, (Hit.WILL, None), Hit.WILL),
+        ("zstandard", (3, 12), True, (Hit.WILL, None)),
+        ("zstandard", (3, 12), False, (Hit.CANNOT, Reason.COMPRESSION)),
+        ("zstandard", (3, 14), True, (Hit.CANNOT, Reason.COMPRESSION)),
+        ("zlib", (3, 12), True, (Hit.CANNOT, Reason.COMPRESSION)),
+        ("zlib", (3, 12), False, (Hit.CANNOT, Reason.CODEC)),
+        ("zlib", (3, 14), True, (Hit.WILL, None)),
     ],
 )
 def test_the_word_of_the_exporter(
-    word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, Reason | None], transcoded: Hit
+    word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, Reason | None]
 ) -> None:
     """Where the exporter's JAX says what it hashes for zstd, it is known which readers look for such entries."""
     machine = replace(MACHINE, python=python, zstandard=zstandard)
     whole = manifest(CPU._replace(compression=word))
     (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
     assert (verdict.hit, verdict.reason) == expected
-    (after,) = judge(whole, machine, NEW, {}, transcoded=True).verdicts.values()
-    assert after.hit is transcoded
 
 
 def test_what_a_jax_compresses_with() -> None:
@@ -402,7 +416,7 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
     """Each old path has a sentence of its own; only where a link can be is one proposed."""
     paths = [OLD, OLD, str(tmp_path), "cache", ".", "gs:/bucket/cache"]
     announced = announce(manifest(*[CPU._replace(cache_path=path) for path in paths], CPU))
-    assert announced.linkable == {OLD: 2, str(tmp_path): 1}
+    assert announced.elsewhere == {OLD: 2, str(tmp_path): 1, ".": 1, "cache": 1, "gs:/bucket/cache": 1}
     sentences = announced.sentences
     assert sum("cannot hit at this path" in sentence for sentence in sentences) == 5
     assert sum("ln -s" in sentence for sentence in sentences) == 1

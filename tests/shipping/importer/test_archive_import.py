@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
-from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
-from jcache.formats.envelope import pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.shipping.archive import Member, members as archive_members, open_archive
 from jcache.shipping.archive.manifest import Item, Manifest
@@ -32,7 +30,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
 from jcache.verify.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree, xla_program
+from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
 from tests.helpers.signatures import needs_openssh, new_key, signature_by
 
@@ -405,27 +403,6 @@ def test_neighbours(tmp_path: Path) -> None:
     assert place.read_bytes() == b"other"
     assert unpacked(archive, target, replace=True).neighbours == {name: Fate.REPLACED}
     assert place.read_bytes() == b"tuned"
-
-
-def test_transcoded(tmp_path: Path) -> None:
-    """Entries that JAX would find here and not read get its codec, once, and pass all checks."""
-    target = create_root(tmp_path / "b")
-    a_key = key(1)
-    data = pack_executable(xla_program(b"an executable"), 3, Codec.ZLIB)
-    item = Item(Kind.EXECUTABLES, a_key, len(data), digest(data), NOW, NOW, codec="zlib")
-    manifest = Manifest(jcache="0", root="/old", directory="/old", items=(item,))
-    here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
-    for fate in (Fate.NEW, Fate.PRESENT):
-        forecast = judge(manifest, here, target.directory(Kind.EXECUTABLES), {})
-        assert forecast.transcodable == {a_key}
-        plan = plan_import(manifest, target, forecast, transcode=Codec.ZSTD)
-        imported = Imported()
-        with Store(target) as store:
-            receive(plan, [Member(item, "", io.BytesIO(data).readinto)], store, imported)
-        assert imported.fates == {(Kind.EXECUTABLES, a_key): fate}
-    stored = unpack_executable((target.directory(Kind.EXECUTABLES) / f"{a_key}-cache").read_bytes())
-    assert (stored.codec, stored.seconds, stored.payload) == (Codec.ZSTD, 3, xla_program(b"an executable"))
-    check_clean(target)
 
 
 @pytest.mark.parametrize("page", [100, 4 << 20], ids=["in many pieces", "whole"])

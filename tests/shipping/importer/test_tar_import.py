@@ -8,7 +8,6 @@ import pytest
 
 from jcache.errors import BadArchive
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, unpack_executable
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
 from jcache.shipping.archive import open_plain
 from jcache.shipping.archive.manifest import Manifest
@@ -21,7 +20,7 @@ from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
 from jcache.verify.verification import Request, verify
-from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of, xla_program
+from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
 from tests.helpers.imports import HERE, content, facts, tar_of
 
 
@@ -121,20 +120,6 @@ def test_present(tmp_path: Path) -> None:
     assert fates[Kind.EXECUTABLES, key(1)] is Fate.DIFFERENT and fates[Kind.EXECUTABLES, key(2)] is Fate.PRESENT
     taken(tar_of(changed), root, replace=True)
     assert facts(root)[Kind.EXECUTABLES, key(1)].data == content(Kind.EXECUTABLES, key(1), build=1)
-
-
-def test_transcoded(tmp_path: Path) -> None:
-    """Entries that JAX would find here and not read get its codec, as those of archives do; a dry run says the same."""
-    root = create_root(tmp_path / "root")
-    here = Here(python=(3, 14), jax="0.8.1", jaxlib="0.8.1")
-    tar = tar_of({f"{key(n)}-cache": pack_executable(xla_program(b"some" * 40), n, Codec.ZLIB) for n in (1, 2)})
-    for dry_run, fate in ((True, Fate.NEW), (False, Fate.NEW), (False, Fate.PRESENT)):
-        result = taken(tar, root, here, transcode=Codec.ZSTD, dry_run=dry_run)
-        assert set(result.imported.fates.values()) == {fate}
-    found = [unpack_executable(one.data) for one in facts(root).values()]
-    assert {(one.codec, one.payload) for one in found} == {(Codec.ZSTD, xla_program(b"some" * 40))}
-    with Store(root) as store:
-        assert verify(store, Request(grace_ns=0)).findings == []
 
 
 def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:

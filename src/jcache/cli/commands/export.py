@@ -97,7 +97,6 @@ def export(
         exclude=frozenset() if exclude_from is None else frozenset(_read_keys(exclude_from)),
         xla=xla,
         solid=solid,
-        once=True,
     )
     signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
     with open_store(root) as store:

@@ -45,7 +45,7 @@ from jcache.shipping.importer.outcome import Imported
 from jcache.store import files
 from jcache.store.foreign import Adapter
 from jcache.store.roots import choose_path, make_root, wants_plain
-from jcache.text import command, quoted
+from jcache.text import command
 
 _STDIN: Final = "-"
 
@@ -81,9 +81,6 @@ def import_(
         ),
     ] = None,
     link: LinkOption = False,
-    transcode: Annotated[
-        bool, typer.Option("--transcode", help="Give executables the codec that JAX reads here, where it reads one.")
-    ] = False,
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
     xla: Annotated[
@@ -107,7 +104,6 @@ def import_(
         replace=replace,
         skip_incompatible=skip_incompatible,
         link=link,
-        transcode=transcode,
         check_load=check_load,
         allow_code=allow_pickle,
         recompile=recompile,
@@ -144,8 +140,9 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
             yield raw
         return
     if not archive or os.path.isdir(archive):
-        merge = f", or a directory by `{command(f'merge {quoted(archive)}', root)}`" if archive else ""
-        raise InvalidValue(f"'{archive}' is no archive: name a file{merge}.")
+        pipe = f"{command('export', archive)} | {command('import -', root)}"
+        way = f", or bring the entries of a directory by `{pipe}`" if archive else ""
+        raise InvalidValue(f"'{archive}' is no archive: name a file{way}.")
     with files.refusal(f"read {archive}"):
         file = open(os.path.expanduser(archive), "rb", buffering=0)  # noqa: SIM115  closed below
     with file:
@@ -166,7 +163,6 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         trust=trust,
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
-        transcode=outlook.codec,
         allow_code=options.allow_code,
     )
     report = Report(
@@ -183,8 +179,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
     if options.dry_run:
         report.notes += _notes(plan, options)
         report.found = found_in(root, plan.fates)
-        transcoded = {(item.kind, item.key) for item in head.manifest.items if plan.is_transcoded(item)}
-        outlook.settle(report, head.manifest, transcoded)
+        outlook.settle(report, head.manifest)
         return report, exit_code(report)
     imported, members = Imported(), reader.members()
     first = list(islice(members, 1))  # before there is a root: it may be refused

@@ -1,4 +1,4 @@
-"""What `jcache import` and `jcache merge` share."""
+"""What `jcache import` does alike for archives and for plain tars."""
 
 import dataclasses
 import os
@@ -18,7 +18,6 @@ from jcache.cli.reports.import_report import Report, over_the_cap
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
-from jcache.formats.compression import Codec
 from jcache.jax_internals.child import NoJax
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Manifest
@@ -61,7 +60,6 @@ class Options:
     replace: bool = False
     skip_incompatible: bool = False
     link: bool = False
-    transcode: bool = False
     check_load: bool = False
     allow_code: bool = False
     recompile: bool = False
@@ -91,21 +89,19 @@ class Outlook:
         return self._judge(manifest, linked) if linked else forecast
 
     def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
-        transcoded = self.options.transcode
-        return judge(manifest, self.here, self.directory, os.environ, linked=linked, transcoded=transcoded)
+        return judge(manifest, self.here, self.directory, os.environ, linked=linked)
 
-    def settle(self, report: Report, manifest: Manifest, wanted: Collection[Name] = ()) -> Manifest:
+    def settle(self, report: Report, manifest: Manifest) -> Manifest:
         """Makes the links that were asked for, and tells what will be hit of what is there, or will be.
 
         Args:
             report: of what became of the entries; it is given the forecast and what there is to say.
             manifest: of all of them.
-            wanted: what is there besides.
 
         Returns:
             The manifest of what is there.
         """
-        there = _only(manifest, {*report.of(*WRITTEN, Fate.PRESENT), *wanted})
+        there = _only(manifest, report.of(*WRITTEN, Fate.PRESENT))
         if self.options.link:
             self._link(report, self._judge(there))
         report.forecast = self.judge(there) if report.dry_run else self._judge(there)
@@ -131,12 +127,6 @@ class Outlook:
                     "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
                 )
 
-    @property
-    def codec(self) -> Codec | None:
-        """The codec that executables are to be given; None if that was not asked for."""
-        version = self.here.jax or self.here.jaxlib or "0"
-        return self.here.compression(version).codec if self.options.transcode else None
-
 
 def _only(manifest: Manifest, names: Collection[Name]) -> Manifest:
     items = tuple(item for item in manifest.items if (item.kind, item.key) in names)
@@ -153,7 +143,7 @@ def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
 
 
 @contextmanager
-def told(imported: Imported, doing: str = "import", *, dry_run: bool = False) -> Iterator[None]:
+def told(imported: Imported, *, dry_run: bool = False) -> Iterator[None]:
     """Says of an import that ends early how far it has come, unless it only tells what it would do."""
     try:
         yield
@@ -161,19 +151,19 @@ def told(imported: Imported, doing: str = "import", *, dry_run: bool = False) ->
         number = imported.count(*WRITTEN)
         if not dry_run and (number or isinstance(error, KeyboardInterrupt)):
             stored = output.count(number, "entry is", "entries are")
-            output.message(f"{stored} stored by now, and whole{_way_on(error, doing)}.")
+            output.message(f"{stored} stored by now, and whole{_way_on(error)}.")
         if isinstance(error, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
         raise
 
 
-def _way_on(error: BaseException, doing: str) -> str:
+def _way_on(error: BaseException) -> str:
     """How the rest comes, where it can come."""
     if isinstance(error, Truncated):
-        return f"; the same {doing} of the whole archive brings the rest"
+        return "; the same import of the whole archive brings the rest"
     if isinstance(error, CannotWrite):
-        return f"; once the following is mended, the same {doing} brings the rest"
-    return "" if isinstance(error, BadArchive) else f"; the same {doing} once more brings the rest"
+        return "; once the following is mended, the same import brings the rest"
+    return "" if isinstance(error, BadArchive) else "; the same import once more brings the rest"
 
 
 def found_here(store: Store, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:

@@ -27,7 +27,6 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         )
     result = PlainImport()
     wishes = Wishes(
-        transcode=outlook.codec,
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
         xla=options.xla,

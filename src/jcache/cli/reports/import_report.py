@@ -1,10 +1,10 @@
-"""Showing what an import or a merge did, or would do, for people and for programs."""
+"""Showing what an import did, or would do, for people and for programs."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,8 +33,6 @@ _WORDS: Final = {
     Fate.REFUSED: "refused",
     Fate.OMITTED: "omitted by the archive",
 }
-_MERGE_WORDS: Final = {Fate.REFUSED: "changed meanwhile", Fate.OMITTED: "changed or removed meanwhile"}
-
 _RECOMPILING: Final = {
     Recompiling.RECOMPILED: "recompiled",
     Recompiling.THERE: "there already",
@@ -62,7 +60,6 @@ class Report:
         loads: what opening the entries gave, where that was asked for.
         recompiled: what compiling the programs of traces gave, where that was asked for.
         found: what is wrong with those of the entries that were kept, different, that are not sound here.
-        is_merge: whether it is one of local roots.
         undone: whether something else that was asked for, such as a link, could not be done.
         more: further values for programs.
         is_told: whether the archive's maker was told what it omits, so that this is no failure here.
@@ -82,7 +79,6 @@ class Report:
     loads: Loads | None = None
     recompiled: Recompiled | None = None
     found: Mapping[Name, Damage] = field(default_factory=dict)
-    is_merge: bool = False
     undone: bool = False
     more: dict[str, Any] = field(default_factory=dict)
     is_told: bool = False
@@ -127,13 +123,13 @@ class Report:
             "notes": self.notes,
         }
 
-    def render(self, *, quiet: bool, verbose: bool, said: Collection[str] = ()) -> list[str]:
-        """A summary, what deserves attention, and what will hit; gives the sentences, without those said before."""
+    def render(self, *, quiet: bool, verbose: bool) -> None:
+        """Prints a summary, what deserves attention, and what will hit."""
         output.data(self._summary())
         if quiet:
             for sentence in () if self.complete else (*self._next(), *self.notes):
                 output.message(sentence)
-            return []
+            return
         self._list("kept", self.of(Fate.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
             what = one.what.key if isinstance(one.what, Item) else one.what.path
@@ -143,15 +139,13 @@ class Report:
             more = " …" if self.passed_over > len(self.names) else ""
             names = ", ".join(self.names if verbose else self.names[:3])
             output.data(f"Passed over {output.count(self.passed_over, 'file', 'files')}, no entries: {names}{more}")
-        sentences = [one for one in (*self._next(), *self.forecast.sentences, *self.notes) if one not in said]
-        for sentence in sentences:
+        for sentence in (*self._next(), *self.forecast.sentences, *self.notes):
             output.data(sentence)
         if self.loads is not None:
             texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
             output.data(f"Opened with the jaxlib here: {', '.join(texts) or 'nothing came, or was there'}")
         if self.recompiled is not None:
             self._tell_of_recompiling(self.recompiled)
-        return sentences
 
     def _tell_of_recompiling(self, done: Recompiled) -> None:
         texts = [f"{count:,} {_RECOMPILING[one]}" for one in Recompiling if (count := done.count(one))]
@@ -181,7 +175,7 @@ class Report:
                 f"{number} left out, since a pickle is a program that runs when it is read: --allow-pickle takes those"
                 " that name nothing beyond what such a cache needs; the program that wrote them makes them again"
             )
-        if self.refused and not self.is_merge:
+        if self.refused:
             yield "What was refused is not what it should be: fetch or make the archive again for the rest"
         if self.of(Fate.OMITTED):
             yield "What was omitted had changed, or was damaged, when it was exported: export it again for the rest"
@@ -191,12 +185,10 @@ class Report:
     def _summary(self) -> str:
         written = len(self.of(*WRITTEN))
         counts = Counter(self.fates.values())
-        words = _WORDS | _MERGE_WORDS if self.is_merge else _WORDS
-        parts = [f"{counts[fate]:,} {words[fate]}" for fate in Fate if counts[fate]]
+        parts = [f"{counts[fate]:,} {_WORDS[fate]}" for fate in Fate if counts[fate]]
         beside = sum(fate in WRITTEN for fate in self.neighbours.values())
         parts += [f"{output.count(beside, 'file', 'files')} of XLA's sub-caches"] if beside else []
-        doing, done = ("merge", "Merged") if self.is_merge else ("import", "Imported")
-        verb = f"Would {doing}" if self.dry_run else done
+        verb = "Would import" if self.dry_run else "Imported"
         entries = output.count(written, "entry", "entries")
         rest = f": {', '.join(parts)}" if parts else ""
         places = f"from {shown(self.source)} into {shown(str(self.root.path))}"

@@ -1,125 +1,87 @@
-"""A stream that anybody may have made, as it comes, and what its senders may ask for without giving anything."""
+"""The bytes of an archive as they come from a stream, buffered and counted, and limits on what a stream may waste."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
-from io import FileIO
-from typing import BinaryIO, Final
+from collections.abc import Callable
+from contextlib import suppress
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from jcache.errors import BadArchive, Truncated
-from jcache.shipping.archive.pipes import widened
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 PIECE: Final = 1 << 20
-_HELD: Final = 512 << 10  # bytes; more would not stay in the cache of a core
-_LITTLE: Final = 1 << 10  # a header and what is before it
-_DIRECT: Final = 32 << 10
+_BUFFER: Final = 128 << 10
 _IDLE_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
 _SKIPPED: Final = 1 << 20  # bytes to be skipped that nothing need be said for
 
 
-class Source:
-    """The stream as it comes, counted.
-
-    Much that is asked for at once goes straight to where it is wanted; the rest by way of memory of ours, more of it
-    with each time, so that of what follows a large piece only a little is copied twice.
-    """
+class _Counted(RawIOBase):
+    """A stream whose bytes are counted. Closing it leaves the stream open."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._pull = _puller(stream)
-        self._memory = memoryview(bytearray(_HELD))
-        self._start = self._end = 0  # of what is held
-        self._ahead = _LITTLE
-        self.name = name
+        self._readinto: Callable[[WriteableBuffer], int | None] = (
+            getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
+        )
+        self._name = name
         self.received = 0
+        _widen(stream)
 
-    def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
-        return self._into([memory], len(memory))
-
-    def fill(self, memories: list[memoryview]) -> bool:
-        """Fills memories, one after the other; False if the stream ends before."""
-        left = sum(map(len, memories))
-        while left:
-            count = self._into(memories, left)
-            if not count:
-                return False
-            left -= count
-            if left:
-                memories = _behind(memories, count)
+    def readable(self) -> bool:
         return True
 
-    def some(self, size: int) -> bytes:
-        """At least one byte and at most so many; none at the end only."""
-        if self._start == self._end:
-            self._hold_more()
-        return self._held(size)
-
-    def read(self, size: int) -> bytes:
-        """Just so many bytes, fewer at the end only."""
-        if size <= self._end - self._start:
-            return self._held(size)
-        data = bytearray()
-        while len(data) < size and (more := self.some(size - len(data))):
-            data += more
-        return bytes(data)
-
-    def peek(self, size: int) -> bytes:
-        """Just so many bytes that stay, fewer at the end only."""
-        held = self._end - self._start
-        self._memory[:held] = bytes(self._memory[self._start : self._end])
-        self._start, self._end = 0, held
-        while self._end < size and (count := self._receive([self._memory[self._end :]])):
-            self._end += count
-        return bytes(self._memory[: min(size, self._end)])
-
-    def _into(self, memories: list[memoryview], size: int) -> int:
-        """Puts the next bytes into memories of this size, at least one; returns how many, 0 at the end only."""
-        if self._start == self._end:
-            if size >= _DIRECT:
-                self._ahead = _LITTLE
-                return self._receive(memories)
-            self._hold_more()
-        memory, start = memories[0], self._start
-        self._start = min(self._end, start + len(memory))
-        memory[: self._start - start] = self._memory[start : self._start]
-        return self._start - start
-
-    def _held(self, size: int) -> bytes:
-        start = self._start
-        self._start = min(self._end, start + size)
-        return bytes(self._memory[start : self._start])
-
-    def _hold_more(self) -> None:
-        self._start, self._end = 0, self._receive([self._memory[: self._ahead]])
-        self._ahead = min(2 * self._ahead, _HELD)
-
-    def _receive(self, memories: Sequence[memoryview]) -> int:
+    def readinto(self, memory: WriteableBuffer, /) -> int:
+        """Puts what is there into memory, without waiting for all that would fit."""
         try:
-            count = self._pull(memories) or 0
+            count = self._readinto(memory)
+            if count is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            raise BadArchive(f"Cannot read {self.name}: {error.strerror or error}.") from error
+            raise BadArchive(f"Cannot read {self._name}: {error.strerror or error}.") from error
         self.received += count
         return count
 
 
-def _behind(memories: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of memories behind so many bytes, which are not all."""
-    full = 0
-    while count >= len(memories[full]):
-        count -= len(memories[full])
-        full += 1
-    return [memories[full][count:], *memories[full + 1 :]]
+class Source:
+    """The bytes of a stream.
+
+    Attributes:
+        name: of the archive, for messages.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._counted = _Counted(stream, name)
+        self._buffered = BufferedReader(self._counted, _BUFFER)
+        self.name = name
+
+    @property
+    def received(self) -> int:
+        """Bytes taken from the stream so far."""
+        return self._counted.received
+
+    def readinto(self, memory: memoryview, /) -> int:
+        """Fills memory with the next bytes; returns how many there were, fewer than fit at the end only."""
+        return self._buffered.readinto(memory)
+
+    def some(self, size: int) -> bytes:
+        """At least one byte and at most so many; none at the end only."""
+        return self._buffered.read1(size)
+
+    def read(self, size: int) -> bytes:
+        """Just so many bytes, fewer at the end only."""
+        return self._buffered.read(size)
 
 
-def _puller(stream: BinaryIO) -> Callable[[Sequence[memoryview]], int | None]:
-    """What puts into memories what is there, without waiting for all that would fit."""
-    if isinstance(stream, FileIO):
-        widened(stream.fileno())
-        return partial(os.readv, stream.fileno())
-    readinto: Callable[[memoryview], int | None] = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
-    return lambda memories: readinto(memories[0])
+def _widen(stream: BinaryIO) -> None:
+    """Has a pipe hold more, where the system can, so that neither end waits for the other all the time."""
+    with suppress(ImportError, AttributeError, OSError, ValueError):
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIECE)
 
 
 class Budget:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from jcache.shipping.archive.extent import Extent
 from jcache.shipping.archive.zstd_frames import BLOCK, STORED, WINDOW, skippable, stored
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Packer:
     """
 
     def __init__(self, stream: BinaryIO) -> None:
-        """The stream takes all that it is given, and extents only if `pass_on` is given any."""
+        """The stream takes all that it is given."""
         self.content = self.written = 0
         self._stream = stream
         self._pending = bytearray()
@@ -46,15 +45,15 @@ class Packer:
             self._flush()
         self._pending += view
 
-    def pass_on(self, data: memoryview | Extent, *, is_compressed: bool) -> None:
-        """Takes a large piece, which others do not share a frame with if that spares copying or reading it.
+    def pass_on(self, data: memoryview, *, is_compressed: bool) -> None:
+        """Takes a large piece, which gets frames of its own where that spares copying it.
 
         Args:
             data: the piece.
             is_compressed: whether it is known that it does not shrink.
         """
         del is_compressed
-        self.write(_in_memory(data))
+        self.write(data)
 
     def close(self) -> None:
         """Writes all that was taken; the stream is flushed and stays open."""
@@ -64,8 +63,8 @@ class Packer:
         """Writes what is pending, if anything is."""
         raise NotImplementedError
 
-    def _emit(self, pieces: Sequence[bytes | memoryview | Extent]) -> None:
-        self._stream.writelines(cast("Sequence[bytes]", pieces))
+    def _emit(self, pieces: Sequence[bytes | memoryview]) -> None:
+        self._stream.writelines(pieces)
         self.written += sum(map(len, pieces))
 
     @property
@@ -89,7 +88,7 @@ class Storing(Packer):
         self._sampler = zstandard.ZstdCompressor(level=_FASTEST)
         self._compressor = zstandard.ZstdCompressor(level=_USUAL, write_checksum=True)
 
-    def pass_on(self, data: memoryview | Extent, *, is_compressed: bool) -> None:
+    def pass_on(self, data: memoryview, *, is_compressed: bool) -> None:
         pieces = self._taken()
         for start in range(0, len(data), STORED):
             self._emit([*pieces, *self._frame(data[start : start + STORED], is_compressed=is_compressed)])
@@ -106,19 +105,17 @@ class Storing(Packer):
         self._emit(self._taken())
         self._weigh_down()
 
-    def _taken(self) -> Sequence[bytes | memoryview | Extent]:
+    def _taken(self) -> Sequence[bytes | memoryview]:
         """The frame of what is pending, which is pending no more."""
         content, self._pending = self._pending, bytearray()
         return self._frame(memoryview(content)) if content else ()
 
-    def _frame(
-        self, content: memoryview | Extent, *, is_compressed: bool = False
-    ) -> Sequence[bytes | memoryview | Extent]:
+    def _frame(self, content: memoryview, *, is_compressed: bool = False) -> Sequence[bytes | memoryview]:
         if len(content) >= _WORTH_IT and not is_compressed:
             middles = range(min(len(content), BLOCK) // 2, len(content), BLOCK)
-            sample = b"".join(_in_memory(content[at : at + _SAMPLE]) for at in middles)
+            sample = b"".join(content[at : at + _SAMPLE] for at in middles)
             if len(self._sampler.compress(sample)) < _GAIN * len(sample):
-                return [self._compressor.compress(_in_memory(content))]
+                return [self._compressor.compress(content)]
         return stored(content)
 
 
@@ -173,7 +170,3 @@ def solid(level: int | None) -> zstandard.ZstdCompressor:
             chain_log=24, window_log=_WINDOW_LOG, enable_ldm=True, write_checksum=True,
         )  # fmt: skip
     return zstandard.ZstdCompressor(compression_params=parameters)
-
-
-def _in_memory(content: memoryview | Extent) -> memoryview | bytes:
-    return content.data if isinstance(content, Extent) else content

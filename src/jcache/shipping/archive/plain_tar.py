@@ -7,10 +7,10 @@ from typing import BinaryIO, Final
 
 from jcache import layout
 from jcache.errors import BadArchive
+from jcache.shipping.archive.decompress import Unpacked
 from jcache.shipping.archive.members import PlainMember
 from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR
 from jcache.shipping.archive.tar_reader import TarMember, TarStream
-from jcache.shipping.archive.unpacking import Unpacked
 from jcache.store.files import LATEST_NS
 
 _MAX_RATIO: Final = 200  # entries are compressed already; a million sidecars shrink to a twentieth

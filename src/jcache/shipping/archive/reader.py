@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES
+from jcache.shipping.archive.decompress import SLACK, Unpacked
 from jcache.shipping.archive.manifest import MAX_MANIFEST, Item, Manifest, Neighbour, adapter_of, decode
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
@@ -32,7 +33,6 @@ from jcache.shipping.archive.plain_tar import PlainReader, shown
 from jcache.shipping.archive.recompression import MAX_CONTENT, SUFFIXES, max_content, recompressors, stored_again
 from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR, parsed
 from jcache.shipping.archive.tar_reader import TarMember, TarStream
-from jcache.shipping.archive.unpacking import SLACK, Unpacked
 
 MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000
 _MAX_SIGNATURE: Final = 64 << 10

@@ -6,8 +6,8 @@ from typing import Final
 
 from jcache.errors import BadArchive
 from jcache.shipping.archive.bounded_source import too_short, truncated
+from jcache.shipping.archive.decompress import Unpacked
 from jcache.shipping.archive.tar_headers import BLOCK, DIRECTORY, Header, parsed, pax_records
-from jcache.shipping.archive.unpacking import Unpacked
 
 MAX_MEMBERS: Final = 2_500_000  # an entry and a sidecar for each of a million keys, and some of other kinds
 _MAX_EXTENSION: Final = 1 << 20  # macOS puts the extended attributes of a file into its pax header

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final
 
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
-from jcache.shipping.archive.extent import Extent
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
     DIGEST_NAME,
@@ -23,7 +22,6 @@ from jcache.shipping.archive.recompression import MAX_CONTENT, content_of
 from jcache.shipping.archive.tar_headers import BLOCK, END, written
 
 SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
-Chunk: TypeAlias = bytes | memoryview | Extent
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
@@ -57,13 +55,13 @@ class Writer:
             return Squeezing(self._stream, solid(self._level))
         return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
 
-    def member(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
+    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
         """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
 
         Args:
             name: of the member.
             size: of the member.
-            chunks: its bytes; extents only for a stream that takes them, and of what is not small.
+            chunks: its bytes.
 
         Returns:
             Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
@@ -98,15 +96,14 @@ class Writer:
     def _file(self, name: str, data: bytes) -> None:
         self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
 
-    def _streamed(self, name: str, size: int, chunks: Iterable[Chunk]) -> bool:
+    def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
         self._write(written(name, size))
         left = size
         is_whole = True
         is_compressed = name.startswith(_EXECUTABLES)
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            piece = (chunk if isinstance(chunk, Extent) else memoryview(chunk))[:left]
-            self._pass_on(piece, is_compressed=is_compressed)
+            self._pass_on(memoryview(chunk)[:left], is_compressed=is_compressed)
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:
@@ -117,11 +114,11 @@ class Writer:
         return is_whole
 
 
-def _joined(chunks: Iterable[Chunk], size: int) -> bytes:
+def _joined(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
     """The chunks in one; of what is more than the size only so much that it can be seen."""
     pieces, length = [], 0
     for chunk in chunks:
-        pieces.append(chunk.data if isinstance(chunk, Extent) else chunk)
+        pieces.append(chunk)
         length += len(chunk)
         if length > size:
             break

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from jcache.shipping.archive.extent import Extent
-
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
 WINDOW: Final = 128 << 20  # zstd's own default bound, which `zstd -d` takes without being asked
@@ -52,11 +50,11 @@ def has_checksum(descriptor: int) -> bool:
     return bool(descriptor >> 2 & 1)
 
 
-def stored(content: memoryview | Extent) -> list[bytes | memoryview | Extent]:
+def stored(content: memoryview) -> list[bytes | memoryview]:
     """A stored frame in pieces, which point to its content."""
     size = len(content)
     head = MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little")
-    pieces = [head + stored_block(size), content[:BLOCK]]
+    pieces: list[bytes | memoryview] = [head + stored_block(size), content[:BLOCK]]
     for at in range(BLOCK, size, BLOCK):
         pieces += stored_block(size - at), content[at : at + BLOCK]
     return pieces

@@ -1,12 +1,10 @@
-"""Entries into an archive: chosen, read once for the manifest, and once more for the stream.
+"""Entries into an archive: chosen, surveyed for the manifest, then read, compared and written to the stream.
 
-The first reading checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its
-digest. What is on record as sound, and remembered inside, costs the digest alone, and on request not even that. The
-second reading goes into the stream; a file that is not the one of the first any more, before or after, is named in the
-archive's trailer: it was removed, or written anew, and no reader of the archive takes it. So is one that was written to
-while a pipe held it. What was not read first is compared before its first byte is out, but not where the kernel moves
-it into a pipe: what a disk has lost of that without a trace is seen by who takes it, since he compares every byte. No
-lock is taken, no file of the cache changes.
+The survey checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its digest.
+What is on record as sound, and unchanged since, is not read for that. The second reading goes into the stream: every
+byte is read and compared with the digest before the entry's first byte is written. A file that has other bytes by then,
+or is gone, is named in the archive's trailer, and no reader of the archive takes it. No lock is taken, no file of the
+cache changes.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ from jcache.runs.stored_reports import read_reports
 from jcache.shipping.archive import Writer, item_name, neighbour_name, recompressors
 from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of, encode
 from jcache.shipping.archive.members import XLA_KIND
-from jcache.shipping.archive.writer import SMALL
 from jcache.shipping.exporter.scan import hash_file
-from jcache.shipping.exporter.send import AT_ONCE, damage_of, is_as_sent, send
+from jcache.shipping.exporter.send import AT_ONCE, damage_of, send
 from jcache.shipping.exporter.survey import Progress, Source, Survey
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.machine import installed
@@ -55,7 +52,6 @@ class Request:
         solid: recompress across entries.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: leave out the first reading of what is on record, and unchanged since.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -66,7 +62,6 @@ class Request:
     solid: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
-    once: bool = False
 
 
 @dataclass(slots=True)
@@ -185,7 +180,7 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
         )
     )
     chosen = _choose(store, request, prepared)
-    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes, once=request.once)
+    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
     prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
     xla = request.xla and store.root.adapter is None
@@ -220,7 +215,7 @@ def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
             hashed = hash_file(file) if relative.isprintable() else None
             if hashed is not None:
                 mark, digest = hashed
-                source = Source(file, mark, digest, settled=False)
+                source = Source(file, mark, digest)
                 yield Neighbour(relative, mark.stamp.bytes, digest), source
 
 
@@ -249,7 +244,7 @@ def write(
 
     Args:
         prepared: what `prepare` gave; its findings are completed.
-        stream: where to; what it ``holds`` is as of `jcache.shipping.exporter.sink.Sink`.
+        stream: where to.
         sign: makes the signature of the manifest's bytes; None for none.
         level: of compression; None for what suits.
         progress: is told how many bytes of the entries are written, and of how many.
@@ -265,18 +260,14 @@ def write(
     data = encode(manifest)
     writer.manifest(data, None if sign is None else sign(data))
     sent: dict[tuple[str, str], Source] = {}
-    moved: list[tuple[str, str]] = []
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(AT_ONCE)
-    holds = 0 if manifest.solid or level is not None else getattr(stream, "holds", 0)
     passed = due = 0
     for (kind, name, path), source in zip(members, prepared.sources, strict=True):
-        passed += (size := source.mark.stamp.bytes)
-        moving = size > SMALL and 0 < holds <= total - passed  # in the end all of it will have been read
-        if send(writer, path, source, buffer, moving=moving):
+        passed += source.mark.stamp.bytes
+        if send(writer, path, source, buffer):
             sent[kind, name] = source
-            moved += [(kind, name)] * moving
         elif finding := damage_of(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
@@ -285,10 +276,8 @@ def write(
         if passed >= due:
             progress(passed, total)
             due = min(passed + total // _STEPS, total)
-    omitted += (one for one in moved if not is_as_sent(sent[one]))
-    whole = sent.keys() - set(omitted)
     writer.close(omitted + damaged)
     prepared.findings.sort(key=lambda finding: finding.path)
-    entries = sum(kind != XLA_KIND for kind, _ in whole)
-    size = sum(sent[one].mark.stamp.bytes for one in whole)
-    return Exported(entries=entries, neighbours=len(whole) - entries, bytes=size, omitted=tuple(sorted(omitted)))
+    entries = sum(kind != XLA_KIND for kind, _ in sent)
+    size = sum(source.mark.stamp.bytes for source in sent.values())
+    return Exported(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))

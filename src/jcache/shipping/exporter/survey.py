@@ -1,7 +1,8 @@
 """The first reading of entries for an archive: what the manifest says of each, and which stay behind.
 
-Every entry is checked as `jcache verify` does; what may still be being written is looked at twice, with a pause
-between. What was learnt (digests, what is inside) goes to the ledger, so that the next reading costs the digests alone.
+Every entry is checked as `jcache verify` does, unless it is on record as sound and nobody has changed it since:
+`jcache.shipping.exporter.send` compares it with that digest. What may still be being written is looked at twice, with a
+pause between. What was learnt (digests, what is inside) goes to the ledger, so that the next survey need not read it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from jcache import clock
-from jcache.entry import GRACE_NS, SETTLED_NS, Entry, is_young
+from jcache.entry import GRACE_NS, Entry, is_young
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
 from jcache.layout import Kind
@@ -35,24 +36,21 @@ class Source(NamedTuple):
 
     Attributes:
         path: where it is.
-        mark: of the file that was read first.
-        digest: of its bytes then.
-        settled: whether it had been quiet by then, so that a later change shows in its times.
-        unread: what is on record of it, if it was not read: the digest is the one on record.
+        mark: of the file as it was surveyed.
+        digest: of its bytes then, or on record.
+        claim: which entry it is, and what is on record of it; None for a file of XLA's sub-caches.
     """
 
     path: str
     mark: Mark
     digest: str
-    settled: bool
-    unread: Claim | None = None
+    claim: Claim | None = None
 
 
 class _Sound(NamedTuple):
     seen: Seen
     mark: Mark
     digest: str
-    is_read: bool
 
 
 class Survey:
@@ -63,7 +61,6 @@ class Survey:
         entries: what to read, in the manifest's order.
         grace_ns: what was written less than this ago may still be in the making.
         processes: how many read at once; None for as many as there are cores for us.
-        once: whether what is on record, and unchanged since, is not read, since whoever takes it compares its digest.
 
     Attributes:
         items, makers: for the manifest.
@@ -79,7 +76,6 @@ class Survey:
         *,
         grace_ns: int = GRACE_NS,
         processes: int | None = None,
-        once: bool = False,
     ) -> None:
         self.items: list[Item] = []
         self.makers: list[Maker] = []
@@ -89,10 +85,8 @@ class Survey:
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
-        self._once = once
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
-        self._started_ns = clock.now_ns()
         self._contents = provenance.remembered(store)
         self._known = {kind: self._ask_ledger(kind) for kind in Kind}
         self._copied_ns = store.softly(store.ledger.copied_ns)
@@ -109,9 +103,7 @@ class Survey:
         Raises:
             JcacheError: a process that was reading was killed.
         """
-        wanted = [self._wanted(entry) for entry in self._entries.values()]
-        if self._once:
-            wanted = [one for one in wanted if not self._pass_over(one)]
+        wanted = [one for one in map(self._wanted, self._entries.values()) if not self._pass_over(one)]
         total, done = sum(one.bytes for one in wanted), 0
         unsure: list[Seen] = []
         try:
@@ -145,7 +137,7 @@ class Survey:
         claim = wanted.claim
         seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
         if seen is not None:
-            self._judge(seen, is_read=False)
+            self._judge(seen)
         return seen is not None
 
     def _is_unsure(self, seen: Seen) -> bool:
@@ -166,7 +158,7 @@ class Survey:
             else:
                 self._judge(seen)
 
-    def _judge(self, seen: Seen, *, is_read: bool = True) -> None:
+    def _judge(self, seen: Seen) -> None:
         checked = seen.checked
         claim = checked.claim
         if checked.finding is not None:
@@ -175,7 +167,7 @@ class Survey:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             mark = Mark(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest, is_read)
+            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest)
             if seen.content is not None:
                 self._new_contents.append(seen.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
@@ -213,11 +205,9 @@ class Survey:
                 if made is not None:
                     item = item._replace(codec=made.codec, portable=made.portable, maker=numbers[id(made)])
                 self.items.append(item)
-                settled = sound.mark.changed_ns < self._started_ns - SETTLED_NS
-                claim = None if sound.is_read else sound.seen.checked.claim
                 name = self._store.root.file_name(entry.kind, entry.key)
                 path = os.path.join(self._directories[entry.kind], name)
-                self.sources.append(Source(path, sound.mark, sound.digest, settled, claim))
+                self.sources.append(Source(path, sound.mark, sound.digest, sound.seen.checked.claim))
         self.findings.sort(key=lambda finding: finding.path)
 
     def _item(self, entry: Entry, sound: _Sound) -> Item:

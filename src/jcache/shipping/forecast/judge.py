@@ -20,10 +20,9 @@ JAX (0.4.31 to 0.12) looks an executable up under a hash of its program, of XLA'
                      Python >= 3.14, jax >= 0.7.1   zlib        zstd    zlib (of the line above): found, not readable
 
                  What is found and not readable costs a warning and a compilation in every process, since JAX never
-                 replaces it. There, and only there, another codec helps (`transcoding`). What is stored under
-                 ``zstandard`` is never looked up by the other two, whatever its codec. Of zstd bytes nothing tells
-                 the word but who exported them; without that they are taken for the first line's by a reader of
-                 that line, which holds unless they come from Python >= 3.14.
+                 replaces it: it is better left out. What is stored under ``zstandard`` is never looked up by the
+                 other two, whatever its codec. Of zstd bytes nothing tells the word but who exported them; without
+                 that they are taken for the first line's, which holds unless they come from Python >= 3.14.
 
 A verdict says what can be known without JAX: the program, its flags and its jax may still be others.
 """
@@ -53,7 +52,7 @@ __all__ = ["Forecast", "Hit", "Reader", "Reason", "Verdict", "Way", "judge", "ju
 _CLOSE: Final = 3  # options: two releases within 0.6 may differ by one, and so may what ``XLA_FLAGS`` adds
 _RELEASE: Final = 3  # numbers of a version; a fourth is of one that was mended, with the same XLA
 _NONE: Final = Maker()
-_OLDER: Final = "they were made under Python 3.13 or older, where nothing helps, and which they do not tell"
+_OLDER: Final = "they were made under Python 3.13 or older, which they do not tell"
 _UNLESS: Final = "they were made under Python 3.14 or later without zstandard, which they do not tell"
 
 
@@ -64,7 +63,6 @@ def judge(
     environment: Mapping[str, str],
     *,
     linked: Collection[str] = (),
-    transcoded: bool = False,
 ) -> Forecast:
     """What is to be expected of an archive's executables.
 
@@ -74,9 +72,8 @@ def judge(
         directory: where the executables are to lie, as ``jax_compilation_cache_dir`` will have it.
         environment: of the process.
         linked: directories that are to become links to this one; those that are links already need not be named.
-        transcoded: whether those that cannot be read here are to be given another codec.
     """
-    judging = _Judging(manifest, here, directory, linked={spelled(path) for path in linked}, transcoded=transcoded)
+    judging = _Judging(manifest, here, directory, linked={spelled(path) for path in linked})
     return Forecast(directory=directory, here=here, environment=environment, judge=judging.verdicts)
 
 
@@ -117,14 +114,11 @@ def judge_root(store: Store, here: Here, environment: Mapping[str, str]) -> Fore
 class _Judging:
     """The rules, each of which gives a verdict where it has something against an executable."""
 
-    def __init__(
-        self, manifest: Manifest, here: Here, directory: Path, *, linked: Collection[str], transcoded: bool
-    ) -> None:
+    def __init__(self, manifest: Manifest, here: Here, directory: Path, *, linked: Collection[str]) -> None:
         self.manifest = manifest
         self.here = here
         self.directory = spelled(directory)
         self.linked = linked
-        self.transcoded = transcoded
         self.is_recorded = any(item.origin is not None for item in manifest.items)
 
     def verdicts(self) -> dict[str, Verdict]:
@@ -144,17 +138,15 @@ class _Judging:
         maker = _NONE if item.maker is None else self.manifest.makers[item.maker]
         machine = [self._platform(maker), self._jaxlib(maker), self._cpu(maker), *self._gpu(maker)]
         word = self._word(maker, item.codec)
-        codec = self._codec(item.codec)
         unless = "" if word is None else word.unless
         way = self._directory(maker, portable=item.portable)._replace(unless=unless)
-        found = [*machine, word, None if self.transcoded else codec, way]
+        found = [*machine, word, self._codec(maker, item.codec), way]
         against = [verdict for verdict in found if verdict is not None and verdict.hit is not Hit.WILL]
         verdict = min(against, key=lambda verdict: verdict.hit is Hit.UNKNOWN, default=way)
-        hopeless = any(verdict is not None and verdict.hit is Hit.CANNOT for verdict in (*machine, word))
         helped = {verdict.reason, Reason.CODEC} if verdict.reason is Reason.COMPRESSION else {verdict.reason}
         more = any(other.hit is Hit.CANNOT and other.reason not in helped for other in against)
         remedy = "" if more or not self._is_here(maker, item) else verdict.remedy
-        return verdict._replace(transcodable=codec is not None and not hopeless, remedy=remedy, unless=unless)
+        return verdict._replace(remedy=remedy, unless=unless)
 
     def _is_here(self, maker: Maker, item: Item) -> bool:
         """Whether the directory is no other than that which the maker's jax has in the key, if it has any."""
@@ -288,7 +280,8 @@ class _Judging:
             return _cannot(Reason.COMPRESSION, detail, self._installing("zstandard"))
         if mine == "zlib":
             detail = "JAX looks for them here only if they were made under Python 3.14 or later, which they do not tell"
-            return _unknown(Reason.COMPRESSION, detail)._replace(unless=_OLDER)
+            unless = _UNLESS if self.here.compression(version).codec is Codec.ZLIB else _OLDER
+            return _unknown(Reason.COMPRESSION, detail)._replace(unless=unless)
         if not self.manifest.jcache:  # a directory that is here
             return None
         if self.manifest.jaxlib is not None:  # who exported them has not made them: that JAX writes zlib
@@ -300,13 +293,18 @@ class _Judging:
         """The command that installs packages for the interpreter here."""
         return shlex.join([self.here.interpreter or "python3", "-m", "pip", "install", *packages])
 
-    def _codec(self, codec: str | None) -> Verdict | None:
+    def _codec(self, maker: Maker, codec: str | None) -> Verdict | None:
         """The codec itself, of what is looked up."""
         version = self.here.jax or self.here.jaxlib
         if codec is None or version is None or codec == self.here.compression(version).codec:
             return None
-        why = "under Python 3.14 or later" if codec == Codec.ZLIB else "without zstandard"
-        return _cannot(Reason.CODEC, f"they are {codec}, which JAX does not read here, {why}")
+        if codec == Codec.ZLIB:
+            detail = "they are zlib, which JAX reads under Python 3.13 or older without zstandard, and not here"
+            return _cannot(Reason.CODEC, detail)
+        if maker.compression == "zlib":
+            return _cannot(Reason.CODEC, "they are zstd, which JAX reads under Python 3.14 or later, and not here")
+        detail = "they are zstd, which JAX does not read here, without zstandard"
+        return _cannot(Reason.CODEC, detail, self._installing("zstandard"))
 
     def _directory(self, maker: Maker, *, portable: bool) -> Verdict:
         version, keyed = self._version(maker), keyed_for(maker, portable=portable)

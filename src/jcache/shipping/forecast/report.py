@@ -50,7 +50,7 @@ class Reason(StrEnum):
     GPU = "gpu"
     TOOLKIT = "toolkit"
     COMPRESSION = "compression"  # it is never looked up
-    CODEC = "codec"  # it is looked up and cannot be read; transcoding helps
+    CODEC = "codec"  # it is looked up and cannot be read
     DIRECTORY = "directory"  # it is keyed for another one; a link helps
 
 
@@ -76,7 +76,6 @@ class Verdict(NamedTuple):
         way: which ones, if they will; by a link, if it is keyed for another directory.
         reason: why not, or why it is not known.
         detail: the same in words, as the end of a sentence.
-        transcodable: whether JAX would look for it here, and reads it only once it has another codec.
         remedy: a command after which it can hit; empty where there is none.
         unless: what would keep it from being hit after all, and cannot be known; empty where there is nothing.
     """
@@ -85,7 +84,6 @@ class Verdict(NamedTuple):
     way: Way = Way()
     reason: Reason | None = None
     detail: str = ""
-    transcodable: bool = False
     remedy: str = ""
     unless: str = ""
 
@@ -148,16 +146,6 @@ class Forecast:
         return dict(counted.most_common())
 
     @property
-    def linkable(self) -> dict[str, int]:
-        """Directories that executables are keyed for, and how many a link from there would let hit."""
-        return {path: count for path, count in self.elsewhere.items() if os.path.isabs(path)}
-
-    @property
-    def transcodable(self) -> frozenset[str]:
-        """Keys of executables that can be read here once they have the codec of `Here.compression`."""
-        return frozenset(key for key, verdict in self.verdicts.items() if verdict.transcodable)
-
-    @property
     def sentences(self) -> tuple[str, ...]:
         """All of it for people, and what can be done; a command stands between backquotes and can be run as it is."""
         if not self.verdicts:
@@ -214,13 +202,19 @@ class Forecast:
         reasons = {verdict.reason for verdict in self.verdicts.values()}
         if Reason.NO_JAX in reasons:
             yield 'Say which interpreter has JAX, such as: `export JCACHE_PYTHON="$(command -v python3)"`.'
-        remedies = Counter(verdict.remedy for verdict in self.verdicts.values() if verdict.remedy)
-        for remedy, count in remedies.most_common():
-            yield f"{count:,} of them can hit after: `{remedy}`."
+        remedies = Counter(
+            (verdict.remedy, verdict.unless if verdict.reason is Reason.CODEC else "")
+            for verdict in self.verdicts.values()
+            if verdict.remedy
+        )
+        for (remedy, unless), count in remedies.most_common():
+            doubt = f", unless {unless}" if unless else ""
+            yield f"{count:,} of them can hit after: `{remedy}`{doubt}."
         if Reason.CODEC in reasons:
-            doubts = {self.verdicts[key].unless for key in self.transcodable} - {""}
-            doubt = f", unless {min(doubts)}" if doubts else ""
-            yield f"--transcode gives {len(self.transcodable):,} of them the codec that JAX reads here{doubt}."
+            yield (
+                "JAX never replaces what it finds and cannot read: import's --skip-incompatible leaves that out, so"
+                " that JAX stores its own, and --recompile compiles at once what came with traces."
+            )
         for path in self.elsewhere:
             yield from self._link(path)
         if self.elsewhere:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache.errors import InvalidValue, NoCacheHere, Untrusted
-from jcache.formats.compression import Codec
 from jcache.layout import Kind, Root
 from jcache.shipping.archive import Member
 from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
@@ -62,8 +61,6 @@ class ImportPlan:
         neighbours: of each file of XLA's sub-caches, by its path.
         trust: who signed it.
         forecast: what will hit here.
-        transcode: the codec that executables are to be given that could not be read here; None for none.
-        replace: whether entries take the place of others under their keys.
     """
 
     manifest: Manifest
@@ -71,19 +68,11 @@ class ImportPlan:
     neighbours: Mapping[str, Fate] = field(default_factory=dict)
     trust: Trust = UNSIGNED
     forecast: Forecast
-    transcode: Codec | None = None
-    replace: bool = False
 
     def count(self, *fates: Fate) -> int:
         """How many entries have one of these fates."""
         counted = Counter(self.fates.values())
         return sum(counted[fate] for fate in fates)
-
-    def is_transcoded(self, item: Item) -> bool:
-        """Whether an entry is given another codec, so that its place is to hold other bytes than the archive."""
-        if self.transcode is None or item.kind is not Kind.EXECUTABLES or item.key not in self.forecast.transcodable:
-            return False
-        return self.fates[item.kind, item.key] is not Fate.INCOMPATIBLE
 
     @property
     def written(self) -> list[Item | Neighbour]:
@@ -178,7 +167,6 @@ def plan_import(
     trust: Trust = UNSIGNED,
     replace: bool = False,
     skip_incompatible: bool = False,
-    transcode: Codec | None = None,
     allow_code: bool = False,
 ) -> ImportPlan:
     """What importing an archive will do; reads the root where it has entries of the same keys, and changes nothing.
@@ -190,7 +178,6 @@ def plan_import(
         trust: who signed the archive.
         replace: whether entries of the archive take the place of others under their keys.
         skip_incompatible: whether to leave out what cannot be hit here.
-        transcode: the codec that executables are to be given that could not be read here; None for none.
         allow_code: whether to take what another program executes when it reads it.
 
     Raises:
@@ -214,8 +201,6 @@ def plan_import(
         neighbours=neighbours,
         trust=trust,
         forecast=forecast,
-        transcode=transcode,
-        replace=replace,
     )
     written = plan.written
     kinds = {what.kind if isinstance(what, Item) else Kind.EXECUTABLES for what in written}
@@ -263,7 +248,7 @@ def receive(
         present: list[Item] = []
         for item in manifest.items:
             fate = plan.fates[item.kind, item.key]
-            if fate not in WRITTEN and not plan.is_transcoded(item):
+            if fate not in WRITTEN:
                 imported.fates[item.kind, item.key] = fate
                 if fate is Fate.PRESENT:
                     present.append(item)
@@ -286,8 +271,6 @@ def _take(plan: ImportPlan, member: Member, intake: Intake) -> None:
         fate = plan.neighbours[what.path]
         if fate in WRITTEN:
             intake.take_neighbour(what, member, replace=fate is Fate.REPLACED)
-    elif plan.transcode is not None and plan.is_transcoded(what):
-        intake.take_transcoded(what, member, plan.transcode, replace=plan.replace)
     elif plan.fates[what.kind, what.key] in WRITTEN:
         intake.take(what, member, replace=plan.fates[what.kind, what.key] is Fate.REPLACED)
 

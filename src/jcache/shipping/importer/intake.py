@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from jcache import clock
 from jcache.admin.census import cap_of
-from jcache.errors import CannotWrite, DamagedEntry, JcacheError, LedgerUnavailable
-from jcache.formats.compression import Codec
-from jcache.formats.digest import digest
+from jcache.errors import CannotWrite, JcacheError, LedgerUnavailable
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Neighbour
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Refused, fate_of
+from jcache.shipping.importer.outcome import Fate, Imported, Refused, fate_of
 from jcache.shipping.importer.staging import Incoming, Landing, Mismatch, Staged, landed, pieces, whole
-from jcache.shipping.importer.transcoding import transcode
 from jcache.shipping.importer.write_behind import Behind
 from jcache.store import files
 from jcache.store.directories import Directories
@@ -134,23 +131,6 @@ class Intake:
             if not is_last:
                 self._behind.add(taken, memoryview(b""), lambda _: landing.discard())
             raise
-
-    def take_transcoded(self, item: Item, content: Incoming, codec: Codec, *, replace: bool) -> None:
-        """Writes an executable in another codec, unless that is there already.
-
-        Raises:
-            CannotWrite: as of `Store.receive`.
-        """
-        try:
-            data = transcode(whole(content, item), codec)
-        except (DamagedEntry, Mismatch) as error:
-            return self._imported.refused.append(Refused(item, str(error)))
-        item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
-        fate = fate_of(self._path(item), item, replace=replace)
-        if fate in WRITTEN:
-            return self.take(item, BytesIO(data), replace=fate is Fate.REPLACED)
-        self._imported.fates[item.kind, item.key] = fate
-        return self.take_over(item) if fate is Fate.PRESENT else None
 
     def publish(self, *, failing: bool = False) -> None:
         """Publishes all that was taken.

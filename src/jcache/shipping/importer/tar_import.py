@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from jcache import __version__
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
-from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Member as NameOf, Root, check_key, member
 from jcache.shipping.archive import PlainMember
@@ -30,7 +29,6 @@ from jcache.shipping.importer.archive_import import as_keyed_for, is_undecided
 from jcache.shipping.importer.intake import Intake
 from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name, Refused, fate_of
 from jcache.shipping.importer.preflight import check_room, check_writable
-from jcache.shipping.importer.transcoding import transcode
 from jcache.store.files import LATEST_NS, RECENCY_BYTES
 from jcache.store.foreign import entry_at
 from jcache.store.store import Store
@@ -52,7 +50,6 @@ class Wishes:
         replace: entries take the place of others under their keys.
         skip_incompatible: what cannot be hit here is left out.
         xla: XLA's sub-caches are taken as well.
-        transcode: the codec that executables are to be given that could not be read here; None for none.
         dry_run: nothing is written.
         allow_code: what another program executes when it reads it is taken as well.
     """
@@ -60,7 +57,6 @@ class Wishes:
     replace: bool = False
     skip_incompatible: bool = False
     xla: bool = False
-    transcode: Codec | None = None
     dry_run: bool = False
     allow_code: bool = False
 
@@ -233,16 +229,12 @@ class _Taker:
             self.result.imported.refused.append(Refused(item, fault.evidence))
             return None
         item = self._made(item, data)
-        self.result.items.append(item)  # as it came: by that it is judged
-        codec = self._codec(item)
-        if codec is not None:
-            data = transcode(data, codec)
-            item = item._replace(bytes=len(data), digest=digest(data), codec=codec.value)
+        self.result.items.append(item)
         fate = self._fate(item)
         if fate in WRITTEN and self.wishes.dry_run:
             check_writable(self.root, [kind])
         elif fate in WRITTEN:
-            checks = CHECKS_VERSION if codec is None and not opaque else None
+            checks = None if opaque else CHECKS_VERSION
             return self._store(item, data, replace=fate is Fate.REPLACED, checks=checks)
         fates[kind, key] = fate
         if fate is Fate.PRESENT and not self.wishes.dry_run:
@@ -265,13 +257,6 @@ class _Taker:
                 at = self.result.makers.setdefault(found.maker, len(self.result.makers))
                 return item._replace(maker=at, codec=found.codec)
         return item
-
-    def _codec(self, item: Item) -> Codec | None:
-        """The codec that an executable is to be given, None if it is well as it is."""
-        codec = self.wishes.transcode
-        if codec is None or item.kind is not Kind.EXECUTABLES or item.key not in self._forecast(item).transcodable:
-            return None
-        return codec
 
     def _forecast(self, item: Item) -> Forecast:
         makers = tuple(self.result.makers)
