@@ -144,7 +144,7 @@ def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: py
 
 
 def test_a_legacy_entry_and_one_of_today_under_one_key_are_two(plain: Root) -> None:
-    """Each has bytes of its own, and neither is damaged for not having the other's."""
+    """The legacy entry is not looked at, and the one of today is not damaged for having other bytes."""
     (add(plain.path, key(1), executable(1), written_ns=OLD).with_name(key(1))).write_bytes(executable(2))
     assert damages(verify(plain)) == damages(verify(plain)) == []
 

@@ -190,8 +190,9 @@ def news_of(here: Iterable[tuple[str, Program]], stored: Callable[[str, Program]
 
 
 def _file(directory: Path, key: str) -> Path | None:
-    """The file of an entry; jax <= 0.4.30 gives it no suffix."""
-    return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
+    """The file of an entry, None if there is none."""
+    path = directory / (key + ENTRY_SUFFIX)
+    return path if os.path.lexists(path) else None
 
 
 def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:

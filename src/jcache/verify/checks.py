@@ -56,7 +56,6 @@ class Claim(NamedTuple):
 
     Attributes:
         kind, key: which entry.
-        legacy: whether its file has no suffix.
         digest: the one on record, None where there is none.
         digest_ns: as of when that holds.
         copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
@@ -67,7 +66,6 @@ class Claim(NamedTuple):
 
     kind: Kind
     key: str
-    legacy: bool = False
     digest: str | None = None
     digest_ns: int = 0
     copied_ns: int | None = None
@@ -77,7 +75,7 @@ class Claim(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        return file_name_of(self.kind, self.key, legacy=self.legacy, adapter=self.adapter)
+        return file_name_of(self.kind, self.key, adapter=self.adapter)
 
 
 class Checked(NamedTuple):
@@ -216,7 +214,7 @@ def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
 
 def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
     if claim.adapter is None:
-        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick, platforms=claim.platforms)
+        return fault_of(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
     try:
         return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
     except MemoryError:
@@ -228,7 +226,6 @@ def fault_of(
     kind: Kind,
     key: str,
     *,
-    legacy: bool = False,
     quick: bool = False,
     platforms: frozenset[str] | None = None,
 ) -> Fault | None:
@@ -240,7 +237,6 @@ def fault_of(
         data: the stored bytes.
         kind: what they should hold.
         key: under which key.
-        legacy: whether some jax <= 0.4.30 wrote it, whose grammar may have been another one.
         quick: whether to do without decompressing them.
         platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
     """
@@ -248,15 +244,13 @@ def fault_of(
         return Fault(Damage.TORN, "The file is empty.")
     try:
         if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, legacy=legacy, quick=quick, platforms=platforms)
+            return _executable_fault(data, key, quick=quick, platforms=platforms)
         return _envelope_fault(data, kind, key, quick=quick)
     except MemoryError:
         return Fault(Damage.UNREADABLE, _NO_MEMORY)
 
 
-def _executable_fault(
-    data: bytes, key: str, *, legacy: bool, quick: bool, platforms: frozenset[str] | None
-) -> Fault | None:
+def _executable_fault(data: bytes, key: str, *, quick: bool, platforms: frozenset[str] | None) -> Fault | None:
     if codec_of(data) is None:
         return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
     if quick:
@@ -266,8 +260,6 @@ def _executable_fault(
     except DamagedEntry as error:
         _raise_want_of_memory(error)
         return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
-    if legacy:
-        return None
     if inspection.raw_bytes == 0:
         return Fault(Damage.GRAMMAR, "It holds no executable.")
     if not inspection.problems:

@@ -16,7 +16,7 @@ from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.formats.digest import digest, shown
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, member
+from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import build_lock, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
@@ -114,9 +114,8 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     data, adapter = quarantine.read(record), store.root.adapter
     if record.expected is not None and digest(data) != record.expected:
         return f"Its digest {shown(digest(data))} is not {shown(record.expected)} as on record."
-    legacy = member(record.file_name)[0] is Member.LEGACY
     fault = (
-        fault_of(data, record.kind, record.key, legacy=legacy)
+        fault_of(data, record.kind, record.key)
         if adapter is None
         else adapter.fault(record.kind, record.key, data, quick=False)
     )

@@ -18,7 +18,6 @@ from jcache.errors import InvalidValue, LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
 from jcache.store.ledger import Known, holds_from
-from jcache.store.ledger_rows import LEGACY_RECORD
 from jcache.store.lineage import read_lineage
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
@@ -179,13 +178,12 @@ class _Verifier:
         found: list[_Candidate] = []
         for kind, listing in self._listings.items():
             known = self._known[kind]
-            for entry in (*listing.entries(), *listing.legacy):
-                recorded = _recorded_as(entry.key, legacy=entry.legacy)
-                about = known.get(recorded) or Known(kind, recorded)
+            for entry in listing.entries():
+                about = known.get(entry.key) or Known(kind, entry.key)
                 passed = about.checks == CHECKS_VERSION
                 taken_ns = about.digest_ns or 0
                 adapter = self._store.root.adapter
-                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed, adapter)
+                claim = Claim(kind, entry.key, about.digest, taken_ns, self._copied_ns, passed, adapter)
                 found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
         self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
         found.sort()
@@ -240,10 +238,9 @@ class _Verifier:
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
         now = clock.now_ns()
-        recorded = _recorded_as(claim.key, legacy=claim.legacy)
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, recorded, verified_ns=now, checks=0))  # it passes none
+            self._news.append(Known(claim.kind, claim.key, verified_ns=now, checks=0))  # it passes none
             return
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
@@ -252,7 +249,7 @@ class _Verifier:
         version = CHECKS_VERSION if checked.passed else None
         taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
         self._news.append(
-            Known(claim.kind, recorded, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
+            Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
         )
 
     # -- what is around them
@@ -349,13 +346,7 @@ class _Verifier:
             self._meet(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
-        legacy = key.startswith(LEGACY_RECORD)
         try:
-            return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
+            return os.path.lexists(self._store.root.place(kind, key))
         except InvalidValue:  # no key of this root's: the ledger is input
             return False
-
-
-def _recorded_as(key: str, *, legacy: bool) -> str:
-    """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
-    return LEGACY_RECORD + key if legacy else key
