@@ -166,7 +166,8 @@ USED = {
     "its value is read at import": "import ratesource\nTABLE = [ratesource.rate()]\ndef rate(): return TABLE[0]\n",
     "imported at module level": "import ratesource\ndef rate(): return ratesource.rate() * 1\n",
     "imported within the function": "def rate():\n    from ratesource import rate\n    return rate()\n",
-    "importlib": "from importlib import import_module\ndef rate(): return import_module('-source'.replace('-', 'rate')).rate()\n",
+    "importlib": "from importlib import import_module\n"
+    "def rate(): return import_module('-source'.replace('-', 'rate')).rate()\n",
     "resolved by name": "from pkgutil import resolve_name\n"
     "NAME = 'ratesource:rate'\ndef rate(): return resolve_name(NAME)()\n",
     "entry point at import": f"{IMPORT}FOUND = {FOUND}\ndef rate(): return FOUND[0]()\n",
