@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint.describe import changes, some
+from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.runtime.sealed_store import Opened, open_entry
@@ -22,6 +23,7 @@ _MOST_READ: Final = 200
 _FEW_READ: Final = 20
 _FOUND: Final = (
     "ran ",
+    LOADED,
     "pytrees registered",
     "file ",
     "directory ",
