@@ -113,8 +113,17 @@ def nearest(
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
     _, _, other, lines = min(compared)
-    reason = f"none of the {kind} was made from this:" if lines else "it was stored by another codec"
+    reason = f"none of the {kind} was made from this:" if lines else _alike(kind, is_same=other == key)
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
+
+
+def _alike(kind: Kind, *, is_same: bool) -> str:
+    """Why a call was missed though an entry was made from the same."""
+    if is_same:
+        return "another thread or process has stored it meanwhile"
+    if kind is Kind.GRAPHS:
+        return "it was stored by another codec"
+    return "a trace of the same description has another key: what is described in words was not all the same"
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
