@@ -189,8 +189,8 @@ def _own_directory(directory: Path, path: str, number: int, doing: str, words: S
     there = "" if "://" in path else f"; to look after those: `{again}`"
     return (
         f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "
-        "here, set none in the program, neither as jax_compilation_cache_dir nor as the root of jcache.enable()"
-        f"{there}."
+        "here, set none in the program, neither as jax_compilation_cache_dir, in code or in the environment, nor as "
+        f"the root of jcache.enable(){there}."
     )
 
 
