@@ -238,7 +238,7 @@ import sys, jcache
 enabled = jcache.enable()
 import jax
 assert jax.jit(lambda x: x * 7)(3.0) == 21
-print(enabled.warnings, jcache.stats().hits, jcache.stats().stored)
+print(enabled.warnings, jcache.stats().hits > 0, jcache.stats().stored > 0)
 """
 
 
@@ -246,9 +246,9 @@ print(enabled.warnings, jcache.stats().hits, jcache.stats().stored)
 @pytest.mark.parametrize("launcher", [[], ["env", "PYTHONPATH=src"]])
 def test_enable_checks_for_itself(jcache: Jcache, root: Path, launcher: list[str]) -> None:
     """A program that calls `jcache.enable()` has its cache and no warning, with and without the recorder."""
-    for hits in (0, 1):
+    for hits in (False, True):
         done = jcache("run", "--root", root, "--", *launcher, sys.executable, "-c", ENABLED)
-        assert (done.code, done.out) == (0, f"() {hits} {1 - hits}\n"), done.err
+        assert (done.code, done.out) == (0, f"() {hits} {not hits}\n"), done.err
 
 
 @pytest.mark.jax
