@@ -130,11 +130,19 @@ def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
-    """Where no temporary directory can be made, the program runs, caches, and is not reported on."""
+    """Where no temporary directory can be made, the program runs, has no cache, and is not reported on."""
     tool = "import tempfile, sys; tempfile.tempdir = '/dev/null'; sys.argv[1:] = %r; import jcache.__main__"
-    arguments = ["run", "--root", str(tmp_path / "root"), "--", "sh", "-c", "echo $JAX_COMPILATION_CACHE_DIR; exit 9"]
+    arguments = [
+        "run",
+        "--root",
+        str(tmp_path / "root"),
+        "--",
+        "sh",
+        "-c",
+        "echo $JAX_ENABLE_COMPILATION_CACHE; exit 9",
+    ]
     result = call([sys.executable, "-c", tool % arguments])
-    assert (result.code, result.out) == (9, f"{tmp_path}/root/executables\n") and "nowhere to record" in result.err
+    assert (result.code, result.out) == (9, "false\n") and "nowhere to record" in result.err
 
 
 def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:
