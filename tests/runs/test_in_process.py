@@ -19,16 +19,16 @@ import jax, numpy as np
 from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
 from jcache.jax_internals import cache_hook
 from jcache.runs import observers
-from jcache.runtime.events import What
+from jcache.runtime.events import EventKind
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
 from jcache.runs.in_process import Watch, flush, seconds_until_due
 def tell(event):
-    if event.what is What.REFUSED:
+    if event.kind is EventKind.REFUSED:
         observers.tell_not_stored(event.key, event.detail)
-    elif event.what is What.DAMAGED:
+    elif event.kind is EventKind.DAMAGED:
         observers.tell_damaged(event.key, event.detail)
 def use(root, on_event=tell, **options):
     cache = ExecutableCache(root, on_event=on_event, warn=lambda text: None, **options)
@@ -167,7 +167,7 @@ def test_what_is_being_compiled_is_not_counted_yet(tmp_path: Path) -> None:
     """A report in the middle of a compilation leaves it out, and a later one counts it."""
     program = """
 seen = []
-use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.what), counted(watch)]))
+use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.kind), counted(watch)]))
 watch = Watch()
 step(2)
 print(json.dumps([*seen, counted(watch)]))

@@ -7,7 +7,7 @@ answer is ``+``, the number of bytes in 16 hexadecimal digits and the bytes; ``-
 served; and ``?`` where the directory is not that of the root.
 
 A Python that does not run the recorder (``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache. Where the command
-itself is one (`is_alone`), all entries are checked before it starts, and it has the cache.
+itself is one (`runs_without_recorder`), all entries are checked before it starts, and it has the cache.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
 from jcache.layout import ENTRY_SUFFIX, Root, storable
-from jcache.runtime.program_store import Desk, ProgramStore
-from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound
+from jcache.runtime.program_store import ProgramStore, WriteQueue
+from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader
 from jcache.store.locking import DEFAULT_TIMEOUT
 
 SOCKET: Final = "reads"
-CHECKED_BEFORE_S: Final = 30.0
-_LONGEST: Final = 1 << 16  # bytes of a request
+CHECK_ALL_TIMEOUT_S: Final = 30.0
+_MAX_REQUEST_BYTES: Final = 1 << 16  # bytes of a request
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
-_ALONE: Final = re.compile(r"-[a-zA-Z]*[ISE]")
-_WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
-_PROGRAM: Final = ("-c", "-m")
+_WITHOUT_RECORDER: Final = re.compile(r"-[a-zA-Z]*[ISE]")
+_OPTIONS_WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
+_PROGRAM_OPTIONS: Final = ("-c", "-m")
 
 
 class CheckedReads:
@@ -53,39 +53,39 @@ class CheckedReads:
     def __init__(self, root: Root) -> None:
         self.damaged: dict[str, tuple[Finding, bool]] = {}
         self._directory = root.directory(EXECUTABLES)
-        self._desk = Desk(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
+        self._queue = WriteQueue(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
         self._of = threading.local()  # the platforms of the program that asks
-        self._gate = Gate(root, self._desk.store.threads_ledger, self._desk.learn, self._platforms)
+        self._reader = VerifiedReader(root, self._queue.store.threads_ledger, self._queue.learn, self._platforms)
 
     def get(self, key: str, *, as_use: bool = True) -> bytes | None:
         """The bytes of an entry that may be served, None if there is none. What is damaged goes to quarantine."""
         if not key or "/" in key or "\0" in key:
             return None
         with suppress(OSError, JcacheError):
-            found = self._gate.get(storable(key), as_use=as_use)
-            if isinstance(found, Sound):
+            found = self._reader.get(storable(key), as_use=as_use)
+            if isinstance(found, VerifiedEntry):
                 return found.data
             if found is not None:
                 self.damaged[key] = found, False
-                self._desk.quarantine(found)
+                self._queue.quarantine(found)
                 self.damaged[key] = found, True
         return None
 
-    def of_program(self, platforms: str) -> None:
+    def set_platforms(self, platforms: str) -> None:
         """Says for which platforms this thread reads: their names with commas between them, none for not known."""
         self._of.platforms = frozenset(filter(None, platforms.split(","))) or None
 
     def _platforms(self) -> frozenset[str] | None:
         return getattr(self._of, "platforms", None)
 
-    def is_of(self, directory: str) -> bool:
+    def is_own_directory(self, directory: str) -> bool:
         """Whether a directory is that of the root's executables."""
         try:
             return os.path.samefile(directory, self._directory)
         except (OSError, ValueError):
             return False
 
-    def check_all(self, seconds: float = CHECKED_BEFORE_S) -> bool:
+    def check_all(self, seconds: float = CHECK_ALL_TIMEOUT_S) -> bool:
         """Checks all entries, for so many seconds at most.
 
         Returns:
@@ -93,7 +93,7 @@ class CheckedReads:
             damaged and cannot be moved.
         """
         until = clock.monotonic() + seconds
-        for entry in self._desk.store.entries([EXECUTABLES]):
+        for entry in self._queue.store.entries([EXECUTABLES]):
             if clock.monotonic() >= until:
                 return False
             if self.get(entry.key, as_use=False) is None and os.path.lexists(
@@ -105,7 +105,7 @@ class CheckedReads:
     def close(self) -> None:
         """Tells the ledger what has been learnt."""
         with suppress(OSError, JcacheError):
-            self._desk.close()
+            self._queue.close()
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -113,12 +113,12 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Answers one request."""
-        words = self.rfile.readline(_LONGEST).rstrip(b"\n").split(b"\0")
+        words = self.rfile.readline(_MAX_REQUEST_BYTES).rstrip(b"\n").split(b"\0")
         if len(words) != 3:
             return
         directory, key, platforms = map(os.fsdecode, words)
-        self.reads.of_program(platforms)
-        if not self.reads.is_of(directory):
+        self.reads.set_platforms(platforms)
+        if not self.reads.is_own_directory(directory):
             self.wfile.write(b"?")
             return
         data = self.reads.get(key)
@@ -143,7 +143,7 @@ def serving(reads: CheckedReads, directory: Path) -> Iterator[None]:
         OSError: there cannot be such a socket.
     """
     handler = type("Handler", (_Handler,), {"reads": reads})
-    with _short(directory) as place, _Server(f"{place}/{SOCKET}", handler) as server:
+    with _socket_directory(directory) as place, _Server(f"{place}/{SOCKET}", handler) as server:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             thread = threading.Thread(target=server.serve_forever, name="jcache reads", daemon=True)
@@ -158,7 +158,7 @@ def serving(reads: CheckedReads, directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _short(directory: Path) -> Iterator[str]:
+def _socket_directory(directory: Path) -> Iterator[str]:
     """A name of a directory that a socket's address has room for, where the system has one."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -168,16 +168,16 @@ def _short(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def is_alone(command: Sequence[str]) -> bool:
+def runs_without_recorder(command: Sequence[str]) -> bool:
     """Whether a command is a Python that does not look at its environment, and so does not run the recorder."""
     if not _PYTHON.fullmatch(os.path.basename(command[0])):
         return False
     words = iter(command[1:])
     for word in words:
-        if not word.startswith("-") or word == "-" or word.startswith(_PROGRAM):
+        if not word.startswith("-") or word == "-" or word.startswith(_PROGRAM_OPTIONS):
             return False
-        if _ALONE.match(word):
+        if _WITHOUT_RECORDER.match(word):
             return True
-        if word in _WITH_VALUE:
+        if word in _OPTIONS_WITH_VALUE:
             next(words, None)
     return False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from jcache.jax_internals.gc_pause import start_thread
 
 
-class Soon:
+class Debouncer:
     """Does something once, a moment after it was asked for, in a thread of its own.
 
     Asked again meanwhile, it still does it once. It keeps its object neither alive nor the process from ending, and
@@ -22,21 +22,21 @@ class Soon:
     def __init__(self, action: Callable[[], object], *, sleep: Callable[[float], object] = time.sleep) -> None:
         self._action = weakref.WeakMethod(action)
         self._sleep = sleep
-        self._asked_in: int | None = None  # the process that a thread waits in
+        self._scheduled_by_pid: int | None = None  # the process that a thread waits in
 
-    def ask(self, delay: float) -> None:
+    def schedule(self, delay_s: float) -> None:
         """Asks for it in so many seconds."""
         process = os.getpid()
-        if self._asked_in == process:
+        if self._scheduled_by_pid == process:
             return
-        self._asked_in = process
+        self._scheduled_by_pid = process
         try:
-            start_thread(self._act, after=delay, sleep=self._sleep)
+            start_thread(self._act, after=delay_s, sleep=self._sleep)
         except RuntimeError:  # the interpreter is ending, or there are no threads left
-            self._asked_in = None
+            self._scheduled_by_pid = None
 
     def _act(self) -> None:
-        self._asked_in = None
+        self._scheduled_by_pid = None
         action = self._action()
         if action is not None:
             action()

@@ -96,7 +96,7 @@ def enable(
     )
     with _Current.mutex, collector.waits():
         session = _Current.session
-        if session is None or not session.answers(request):
+        if session is None or not session.matches(request):
             anew = session is not None and session.was_used()
             _end()
             session = _Current.session = Session(request, anew=anew)

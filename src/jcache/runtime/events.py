@@ -40,7 +40,7 @@ def refusal_of(error: OSError | JcacheError) -> Refusal:
     return _REFUSALS.get(number or 0, Refusal.FAILED)
 
 
-class What(StrEnum):
+class EventKind(StrEnum):
     """What happened."""
 
     HIT = "hit"
@@ -51,11 +51,11 @@ class What(StrEnum):
     DAMAGED = "damaged"
 
 
-class Event(NamedTuple):
+class CacheEvent(NamedTuple):
     """One thing that happened to one key.
 
     Attributes:
-        what: happened.
+        kind: what happened.
         key: as JAX has it.
         bytes: that were served or stored.
         seconds: that building it took, of a hit, where that is known.
@@ -63,7 +63,7 @@ class Event(NamedTuple):
         shared: whether a read-only root was the one that served it.
     """
 
-    what: What
+    kind: EventKind
     key: str
     bytes: int = 0
     seconds: float | None = None

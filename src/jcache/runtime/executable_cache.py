@@ -21,9 +21,9 @@ from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.forking import TellInChild
 from jcache.jax_internals import speculation
 from jcache.layout import Root, storable
-from jcache.runtime.events import Event, Refusal, What, refusal_of
-from jcache.runtime.program_store import Desk, ProgramStore, ThreadsLedger
-from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound, build_seconds
+from jcache.runtime.events import CacheEvent, EventKind, Refusal, refusal_of
+from jcache.runtime.program_store import ProgramStore, ThreadsLedger, WriteQueue
+from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader, build_seconds
 from jcache.runtime.warn import warn
 from jcache.store.locking import DEFAULT_TIMEOUT
 from jcache.store.store import Outcome
@@ -72,7 +72,7 @@ class ExecutableCache:
         copy_on_hit: bool = False,
         may_write: Callable[[], bool] | bool = True,
         warn: Callable[[str], None] = _warn,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[CacheEvent], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
         path_keys: Container[str] = (),
@@ -99,13 +99,14 @@ class ExecutableCache:
         make = partial(  # holds on to nothing of ours, so that the end of the last reference to us is the end
             self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency
         )
-        self._desk = desk = Desk(make, EXECUTABLES)
-        self._gate = Gate(root, desk.store.threads_ledger, desk.learn, platforms)
+        self._queue = queue = WriteQueue(make, EXECUTABLES)
+        self._reader = VerifiedReader(root, queue.store.threads_ledger, queue.learn, platforms)
         ledgers = [ThreadsLedger(other.ledger) for other in read_only]
         self._shared = [
-            (other, Gate(other, ledger, None, platforms)) for other, ledger in zip(read_only, ledgers, strict=True)
+            (other, VerifiedReader(other, ledger, None, platforms))
+            for other, ledger in zip(read_only, ledgers, strict=True)
         ]
-        self._close = partial(_close, desk, ledgers)
+        self._close = partial(_close, queue, ledgers)
         weakref.finalize(self, self._close)
         _CACHES.add(self)
 
@@ -121,24 +122,24 @@ class ExecutableCache:
         if not key:
             raise ValueError("key cannot be empty")
         name = self._name(key)
-        found = self._look(self._gate, self.root, key, name)
-        if isinstance(found, Sound):
+        found = self._look(self._reader, self.root, key, name)
+        if isinstance(found, VerifiedEntry):
             speculation.do(partial(self._served, key, name, found))
             return found.data
         if speculation.is_deferring():
             return None
         if found is not None:
             self._remove_damaged(key, name, found)
-        for other, gate in self._shared:
-            found = self._look(gate, other, key, name)
-            if isinstance(found, Sound):
+        for other, reader in self._shared:
+            found = self._look(reader, other, key, name)
+            if isinstance(found, VerifiedEntry):
                 if self._copy_on_hit and self._writes():
                     self._put(key, name, found.data, found.seconds, self._origin(key, "copy"))
                 return self._hit(key, found, shared=True)
             if found is not None:
-                self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
+                self._tell(CacheEvent(EventKind.DAMAGED, key, detail=found.damage, shared=True))
                 self._fail("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
-        self._tell(Event(What.MISS, key))
+        self._tell(CacheEvent(EventKind.MISS, key))
         return None
 
     def put(self, key: str, value: bytes) -> None:
@@ -157,16 +158,16 @@ class ExecutableCache:
 
     def clear(self) -> None:
         """Removes all executables of the root, softly."""
-        self._gate.forget_all()
+        self._reader.forget_all()
         try:
-            self._desk.clear()
+            self._queue.clear()
         except (OSError, JcacheError) as error:
             self._warn_once("clear", self.root, f"jcache cannot clear {self.path}: {error}")
 
     def __len__(self) -> int:
         """How many executables the root has."""
         try:
-            return self._desk.count()
+            return self._queue.count()
         except (OSError, JcacheError):
             return 0
 
@@ -177,12 +178,12 @@ class ExecutableCache:
 
     def prepare(self) -> None:
         """Opens the ledgers now, so that the first lookup need not wait for them."""
-        for gate in (self._gate, *(gate for _, gate in self._shared)):
-            gate.prepare()
+        for reader in (self._reader, *(reader for _, reader in self._shared)):
+            reader.prepare()
 
     def flush(self) -> None:
         """Writes what has been learnt to the ledger, softly, as happens every so often and at exit."""
-        self._desk.flush()
+        self._queue.flush()
 
     def close(self) -> None:
         """Flushes, and closes what this thread has open; the cache can be used on."""
@@ -200,9 +201,9 @@ class ExecutableCache:
     def _writes(self) -> bool:
         return self._may_write() if callable(self._may_write) else self._may_write
 
-    def _look(self, gate: Gate, root: Root, key: str, name: str) -> Sound | Finding | None:
+    def _look(self, reader: VerifiedReader, root: Root, key: str, name: str) -> VerifiedEntry | Finding | None:
         try:
-            return gate.get(name)
+            return reader.get(name)
         except OSError as error:
             if self._raises():
                 raise
@@ -210,32 +211,32 @@ class ExecutableCache:
             self._warn_once("read", root, f"jcache cannot read {name} in {root.directory(EXECUTABLES)}: {reason}.")
             return None
 
-    def _served(self, key: str, name: str, found: Sound) -> None:
+    def _served(self, key: str, name: str, found: VerifiedEntry) -> None:
         if self._writes():
-            self._desk.used(name)
+            self._queue.mark_used(name)
         self._hit(key, found, shared=False)
 
-    def _hit(self, key: str, found: Sound, *, shared: bool) -> bytes:
-        self._tell(Event(What.HIT, key, len(found.data), found.seconds, shared=shared))
+    def _hit(self, key: str, found: VerifiedEntry, *, shared: bool) -> bytes:
+        self._tell(CacheEvent(EventKind.HIT, key, len(found.data), found.seconds, shared=shared))
         return found.data
 
     def _remove_damaged(self, key: str, name: str, finding: Finding) -> None:
-        self._tell(Event(What.DAMAGED, key, detail=finding.damage))
+        self._tell(CacheEvent(EventKind.DAMAGED, key, detail=finding.damage))
         about = f"{name} in {self.path} was damaged ({finding.evidence.rstrip('.')})"
         reason, text = "damaged", f"{about}: it is in quarantine now, and is compiled anew."
         try:
             if not self._writes():
                 raise CannotWrite("this process only reads.")
-            if not self._desk.quarantine(finding):
+            if not self._queue.quarantine(finding):
                 return
-            self._gate.forget(name)
+            self._reader.forget(name)
         except (OSError, JcacheError) as error:
             reason, text = "quarantine", f"{about}, and stays there: {error}"
         self._fail(reason, self.root, text)
 
     def _put(self, key: str, name: str, value: bytes, seconds: float | None, origin: str) -> None:
         try:
-            outcome, known = self._desk.put(name, value, seconds=seconds, origin=origin)
+            outcome, known = self._queue.put(name, value, seconds=seconds, origin=origin)
         except (OSError, JcacheError) as error:
             refusal = refusal_of(error)
             self._refuse(key, refusal)
@@ -244,17 +245,19 @@ class ExecutableCache:
             self._warn_once(refusal, self.root, f"jcache cannot store {key}: {error}")
             return
         if known is not None:
-            self._gate.remember(known)
+            self._reader.remember(known)
         if outcome is Outcome.TOO_LARGE:
             self._too_large(key, len(value))
         else:
-            self._tell(Event(What.STORED if outcome is Outcome.STORED else What.PRESENT, key, len(value)))
+            self._tell(
+                CacheEvent(EventKind.STORED if outcome is Outcome.STORED else EventKind.PRESENT, key, len(value))
+            )
 
     def _follow_bound(self) -> None:
         """Takes the bound that holds now."""
         if self._ask_bound is not None and (bound := self._ask_bound()) != self.max_size:
             self.max_size, self.eviction_enabled = bound, bound != -1
-            self._desk.bound(bound if self.eviction_enabled else None)
+            self._queue.set_bound(bound if self.eviction_enabled else None)
 
     def _too_large(self, key: str, size: int) -> None:
         if size > self.max_size:
@@ -269,9 +272,9 @@ class ExecutableCache:
         self._warn_once(Refusal.PINNED, self.root, f"{pinned}: raise the bound, or unpin something.")
 
     def _refuse(self, key: str, refusal: Refusal) -> None:
-        self._tell(Event(What.REFUSED, key, detail=refusal))
+        self._tell(CacheEvent(EventKind.REFUSED, key, detail=refusal))
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: CacheEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)
 
@@ -287,13 +290,13 @@ class ExecutableCache:
             self._warn(f"{text} (The program goes on; this is said once.)")
 
     def _after_fork(self) -> None:
-        self._gate.change_ledger(self._desk.store.threads_ledger)
+        self._reader.change_ledger(self._queue.store.threads_ledger)
 
 
 _CACHES: Final = TellInChild(ExecutableCache._after_fork)
 
 
-def _close(desk: Desk, ledgers: Sequence[ThreadsLedger]) -> None:
-    desk.close()
+def _close(queue: WriteQueue, ledgers: Sequence[ThreadsLedger]) -> None:
+    queue.close()
     for ledger in ledgers:
         ledger.close()

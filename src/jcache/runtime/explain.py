@@ -13,15 +13,15 @@ from jcache.fingerprint.describe import changes, some
 from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
-from jcache.runtime.sealed_store import Opened, open_entry
+from jcache.runtime.sealed_store import OpenedEntry, open_entry
 from jcache.runtime.staleness import staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
 
-_MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
-_MOST_READ: Final = 200
-_FEW_READ: Final = 20
-_FOUND: Final = (
+_VERBS: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
+_MAX_HEADERS_READ: Final = 200
+_MAX_HEADERS_READ_AFTER_MISS: Final = 20
+_DEPENDENCY_PREFIXES: Final = (
     "ran ",
     LOADED,
     "pytrees registered",
@@ -66,7 +66,7 @@ def explain(
     name: str,
     key: str,
     parts: Mapping[str, str],
-    load: Callable[[Opened], object],
+    load: Callable[[OpenedEntry], object],
     shared: Sequence[Root] = (),
 ) -> Explanation:
     """Whether a call is served by a root, and why not; nothing is changed.
@@ -93,31 +93,31 @@ def explain(
             if isinstance(opened, Finding):
                 return told(f"it is damaged: {opened.evidence}")
             if stale := staleness(opened.header, parts):
-                return told(f"what it was {_MADE[kind]} from has changed:", *stale)
+                return told(f"what it was {_VERBS[kind]} from has changed:", *stale)
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
             return told(f"it cannot be loaded: {error}")
         seconds = format_seconds(opened.header.build_seconds)
-        return told(f"from {place.path}, {_MADE[kind]} in {seconds}", hit=True)
+        return told(f"from {place.path}, {_VERBS[kind]} in {seconds}", hit=True)
     return nearest(root, kind, name, key, parts)
 
 
 def nearest(
-    root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str], *, most: int = _MOST_READ
+    root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str], *, most: int = _MAX_HEADERS_READ
 ) -> Explanation:
     """What tells a call, whose key is made of these parts, from the nearest of so many entries of its name."""
     compared = [
-        (len(lines := changes(_known_before(header, parts), parts)), -header.created_ns, header.key, lines)
+        (len(lines := changes(_parts_before_build(header, parts), parts)), -header.created_ns, header.key, lines)
         for header in _headers(root, kind, name_of(key), most)
     ]
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
     _, _, other, lines = min(compared)
-    reason = f"none of the {kind} was made from this:" if lines else _alike(kind, is_same=other == key)
+    reason = f"none of the {kind} was made from this:" if lines else _why_missed_equal(kind, is_same=other == key)
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
 
 
-def _alike(kind: Kind, *, is_same: bool) -> str:
+def _why_missed_equal(kind: Kind, *, is_same: bool) -> str:
     """Why a call was missed though an entry was made from the same."""
     if is_same:
         return "another thread or process has stored it meanwhile"
@@ -128,7 +128,7 @@ def _alike(kind: Kind, *, is_same: bool) -> str:
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
     """Why a call was missed, in short: what tells it from the nearest of the latest entries of its name."""
-    found = nearest(root, kind, name, key, parts, most=_FEW_READ)
+    found = nearest(root, kind, name, key, parts, most=_MAX_HEADERS_READ_AFTER_MISS)
     if found.nearest is None:
         return "nothing of this name was there"
     return some(found.changes) if found.changes else found.reason
@@ -148,6 +148,10 @@ def _headers(root: Root, kind: Kind, name: str, most: int) -> Iterator[EnvelopeH
             yield header_at(path)
 
 
-def _known_before(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
+def _parts_before_build(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
     """What an entry was made from, without what was found out meanwhile."""
-    return {label: text for label, text in header.key_parts.items() if label in parts or not label.startswith(_FOUND)}
+    return {
+        label: text
+        for label, text in header.key_parts.items()
+        if label in parts or not label.startswith(_DEPENDENCY_PREFIXES)
+    }

@@ -32,7 +32,7 @@ from jcache.store.locking import DEFAULT_TIMEOUT
 if TYPE_CHECKING:
     from jcache.store.lru_index import Occupancy
 
-_LOCAL = "file://"
+_LOCAL_SCHEME = "file://"
 
 
 class _AnyKeyStore(ProgramStore):
@@ -71,7 +71,7 @@ class _AnyKeyStore(ProgramStore):
         from jcache.store.lru_index import Occupancy
 
         if kind not in self._occupancy:
-            self._occupancy[kind] = Occupancy(self.root, kind, self._quick, others=self._others)
+            self._occupancy[kind] = Occupancy(self.root, kind, self._quick_ledger, others=self._others)
         return self._occupancy[kind]
 
 
@@ -102,7 +102,7 @@ class PlainDirectoryCache(ExecutableCache):
     ) -> None:
         self.lock_timeout_secs = lock_timeout_secs
         timeout = -1 if lock_timeout_secs is None else lock_timeout_secs
-        directory = _local(os.fspath(path))
+        directory = _local_directory(os.fspath(path))
         with suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
         super().__init__(
@@ -120,7 +120,7 @@ class PlainDirectoryCache(ExecutableCache):
         return key if fits and "/" not in key and "\0" not in key else storable(key)
 
 
-def _local(path: str) -> Path:
-    if "://" in path and not path.startswith(_LOCAL):
+def _local_directory(path: str) -> Path:
+    if "://" in path and not path.startswith(_LOCAL_SCHEME):
         raise RuntimeError(f"{path} is not a directory of this machine: jcache keeps executables in local ones only.")
-    return Path(os.path.abspath(path.removeprefix(_LOCAL)))
+    return Path(os.path.abspath(path.removeprefix(_LOCAL_SCHEME)))

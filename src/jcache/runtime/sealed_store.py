@@ -19,7 +19,7 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
-from jcache.runtime.program_store import Desk, ProgramStore
+from jcache.runtime.program_store import ProgramStore, WriteQueue
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
@@ -27,7 +27,7 @@ from jcache.store.roots import create_root
 from jcache.store.store import Outcome
 
 
-class Opened(NamedTuple):
+class OpenedEntry(NamedTuple):
     """An entry that is sound.
 
     Attributes:
@@ -50,7 +50,7 @@ class Opened(NamedTuple):
         return Finding(damage=damage, path=self.path, evidence=evidence, kind=kind, key=key, stamp=self.stamp)
 
 
-def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
+def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
     """The entry of a kind and key, what is wrong with it, or None if there is none.
 
     Raises:
@@ -71,10 +71,10 @@ def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
     if (header.kind, header.key) != (kind, key):
         evidence = f"It was sealed as {header.kind} {header.key}."
         return Finding(damage=Damage.NAME, path=path, evidence=evidence, kind=kind, key=key, stamp=Stamp.of(status))
-    return Opened(header, payload, root, path, Stamp.of(status))
+    return OpenedEntry(header, payload, root, path, Stamp.of(status))
 
 
-def open_softly(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
+def open_softly(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
     """The same; what cannot be read is warned of, and counts as not there."""
     try:
         return open_entry(root, kind, key)
@@ -84,7 +84,7 @@ def open_softly(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
         return None
 
 
-def about(finding: Finding) -> str:
+def describe(finding: Finding) -> str:
     """What is wrong with an entry, as the beginning of a sentence."""
     what = "is stale" if finding.damage is Damage.STALE else "was damaged"
     return f"{finding.key} in {finding.path.parent} {what} ({finding.evidence.rstrip('.')})"
@@ -106,17 +106,17 @@ class SealedStore:
         self.max_bytes = max_bytes
         self._directory = root.directory(kind)
         make = partial(ProgramStore, root, max_bytes=max_bytes, lock_timeout=lock_timeout)
-        self._desk = desk = Desk(make, kind)
-        self.close = desk.close
-        weakref.finalize(self, desk.close)
+        self._queue = queue = WriteQueue(make, kind)
+        self.close = queue.close
+        weakref.finalize(self, queue.close)
 
     def has(self, key: str) -> bool:
         """Whether there is an entry of a key."""
         return os.path.lexists(self._directory / (key + ENTRY_SUFFIX))
 
-    def used(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         """Marks an entry as used, softly."""
-        self._desk.used(key)
+        self._queue.mark_used(key)
 
     def put(self, key: str, data: bytes, seconds: float | None) -> Outcome:
         """Stores an entry unless there is one of its key.
@@ -126,22 +126,22 @@ class SealedStore:
         """
         if not os.path.isdir(self.root.path):
             create_root(self.root.path, plain=self.root.plain)
-        return self._desk.put(key, data, seconds=seconds, origin="program")[0]
+        return self._queue.put(key, data, seconds=seconds, origin="program")[0]
 
-    def set_aside(self, finding: Finding) -> bool:
+    def quarantine(self, finding: Finding) -> bool:
         """Takes an entry out of the way, into quarantine; returns whether it was still the one that was looked at.
 
         Raises:
             OSError, JcacheError: it cannot be moved, or the lock not be had soon.
         """
-        return self._desk.quarantine(finding)
+        return self._queue.quarantine(finding)
 
     def put_softly(self, key: str, data: bytes, seconds: float | None) -> Outcome | Refusal:
         """Stores an entry unless there is one of its key; what goes wrong is warned of, once for each reason."""
         try:
             outcome = self.put(key, data, seconds)
         except (OSError, JcacheError) as error:
-            return self.refused(key, error)
+            return self.warn_refused(key, error)
         if outcome is not Outcome.TOO_LARGE:
             return outcome
         text = f"{key} of {len(data)} bytes is not stored in {self.root.path}"
@@ -151,29 +151,29 @@ class SealedStore:
         warn_once((Refusal.PINNED, self.root.path), f"{text}: what is pinned leaves no room; unpin something.")
         return Refusal.PINNED
 
-    def refused(self, key: str, error: OSError | JcacheError) -> Refusal:
+    def warn_refused(self, key: str, error: OSError | JcacheError) -> Refusal:
         """Why an entry was not stored, which is warned of."""
         refusal = refusal_of(error)
         warn_once((refusal, self.root.path), f"jcache cannot store {key}: {error}")
         return refusal
 
-    def set_aside_softly(self, finding: Finding) -> None:
+    def quarantine_softly(self, finding: Finding) -> None:
         """Takes what may not be served out of the way; what is damaged, or cannot be moved, is warned of."""
         try:
-            moved = self.set_aside(finding)
+            moved = self.quarantine(finding)
         except (OSError, JcacheError) as error:
-            warn_once(("set aside", self.root.path), f"{about(finding)}, and stays there: {error}")
+            warn_once(("set aside", self.root.path), f"{describe(finding)}, and stays there: {error}")
             return
         if moved and finding.damage is not Damage.STALE:
-            warn_once(("damaged", self.root.path), f"{about(finding)}: it is in quarantine now, and is made anew.")
+            warn_once(("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and is made anew.")
 
-    def spent(self, spent: Spent) -> None:
+    def record_spent(self, spent: Spent) -> None:
         """Keeps what a build or a load has cost, for the ledger."""
-        self._desk.learn(spent)
+        self._queue.learn(spent)
 
     def flush(self) -> None:
         """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
-        self._desk.flush()
+        self._queue.flush()
 
 
 _stores: weakref.WeakValueDictionary[tuple[Path, Kind, int | None, float], SealedStore] = weakref.WeakValueDictionary()

@@ -14,8 +14,8 @@ from jcache.jax_internals.path_keys import is_file
 from jcache.jax_internals.presets import ENABLE_OPTION, JAX_DEFAULTS, SETTINGS, is_off_by_run, overridden
 from jcache.layout import Kind, Root, storable
 from jcache.runs import in_process, observers
-from jcache.runtime.debounce import Soon
-from jcache.runtime.events import Event, Refusal, What
+from jcache.runtime.debounce import Debouncer
+from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
 from jcache.runtime.settings import Enabled, Request, Write
@@ -59,7 +59,7 @@ class Session:
         self._path_keys: set[str] = set()  # that depend on a path, and were found in a root
         self._unwritable = False
         self._theirs = config.directory()  # that the program itself has set before
-        self._soon = Soon(self._flush_statistics)
+        self._debouncer = Debouncer(self._flush_statistics)
         self._undo = ExitStack()
         try:
             self.enabled = self._begin()
@@ -67,7 +67,7 @@ class Session:
             self._undo.close()
             raise
 
-    def answers(self, request: Request) -> bool:
+    def matches(self, request: Request) -> bool:
         """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
         if self.request != request or any(config.option(name) != value for name, value in self._configured.items()):
             return False
@@ -116,21 +116,21 @@ class Session:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
-        self._soon.ask(in_process.seconds_until_due(self._watch))
+        self._debouncer.schedule(in_process.seconds_until_due(self._watch))
 
     def _flush_statistics(self) -> None:
         if self.root is not None:
             in_process.flush(self.root, self._watch, notices=self._said)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: CacheEvent) -> None:
         """Tells whoever watches, `jcache run` included, what JAX does not know of."""
-        if event.what is What.HIT and event.seconds is not None:
+        if event.kind is EventKind.HIT and event.seconds is not None:
             self._watch.build_seconds[event.key] = event.seconds
-        elif event.what is What.REFUSED:
+        elif event.kind is EventKind.REFUSED:
             observers.tell_not_stored(event.key, event.detail or "")
-        elif event.what is What.PRESENT:
+        elif event.kind is EventKind.PRESENT:
             observers.tell_not_stored(event.key, "an entry with this key was there already")
-        elif event.what is What.DAMAGED:
+        elif event.kind is EventKind.DAMAGED:
             observers.tell_damaged(event.key, event.detail or "")
 
     # -- beginning

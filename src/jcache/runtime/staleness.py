@@ -12,7 +12,7 @@ from jcache.fingerprint.observed import discovered, discovered_now
 from jcache.formats.envelope import EnvelopeHeader
 
 
-def found_in(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
     """What an entry was found to depend on while it was made, besides the parts of its key."""
     return {label: text for label, text in header.key_parts.items() if label not in known}
 
@@ -24,7 +24,7 @@ def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
         header: of the entry.
         known: the parts of its key.
     """
-    then = found_in(header, known)
+    then = dependencies_of(header, known)
     if not then:
         return []
     ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:  # what is sound, as nearly all is, needs no checks
     from jcache.findings import Finding
 
 EXECUTABLES: Final = Kind.EXECUTABLES
-_PREFETCH: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,000 entries
+_PREFETCH_LIMIT_BYTES: Final = 2 << 20  # bytes of a ledger that is read in one go, some 8,000 entries
 
 
-class OnRecord(NamedTuple):
+class RecordedDigest(NamedTuple):
     """What is known of an entry's bytes; whether this root has made sure of it, or has it from elsewhere."""
 
     digest: str
@@ -45,14 +45,14 @@ class OnRecord(NamedTuple):
     trusted: bool = True
 
 
-class Sound(NamedTuple):
+class VerifiedEntry(NamedTuple):
     """The bytes of an entry that may be served, and the seconds that building it took, where known."""
 
     data: bytes
     seconds: float | None
 
 
-class Gate:
+class VerifiedReader:
     """The gate before one root's executables; several threads may use it.
 
     Args:
@@ -75,11 +75,11 @@ class Gate:
         self._ledger_path = root.ledger
         self._ledger = ledger
         self._learn = learn
-        self._records: dict[str, OnRecord] = {}
+        self._records: dict[str, RecordedDigest] = {}
         self._prefetched = False
-        self._silent = False  # the ledger cannot be read; asking it again could mean waiting again
+        self._is_ledger_unavailable = False  # the ledger cannot be read; asking it again could mean waiting again
 
-    def get(self, key: str, *, as_use: bool = True) -> Sound | Finding | None:
+    def get(self, key: str, *, as_use: bool = True) -> VerifiedEntry | Finding | None:
         """An entry that may be served, what is wrong with it, or None if there is none (yet).
 
         Args:
@@ -94,12 +94,12 @@ class Gate:
             data = files.read(path, as_use=as_use)
             record = self._records.get(key) or self._look_up(key)
             if record is None:
-                return self._at_first_sight(key, path)
+                return self._check_unrecorded(key, path)
             if digest(data) != record.digest:
-                return self._suspect(key, path, data, record)
+                return self._check_changed(key, path, data, record)
             if not record.trusted:
-                return self._at_first_sight(key, path)
-            return Sound(data, _seconds(data, record))
+                return self._check_unrecorded(key, path)
+            return VerifiedEntry(data, _seconds(data, record))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
@@ -116,7 +116,7 @@ class Gate:
         if known.digest is not None:
             here = self._copied_ns is None or (known.digest_ns or 0) > self._copied_ns
             trusted = here and known.checks != UNVERIFIED
-            self._records[known.key] = OnRecord(known.digest, known.digest_ns or 0, known.seconds, trusted)
+            self._records[known.key] = RecordedDigest(known.digest, known.digest_ns or 0, known.seconds, trusted)
 
     def forget(self, key: str) -> None:
         self._records.pop(key, None)
@@ -128,9 +128,9 @@ class Gate:
     def forget_all(self) -> None:
         self._records.clear()
 
-    def _look_up(self, key: str) -> OnRecord | None:
+    def _look_up(self, key: str) -> RecordedDigest | None:
         """What the ledger says of an entry; the first time a small ledger is read as a whole."""
-        if self._silent:
+        if self._is_ledger_unavailable:
             return None
         try:
             if not self._prefetched:
@@ -140,7 +140,7 @@ class Gate:
                     return self._records[key]
             known = self._ledger.known(EXECUTABLES, [key]).get(key)
         except LedgerUnavailable:
-            self._silent = True
+            self._is_ledger_unavailable = True
             return None
         if known is None or known.digest is None:
             return None
@@ -149,7 +149,7 @@ class Gate:
 
     def _prefetch(self) -> None:
         try:
-            if os.stat(self._ledger_path).st_size > _PREFETCH:
+            if os.stat(self._ledger_path).st_size > _PREFETCH_LIMIT_BYTES:
                 return
         except OSError:
             return
@@ -157,7 +157,7 @@ class Gate:
             if known.digest is not None and key not in self._records:
                 self.remember(known)
 
-    def _at_first_sight(self, key: str, path: str) -> Sound | Finding | None:
+    def _check_unrecorded(self, key: str, path: str) -> VerifiedEntry | Finding | None:
         status = os.lstat(path)  # before it is read, so that the digest holds as of then
         data = files.read(path)
         if len(data) != status.st_size:
@@ -167,18 +167,20 @@ class Gate:
 
             if fault_of(data, EXECUTABLES, key, platforms=self._platforms()) is not None:
                 return self._examine(key, path, None)
-        return self._admit(key, data, digest(data), status.st_ctime_ns)
+        return self._accept(key, data, digest(data), status.st_ctime_ns)
 
-    def _suspect(self, key: str, path: str, data: bytes, record: OnRecord) -> Sound | Finding | None:
+    def _check_changed(
+        self, key: str, path: str, data: bytes, record: RecordedDigest
+    ) -> VerifiedEntry | Finding | None:
         """Bytes that are not the ones on record: perhaps another process has recorded others meanwhile."""
         fresh = self._look_up(key) or record
         if digest(data) == fresh.digest and fresh.trusted:
-            return Sound(data, _seconds(data, fresh))
+            return VerifiedEntry(data, _seconds(data, fresh))
         latest = max(fresh, record, key=lambda known: known.digest_ns)
         self._records[key] = latest
         return self._examine(key, path, latest)
 
-    def _examine(self, key: str, path: str, record: OnRecord | None) -> Sound | Finding | None:
+    def _examine(self, key: str, path: str, record: RecordedDigest | None) -> VerifiedEntry | Finding | None:
         """Looks at an entry as `jcache verify` does."""
         from jcache.findings import Damage
         from jcache.layout import kept_of
@@ -194,13 +196,13 @@ class Gate:
         if finding is not None and not (
             finding.damage is Damage.NAME and kept_of(key) is not None and not finding.expected
         ):
-            return None if self._in_the_making(finding, path) else finding
+            return None if self._may_be_unfinished(finding, path) else finding
         data = files.read(path)
         if checked.digest is None or digest(data) != checked.digest:
             return None
-        return self._admit(key, data, checked.digest, checked.taken_ns or 0, is_read=checked.opaque is None)
+        return self._accept(key, data, checked.digest, checked.taken_ns or 0, is_readable=checked.opaque is None)
 
-    def _in_the_making(self, finding: Finding, path: str) -> bool:
+    def _may_be_unfinished(self, finding: Finding, path: str) -> bool:
         if finding.expected is not None and files.born_ns(finding.path) is not None:
             return False  # it is the file that was whole once
         status = os.lstat(path)
@@ -209,11 +211,11 @@ class Gate:
     @cached_property
     def _copied_ns(self) -> int | None:
         try:
-            return None if self._silent else self._ledger.copied_ns()
+            return None if self._is_ledger_unavailable else self._ledger.copied_ns()
         except LedgerUnavailable:
             return None
 
-    def _admit(self, key: str, data: bytes, found: str, taken_ns: int, *, is_read: bool = True) -> Sound:
+    def _accept(self, key: str, data: bytes, found: str, taken_ns: int, *, is_readable: bool = True) -> VerifiedEntry:
         from jcache.verify.checks import CHECKS_VERSION
 
         seconds = _seconds(data, None)
@@ -225,12 +227,12 @@ class Gate:
             seconds,
             None if key in self._records else "seen",
             digest_ns=holds_from(taken_ns, self._copied_ns),
-            checks=CHECKS_VERSION if is_key(key) and is_read else None,
+            checks=CHECKS_VERSION if is_key(key) and is_readable else None,
         )
         self.remember(known)
         if self._learn is not None:
             self._learn(known)
-        return Sound(data, seconds)
+        return VerifiedEntry(data, seconds)
 
 
 def build_seconds(data: bytes) -> float | None:
@@ -238,5 +240,5 @@ def build_seconds(data: bytes) -> float | None:
     return executable_seconds(data[:HEAD_BYTES]) or None
 
 
-def _seconds(data: bytes, record: OnRecord | None) -> float | None:
+def _seconds(data: bytes, record: RecordedDigest | None) -> float | None:
     return record.seconds if record and record.seconds is not None else build_seconds(data)

@@ -8,14 +8,14 @@ from typing import Final
 
 from jcache.package import OWN_FILES
 
-_said: Final[set[Hashable]] = set()
+_warned_about: Final[set[Hashable]] = set()
 
 
 def warn_once(about: Hashable, text: str) -> None:
     """Warns the program that called jcache, unless it was told about the same before."""
-    if about in _said:
+    if about in _warned_about:
         return
-    _said.add(about)
+    _warned_about.add(about)
     warn_outside(f"{text} (The program goes on; this is said once.)", UserWarning)
 
 

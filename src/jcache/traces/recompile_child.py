@@ -107,13 +107,13 @@ def _compiled(key: str) -> Answer:
 
 
 def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been imported: only now may jcache be)
-    from jcache.runtime.sealed_store import Opened, open_entry
+    from jcache.runtime.sealed_store import OpenedEntry, open_entry
     from jcache.traces.format import TRACES
 
     found = open_entry(shelf.store.root, TRACES, key)
     if found is None:
         raise _Failed(f"{key} is not there")
-    if not isinstance(found, Opened):
+    if not isinstance(found, OpenedEntry):
         raise _Failed(f"{key} is damaged: {found.evidence.rstrip('.')}")
     return found
 

@@ -22,7 +22,7 @@ from jcache.runs.environment import environment, is_turned_off, learn, new_id, w
 from jcache.runs.launch import Outcome, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
-from jcache.runtime.checked_reads import CheckedReads, is_alone, serving
+from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.roots import VARIABLES, choose_path, create_root, wants_plain
 from jcache.store.store import Store
@@ -116,9 +116,9 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
             except OSError as error:
                 output.warning(f"{log_dir} can have no socket ({error.strerror}): the program runs without a cache.")
                 env = without_cache(env)
-            if is_alone(command) and reads.check_all():
+            if runs_without_recorder(command) and reads.check_all():
                 env = with_cache(env)
-            elif is_alone(command):
+            elif runs_without_recorder(command):
                 why = f"Not all entries of {root.path} could be checked beforehand"
                 output.warning(f"{why}: this Python runs without a cache.")
             return launch(command, env)
