@@ -10,12 +10,12 @@ from typing import Any, Final
 from jcache.frozen import Frozen
 from jcache.units import format_seconds
 
-_LONG: Final = 240  # characters of a reason
-_MOST_REASONS: Final = 8
+_MAX_REASON_CHARS: Final = 240  # characters of a reason
+_MAX_REASONS_SHOWN: Final = 8
 _DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16}(?:[0-9a-f]{40})?\b")
 
 
-def reasons_of(asked: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[str, int]]:
+def count_reasons(asked: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[str, int]]:
     """Why there were no better outcomes, and how often, by outcome."""
     counts: dict[str, Counter[str]] = {}
     for outcome, reason, number in asked:
@@ -24,7 +24,7 @@ def reasons_of(asked: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[st
     return Frozen(frozen)
 
 
-def in_all(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:
+def add_up(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:
     """The numbers and reasons of many reports together, where an older one may lack some."""
     reasons: dict[str, Counter[str]] = {}
     for report in reports:
@@ -37,29 +37,29 @@ def in_all(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds:
     }
 
 
-def counts_line(what: str, report: Mapping[str, Any], without: str) -> str:
+def counts_line(subject: str, report: Mapping[str, Any], bypassed_words: str) -> str:
     """Such as ``traces: 1 hit, 2 misses (stored), 0 not stored, 0 left to jax.jit``."""
     hits, stored = report["hits"], report["stored"]
-    line = f"{what}: {hits:,} {'hit' if hits == 1 else 'hits'}, {stored:,} {'miss' if stored == 1 else 'misses'} "
-    return f"{line}(stored), {report['not_stored']:,} not stored, {report['bypassed']:,} {without}"
+    line = f"{subject}: {hits:,} {'hit' if hits == 1 else 'hits'}, {stored:,} {'miss' if stored == 1 else 'misses'} "
+    return f"{line}(stored), {report['not_stored']:,} not stored, {report['bypassed']:,} {bypassed_words}"
 
 
 def reason_lines(report: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
     """The first reasons of each outcome."""
     lines = []
     for outcome, counts in report["reasons"].items():
-        shown = list(counts.items())[:_MOST_REASONS]
-        lines += [f"  {number:,} {words.get(outcome, outcome)}: {_short(reason)}" for reason, number in shown]
+        shown = list(counts.items())[:_MAX_REASONS_SHOWN]
+        lines += [f"  {number:,} {words.get(outcome, outcome)}: {_shorten(reason)}" for reason, number in shown]
         if len(counts) > len(shown):
             more = len(counts) - len(shown)
             lines.append(f"  and {more:,} more {'reason' if more == 1 else 'reasons'} (--json lists them)")
     return lines
 
 
-def _short(reason: str) -> str:
+def _shorten(reason: str) -> str:
     """A reason with the beginnings of digests only, and of what is very long."""
     text = _DIGEST.sub(r"\1…", reason)
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+    return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
 
 
 def saved_text(compiling: float, tracing: float | None, building: float | None) -> str:

@@ -11,7 +11,7 @@ BYPASSED: Final = "bypassed"
 
 
 _OUTCOMES: Final = frozenset({HIT, STORED, NOT_STORED, BYPASSED})
-_MOST_ROWS: Final = 1000
+_MAX_ROWS: Final = 1000
 
 
 class TraceCall(NamedTuple):
@@ -80,7 +80,7 @@ class TraceCalls:
     def add(self, line: dict[str, Any]) -> None:
         """Takes in the fields of a call; those of another jcache, which says something else, are passed over."""
         call = TraceCall(*(line.get(name) for name in TraceCall._fields))  # type: ignore[arg-type]
-        if _is_whole(call):
+        if _is_well_typed(call):
             self.calls.append(call)
 
     def compare(self, *, same: bool) -> None:
@@ -109,7 +109,7 @@ class GraphCalls:
     def add(self, line: dict[str, Any]) -> None:
         """Takes in the fields of a call; those of another jcache, which says something else, are passed over."""
         call = GraphCall(*(line.get(name) for name in GraphCall._fields))._replace(times=1)  # type: ignore[arg-type]
-        if not _is_whole(call):
+        if not _is_well_typed(call):
             return
         self.counts[call.outcome] += 1
         if call.outcome == HIT:
@@ -121,7 +121,7 @@ class GraphCalls:
         if known is not None:
             seconds, spared = known.seconds + call.seconds, known.spared_seconds + call.spared_seconds
             call = call._replace(seconds=seconds, spared_seconds=spared, times=known.times + 1)
-        if known is not None or len(self._rows) < _MOST_ROWS:
+        if known is not None or len(self._rows) < _MAX_ROWS:
             self._rows[call[:4]] = call
 
     @property
@@ -130,7 +130,7 @@ class GraphCalls:
         return list(self._rows.values())
 
 
-def _is_whole(call: TraceCall | GraphCall) -> bool:
+def _is_well_typed(call: TraceCall | GraphCall) -> bool:
     """Whether the fields are of the right types: they may come from a file."""
     name, key, outcome, reason, seconds, spared = call[:6]
     texts = isinstance(name, str) and isinstance(key, str | None) and isinstance(reason, str | None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
+from jcache.runs.call_reports import count_reasons, counts_line, reason_lines
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.log import Recording
 from jcache.units import format_seconds
@@ -66,7 +66,7 @@ def graphs_of(recordings: Sequence[Recording]) -> GraphReport:
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=reasons_of([(one.outcome, f"{one.name}: {one.reason}", one.times) for one in calls if one.reason]),
+        reasons=count_reasons([(one.outcome, f"{one.name}: {one.reason}", one.times) for one in calls if one.reason]),
         build_seconds=sum(graphs.build_seconds for graphs in each),
         load_seconds=sum(graphs.load_seconds for graphs in each),
         saved_seconds=sum(graphs.saved_seconds for graphs in each),

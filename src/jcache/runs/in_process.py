@@ -1,8 +1,8 @@
-"""What JAX's cache does in this process, as `jcache run` records it of others: the same ears, the same reader.
+"""Record what JAX's cache does in this process, with the listener and the log reader of `jcache run`.
 
-A `Watch` keeps what it hears as the lines that the recorder would write, and reads them when it is asked or when many
-are waiting, so that a compilation is delayed by microseconds. `flush` tells the ledger of a root. Nothing that goes
-wrong in here reaches the program. JAX itself is imported by the first `Watch`.
+A `CacheMonitor` queues the lines that the recorder would write. It reads the queue when a report is requested or when
+many lines are queued, so that a compilation is delayed by microseconds only. `flush` writes the report to the ledger of
+a root. No failure in this module reaches the program. The first `CacheMonitor` imports JAX.
 """
 
 # ruff: noqa: BLE001 - see above
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from jcache.runs.log import Program, Reader
     from jcache.runs.report import RunReport
 
-_MOST_WAITING: Final = 1000  # lines, of some 80 programs
-_AT_FIRST: Final = 5.0  # seconds until the first flush
-_EVERY: Final = 30.0  # seconds between two flushes
-_SHARE: Final = 0.01  # of its time that a program may spend with flushing
-_BUSY_TIMEOUT: Final = 0.5
-_LONGEST_CODE: Final = 200  # characters
+_MAX_PENDING_LINES: Final = 1000  # lines, of some 80 programs
+_FIRST_FLUSH_S: Final = 5.0  # seconds until the first flush
+_FLUSH_INTERVAL_S: Final = 30.0  # seconds between two flushes
+_MAX_FLUSH_SHARE: Final = 0.01  # of its time that a program may spend with flushing
+_BUSY_TIMEOUT_S: Final = 0.5
+_MAX_CODE_CHARS: Final = 200  # characters
 
 
-class Watch:
+class CacheMonitor:
     """Counts what JAX's cache does in this process, from its making until `stop`.
 
     Args:
@@ -54,33 +54,33 @@ class Watch:
         self._on_compiled = on_compiled
         self._notices: tuple[str, ...] = ()
         self.build_seconds: dict[str, float] = {}
-        self._ears = recorder.Ears(self._keep)
+        self._listener = recorder.JaxListener(self._receive)
         self._listening = True
         self.renew()
         try:
-            self._forget = cache_hook.listen(self._on_event)
+            self._unregister = cache_hook.listen(self._on_event)
         except Exception as error:
-            self._forget = lambda: None
+            self._unregister = lambda: None
             self._notices = (f"This JAX tells jcache nothing of what it compiles ({error}), so nothing is counted.",)
         self._taps = [
             tap
             for name in recorder.TAPPED
             if name in sys.modules
-            for tap in recorder.tap(sys.modules[name], self._ears.on_message)
+            for tap in recorder.tap(sys.modules[name], self._listener.on_message)
         ]
-        observers.add(self._on_told)
+        observers.add(self._on_jcache_line)
 
     def renew(self) -> None:
         """Begins anew, as a forked child must: nothing is counted yet."""
         self._lock = threading.RLock()
         self._reading = False
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._pending_lines: deque[dict[str, Any]] = deque()
         self._reader: Reader | None = None
-        self._waiting.append(self._ears.start())
-        self._started_ns, self._began = clock.now_ns(), clock.monotonic()
-        self._ended = None if self._listening else self._began
+        self._pending_lines.append(self._listener.start())
+        self._started_ns, self._started = clock.now_ns(), clock.monotonic()
+        self._ended = None if self._listening else self._started
         self._id: str | None = None
-        self.flushed = Flushed()
+        self.flush_state = FlushState()
 
     @property
     def id(self) -> str:
@@ -104,7 +104,7 @@ class Watch:
                 run_id=self.id,
                 command=_command(),
                 started_ns=self._started_ns,
-                seconds=until - self._began,
+                seconds=until - self._started,
                 build_seconds=self.build_seconds.get,
                 notices=(*self._notices, *notices),
             )
@@ -115,34 +115,34 @@ class Watch:
             return
         self._listening = False
         self._ended = clock.monotonic()
-        observers.remove(self._on_told)
+        observers.remove(self._on_jcache_line)
         with suppress(Exception):
-            self._forget()
-        _put_back(self._taps)
+            self._unregister()
+        _remove_taps(self._taps)
 
     def _on_event(self, event: str, seconds: float | None, details: dict[str, Any]) -> None:
         if seconds is None:
-            self._ears.on_event(event)
+            self._listener.on_event(event)
             return
-        self._ears.on_duration(event, seconds, **details)
+        self._listener.on_duration(event, seconds, **details)
         if event == recorder.END_OF_COMPILE:
-            self._something_to_flush()
+            self._notify_compiled()
 
-    def _on_told(self, line: dict[str, Any]) -> None:
-        self._keep(line)
+    def _on_jcache_line(self, line: dict[str, Any]) -> None:
+        self._receive(line)
         if line["e"] == "graph":
-            self._something_to_flush()
+            self._notify_compiled()
 
-    def _something_to_flush(self) -> None:
+    def _notify_compiled(self) -> None:
         if self._on_compiled is not None and self._listening:
             with suppress(Exception):
                 self._on_compiled()
 
-    def _keep(self, line: dict[str, Any]) -> None:
+    def _receive(self, line: dict[str, Any]) -> None:
         if not self._listening:
             return
-        self._waiting.append(line)
-        if len(self._waiting) >= _MOST_WAITING and self._lock.acquire(blocking=False):
+        self._pending_lines.append(line)
+        if len(self._pending_lines) >= _MAX_PENDING_LINES and self._lock.acquire(blocking=False):
             try:
                 self._read()
             finally:
@@ -158,27 +158,27 @@ class Watch:
                 from jcache.runs.log import Reader
 
                 self._reader = Reader()
-            for _ in range(len(self._waiting)):
+            for _ in range(len(self._pending_lines)):
                 with suppress(Exception):  # a future JAX that says the same otherwise
-                    self._reader.feed(self._waiting.popleft())
+                    self._reader.feed(self._pending_lines.popleft())
         finally:
             self._reading = False
 
 
-_covered: list[tuple[Any, str, Any, Any]] = []  # taps that are done, but below those of a later watch
+_covered_taps: list[tuple[Any, str, Any, Any]] = []  # taps that are done, but below those of a later monitor
 
 
-def _put_back(taps: list[tuple[Any, str, Any, Any]]) -> None:
+def _remove_taps(taps: list[tuple[Any, str, Any, Any]]) -> None:
     """Takes taps out that are on top; somebody else's above them stay, and ours below them only pass on."""
-    _covered.extend(taps)
+    _covered_taps.extend(taps)
     while True:
-        on_top = [tap for tap in _covered if vars(tap[0]).get(tap[1]) is tap[3]]
+        on_top = [tap for tap in _covered_taps if vars(tap[0]).get(tap[1]) is tap[3]]
         if not on_top:
             return
         for tap in on_top:
             module, name, original, _ = tap
             setattr(module, name, original)
-            _covered.remove(tap)
+            _covered_taps.remove(tap)
 
 
 def _command() -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def _command() -> tuple[str, ...]:
     if argv[0] == "-c":
         given = sys.orig_argv
         code = given[given.index("-c") + 1 :][:1] if "-c" in given else []
-        return "-c", *(text[:_LONGEST_CODE] for text in code), *argv[1:]
+        return "-c", *(text[:_MAX_CODE_CHARS] for text in code), *argv[1:]
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and argv[0] == main.origin:
         return "-m", main.name.removesuffix(".__main__"), *argv[1:]
@@ -199,31 +199,31 @@ def _command() -> tuple[str, ...]:
 # -- telling the ledger
 
 
-class Flushed:
-    """What of a watch the ledger has been told."""
+class FlushState:
+    """What of a monitor the ledger has been told."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
-        self.due = clock.monotonic() + _AT_FIRST
+        self.due = clock.monotonic() + _FIRST_FLUSH_S
 
 
-def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT) -> bool:
+def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
     """Tells the ledger of a root what has been done; again and again, and each hit once.
 
     Nothing is told of a process that compiled nothing, or that `jcache run` records anyway.
 
     Args:
         root: whose ledger.
-        watch: which has watched.
+        monitor: which has watched.
         notices: for the report.
         wait: seconds to wait for a busy ledger.
 
     Returns:
         Whether the ledger has the report now.
     """
-    flushed = watch.flushed
-    if not flushed.lock.acquire(timeout=wait):
+    flush_state = monitor.flush_state
+    if not flush_state.lock.acquire(timeout=wait):
         return False
     began = clock.monotonic()
     try:
@@ -232,44 +232,44 @@ def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float 
         if recorded(os.environ):
             return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
-            return _tell(ledger, root.directory(Kind.EXECUTABLES), watch, notices)
+            return _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)
     except Exception:
         return False
     finally:
         now = clock.monotonic()
-        flushed.due = now + max(_EVERY, (now - began) / _SHARE)
-        flushed.lock.release()
+        flush_state.due = now + max(_FLUSH_INTERVAL_S, (now - began) / _MAX_FLUSH_SHARE)
+        flush_state.lock.release()
 
 
-def seconds_until_due(watch: Watch) -> float:
+def seconds_until_due(monitor: CacheMonitor) -> float:
     """How long to wait with the next `flush`: a moment at first, then half a minute each time."""
-    return max(0.0, watch.flushed.due - clock.monotonic())
+    return max(0.0, monitor.flush_state.due - clock.monotonic())
 
 
-def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:
+def _record(ledger: Ledger, directory: Path, monitor: CacheMonitor, notices: Sequence[str]) -> bool:
     from jcache.runs.environment import news_of, present
 
-    done = watch.report()
+    done = monitor.report()
     programs = done.programs
     if not programs and not done.traces and not done.graphs:
         return False
-    _ask_build_seconds(ledger, watch, present(directory, programs[watch.flushed.programs :]))
-    report = watch.report(notices=notices)
+    _look_up_build_seconds(ledger, monitor, present(directory, programs[monitor.flush_state.programs :]))
+    report = monitor.report(notices=notices)
 
     def stored(key: str, program: Program) -> Known:
         jaxlib = report.jaxlib_version
         return Known(Kind.EXECUTABLES, key, seconds=program.seconds, run=report.id, jaxlib=jaxlib)
 
-    ledger.record(news_of(present(directory, report.programs[watch.flushed.programs :]), stored))
-    watch.flushed.programs = len(report.programs)
+    ledger.record(news_of(present(directory, report.programs[monitor.flush_state.programs :]), stored))
+    monitor.flush_state.programs = len(report.programs)
     ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
     return True
 
 
-def _ask_build_seconds(ledger: Ledger, watch: Watch, here: Sequence[tuple[str, Program]]) -> None:
-    hits = {key: program.key for key, program in here if program.outcome == HIT}
-    unknown = [key for key, asked in hits.items() if asked not in watch.build_seconds]
+def _look_up_build_seconds(ledger: Ledger, monitor: CacheMonitor, programs_here: Sequence[tuple[str, Program]]) -> None:
+    hits = {key: program.key for key, program in programs_here if program.outcome == HIT}
+    unknown = [key for key, jax_key in hits.items() if jax_key not in monitor.build_seconds]
     for key, known in ledger.known(Kind.EXECUTABLES, unknown).items():
-        asked = hits[key]
-        if asked is not None and known.seconds is not None:
-            watch.build_seconds[asked] = known.seconds
+        jax_key = hits[key]
+        if jax_key is not None and known.seconds is not None:
+            monitor.build_seconds[jax_key] = known.seconds

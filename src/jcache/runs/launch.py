@@ -21,9 +21,11 @@ from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
 
 _SI_KERNEL: Final = 0x80  # <asm-generic/siginfo.h>; sent by the terminal driver
-_ENDING: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "POLL", "PWR", "XCPU")
-_REAL_TIME: Final = range(getattr(signal, "SIGRTMIN", 0), getattr(signal, "SIGRTMAX", -1) + 1)
-_FORWARDED: Final = frozenset(getattr(signal, "SIG" + n) for n in _ENDING if hasattr(signal, "SIG" + n)) | {*_REAL_TIME}
+_ENDING_SIGNALS: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "POLL", "PWR", "XCPU")
+_REAL_TIME_SIGNALS: Final = range(getattr(signal, "SIGRTMIN", 0), getattr(signal, "SIGRTMAX", -1) + 1)
+_FORWARDED: Final = frozenset(getattr(signal, "SIG" + n) for n in _ENDING_SIGNALS if hasattr(signal, "SIG" + n)) | {
+    *_REAL_TIME_SIGNALS
+}
 _FROM_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 _IGNORED_BY_PYTHON: Final = tuple(getattr(signal, n) for n in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, n))
 
@@ -41,7 +43,7 @@ class CommandNotFound(CannotStart):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramExit:
     """How a program ended. ``exit_code`` is what a shell would say: 128 + n after death by signal n."""
 
     exit_code: int
@@ -49,7 +51,7 @@ class Outcome:
     seconds: float
 
 
-def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
+def launch(command: Sequence[str], env: Mapping[str, str]) -> ProgramExit:
     """Run a program with this environment and wait until it ends, passing signals on. Main thread only.
 
     Another thread that runs meanwhile and blocks nothing would be handed the signals that are meant for the program.
@@ -67,12 +69,12 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
     try:
         started = clock.monotonic()
         pid = _spawn(command, env, before)
-        watch = threading.Thread(target=_watch, args=(pid, threading.get_ident()), daemon=True)
+        watch = threading.Thread(target=_notify_end, args=(pid, threading.get_ident()), daemon=True)
         watch.start()
         status = _wait(pid)
         seconds = clock.monotonic() - started
         watch.join()
-        return _outcome(status, seconds)
+        return _exit_of(status, seconds)
     finally:
         _drop_pending()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -101,12 +103,12 @@ def _is_on_path(name: str) -> bool:
     return shutil.which(name, os.F_OK) is not None
 
 
-def _watch(pid: int, waiting: int) -> None:
+def _notify_end(pid: int, waiting_thread: int) -> None:
     """Tell the waiting thread by SIGCHLD of its own: the process's may have gone to some other thread, and be lost."""
     if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
         with suppress(ChildProcessError):  # the other SIGCHLD arrived, and the waiting thread was faster
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            signal.pthread_kill(waiting, signal.SIGCHLD)
+            signal.pthread_kill(waiting_thread, signal.SIGCHLD)
 
 
 def _wait(pid: int) -> int:
@@ -153,6 +155,6 @@ def _drop_pending() -> None:
             signal.sigtimedwait(late, 0)  # another thread may just have taken it: sigwait would wait for ever
 
 
-def _outcome(status: int, seconds: float) -> Outcome:
+def _exit_of(status: int, seconds: float) -> ProgramExit:
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, None, seconds) if code >= 0 else Outcome(128 - code, -code, seconds)
+    return ProgramExit(code, None, seconds) if code >= 0 else ProgramExit(128 - code, -code, seconds)

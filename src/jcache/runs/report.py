@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import UnknownKey
-from jcache.runs.call_reports import reasons_of, saved_text
+from jcache.runs.call_reports import count_reasons, saved_text
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.runs.log import Program, Recording, read
@@ -33,7 +33,7 @@ from jcache.text import command
 from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
-UNSEEN: Final = (
+NO_PROGRAM_SEEN: Final = (
     "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with a PYTHONPATH of its own, is not "
     "watched, and has no cache unless it is the command itself)"
 )
@@ -111,7 +111,7 @@ class RunReport(NamedTuple):
 BuildSeconds = Callable[[str], float | None]
 
 
-def unknown(key: str) -> float | None:
+def no_build_seconds(key: str) -> float | None:
     """No build seconds on record for any key."""
     del key
     return None
@@ -126,7 +126,7 @@ def collect(
     seconds: float,
     exit_code: int | None,
     signal: int | None = None,
-    build_seconds: BuildSeconds = unknown,
+    build_seconds: BuildSeconds = no_build_seconds,
 ) -> RunReport:
     """The report of a run from what its processes have written, whole or torn."""
     return report_of(
@@ -150,7 +150,7 @@ def report_of(
     seconds: float,
     exit_code: int | None = None,
     signal: int | None = None,
-    build_seconds: BuildSeconds = unknown,
+    build_seconds: BuildSeconds = no_build_seconds,
     notices: Sequence[str] = (),
 ) -> RunReport:
     """The report of a run from the recordings of its processes.
@@ -168,14 +168,14 @@ def report_of(
         exit_code=exit_code,
         signal=signal,
         processes=len(recordings),
-        jax_version=_one({recording.jax for recording in recordings}),
-        jaxlib_version=_one({recording.jaxlib for recording in recordings}),
+        jax_version=_join_versions({recording.jax for recording in recordings}),
+        jaxlib_version=_join_versions({recording.jaxlib for recording in recordings}),
         platforms=tuple(sorted({recording.platform for recording in recordings} - {""})),
         hits=outcomes[HIT],
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=reasons_of([(program.outcome, program.reason, 1) for program in programs if program.reason]),
+        reasons=count_reasons([(program.outcome, program.reason, 1) for program in programs if program.reason]),
         trace_seconds=_total(recordings, "trace"),
         lower_seconds=_total(recordings, "lower"),
         compile_seconds=max(0.0, _total(recordings, "compile") - _total(recordings, "retrieve")),
@@ -188,7 +188,7 @@ def report_of(
     )
 
 
-def _one(versions: set[str]) -> str | None:
+def _join_versions(versions: set[str]) -> str | None:
     """A version for people: one, or all of them where a run mixes environments."""
     return ", ".join(sorted(versions - {""})) or None
 
@@ -219,21 +219,25 @@ def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> 
 
 def summary(report: RunReport) -> str:
     """The report in a few lines for people."""
-    ended = [] if report.signal is None else [f"the program was ended by signal {report.signal}{_name(report.signal)}"]
+    ended = (
+        []
+        if report.signal is None
+        else [f"the program was ended by signal {report.signal}{_signal_name(report.signal)}"]
+    )
     if not report.processes:
-        return "\n  ".join([f"jcache: {UNSEEN}.", *ended])
+        return "\n  ".join([f"jcache: {NO_PROGRAM_SEEN}.", *ended])
     calls = [*trace_lines(report.traces.to_json()), *graph_lines(report.graphs.to_json())]
     tracing = report.traces.saved_seconds if report.traces else None
     building = report.graphs.saved_seconds if report.graphs else None
     saved = saved_text(report.saved_seconds, tracing, building)
-    lines = [*_of_executables(report, saved), *calls]
+    lines = [*_executable_lines(report, saved), *calls]
     if report.graphs and not report.programs and not report.traces:  # a program of graphs alone
         lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
     lines += ended
     return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))
 
 
-def _of_executables(report: RunReport, saved: str) -> list[str]:
+def _executable_lines(report: RunReport, saved: str) -> list[str]:
     counts = f"{report.hits} {_plural('hit', report.hits)}, {report.stored} {_plural('miss', report.stored)} (stored)"
     lines = [f"{counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
     for outcome, counter in report.reasons.items():
@@ -243,7 +247,7 @@ def _of_executables(report: RunReport, saved: str) -> list[str]:
     return [*lines, f"{', '.join(f'{name} {format_seconds(value)}' for name, value in spent.items())}; {saved}"]
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     """The name of a signal, in parentheses; nothing of one without a name."""
     with suppress(ValueError):
         return f" ({signal.Signals(number).name})"

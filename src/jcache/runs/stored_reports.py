@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from jcache.runs import graph_report, trace_report
-from jcache.runs.call_reports import in_all
+from jcache.runs.call_reports import add_up
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
 SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
@@ -35,10 +35,10 @@ def totals(reports: Sequence[Mapping[str, Any]], graphs: float = 0.0) -> dict[st
         graphs: seconds of building graphs that the root's ledger knows to be saved, by programs that no report tells of
             as well. What both know of counts once.
     """
-    traces = in_all([one.get("traces") or {} for one in reports], trace_report.COUNTS, trace_report.SECONDS)
-    built = in_all([one.get("graphs") or {} for one in reports], graph_report.COUNTS, graph_report.SECONDS)
+    traces = add_up([one.get("traces") or {} for one in reports], trace_report.COUNTS, trace_report.SECONDS)
+    built = add_up([one.get("graphs") or {} for one in reports], graph_report.COUNTS, graph_report.SECONDS)
     built["saved_seconds"] = max(built["saved_seconds"], graphs) if graphs else built["saved_seconds"]
-    numbers = in_all(reports, COUNTS, SECONDS)
+    numbers = add_up(reports, COUNTS, SECONDS)
     saved = numbers["saved_seconds"] + traces["saved_seconds"] + built["saved_seconds"]
     return {"runs": len(reports), **numbers, "total_saved_seconds": saved, "traces": traces, "graphs": built}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
+from jcache.runs.call_reports import count_reasons, counts_line, reason_lines
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, TraceCall
 from jcache.runs.log import Recording
 
@@ -69,7 +69,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
         bypassed=outcomes[BYPASSED],
         compared=sum(recording.traces.compared for recording in recordings),
         differing=sum(recording.traces.differing for recording in recordings),
-        reasons=reasons_of([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
+        reasons=count_reasons([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
         seconds=sum(call.seconds for call in hits),
         saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),
         calls=calls,

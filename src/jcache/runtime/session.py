@@ -92,7 +92,7 @@ class Session:
 
     def report(self) -> RunReport:
         """What JAX's cache has done since the beginning."""
-        return self._watch.report(notices=self._said)
+        return self._monitor.report(notices=self._said)
 
     def flush(self) -> None:
         """Writes what has been learnt to the root's ledger, softly."""
@@ -109,23 +109,23 @@ class Session:
 
     def renew(self) -> None:
         """Begins to count anew, in a forked child."""
-        self._watch.renew()
+        self._monitor.renew()
 
     @property
     def _said(self) -> tuple[str, ...]:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
-        self._debouncer.schedule(in_process.seconds_until_due(self._watch))
+        self._debouncer.schedule(in_process.seconds_until_due(self._monitor))
 
     def _flush_statistics(self) -> None:
         if self.root is not None:
-            in_process.flush(self.root, self._watch, notices=self._said)
+            in_process.flush(self.root, self._monitor, notices=self._said)
 
     def _on_event(self, event: CacheEvent) -> None:
         """Tells whoever watches, `jcache run` included, what JAX does not know of."""
         if event.kind is EventKind.HIT and event.seconds is not None:
-            self._watch.build_seconds[event.key] = event.seconds
+            self._monitor.build_seconds[event.key] = event.seconds
         elif event.kind is EventKind.REFUSED:
             observers.tell_not_stored(event.key, event.detail or "")
         elif event.kind is EventKind.PRESENT:
@@ -136,8 +136,8 @@ class Session:
     # -- beginning
 
     def _begin(self) -> Enabled:
-        self._watch = in_process.Watch(on_compiled=self._on_compiled)
-        self._undo.callback(self._watch.stop)
+        self._monitor = in_process.CacheMonitor(on_compiled=self._on_compiled)
+        self._undo.callback(self._monitor.stop)
         self.root = self._find_root()
         if self.root is None:
             return Enabled(None, None, None, self.request.preset, (), "none", tuple(self._warnings), ())

@@ -19,7 +19,7 @@ from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
 from jcache.runs.environment import environment, is_turned_off, learn, new_id, with_cache, without_cache
-from jcache.runs.launch import Outcome, launch
+from jcache.runs.launch import ProgramExit, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
@@ -68,7 +68,7 @@ def recorded(
     *,
     whatever: bool = False,
     doing: str = "run",
-) -> Outcome:
+) -> ProgramExit:
     """Runs a program with a root's cache on, and records what JAX did with it, softly.
 
     Args:
@@ -106,7 +106,7 @@ def recorded(
     return outcome
 
 
-def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> Outcome:
+def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
     """Runs a program, and checks for it what it reads of a root's executables; notices tell what was damaged."""
     reads = CheckedReads(root)
     try:
@@ -157,7 +157,7 @@ def _adopt(store: Store) -> None:
         output.warning(str(error))
 
 
-def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: Outcome) -> RunReport:
+def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: ProgramExit) -> RunReport:
     def build_seconds(key: str) -> float | None:
         known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
         return known[key].seconds if key in known else None

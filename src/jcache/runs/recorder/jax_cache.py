@@ -18,9 +18,9 @@ if False:  # for the type checker: typing is not needed to run
 
 _DIRECTORY = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
-_OFF = "n"  # how `jcache.runs.environment` spells it
+_OFF_BY_RUN = "n"  # how `jcache.runs.environment` spells it
 _READS = "reads"  # the socket of `jcache.runtime.checked_reads`
-_LONGEST_ANSWER_S = 60
+_ANSWER_TIMEOUT_S = 60
 
 
 def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
@@ -37,37 +37,37 @@ def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
         Whether the cache was off and is on now.
     """
     cache = module.LRUCache
-    cache.get = _like(cache.get, _checked_get(cache.get, log_dir, directory))
-    cache.put = _like(cache.put, _put_with_sidecar(cache.put, directory))
+    cache.get = _wrap(cache.get, _checked_get(cache.get, log_dir, directory))
+    cache.put = _wrap(cache.put, _put_with_sidecar(cache.put, directory))
     if not os.path.isdir(log_dir):
         return False
     config: Any = sys.modules["jax._src.config"].config
     theirs = os.environ.get(_DIRECTORY, "")
     if theirs == before and (config.jax_compilation_cache_dir or "") == theirs:  # else the program has set its own
         config.update("jax_compilation_cache_dir", directory)
-    if os.environ.get(_ENABLE) != _OFF:
+    if os.environ.get(_ENABLE) != _OFF_BY_RUN:
         return False
     config.update("jax_enable_compilation_cache", True)  # noqa: FBT003 - JAX's own
     return True
 
 
-def _like(plain: "Any", ours: "Any") -> "Any":
+def _wrap(plain: "Any", ours: "Any") -> "Any":
     ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
     ours.__wrapped__ = plain
     return ours
 
 
-def _checked_get(plain: "Any", log_dir: str, ours: str) -> "Any":
+def _checked_get(plain: "Any", log_dir: str, own_directory: str) -> "Any":
     def get(self: "Any", key: str) -> object:
         value = plain(self, key)
-        return value if value is None else _checked(str(self.path), key, value, log_dir, ours)
+        return value if value is None else _checked(str(self.path), key, value, log_dir, own_directory)
 
     return get
 
 
-def _put_with_sidecar(plain: "Any", ours: str) -> "Any":
+def _put_with_sidecar(plain: "Any", own_directory: str) -> "Any":
     def put(self: "Any", key: str, *value: object, **named: object) -> object:
-        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), ours):
+        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), own_directory):
             _write_sidecar(str(self.path), key)
         return plain(self, key, *value, **named)
 
@@ -99,15 +99,15 @@ def _is_same(directory: str, other: str) -> bool:
         return False
 
 
-def _checked(directory: str, key: str, value: object, log_dir: str, ours: str) -> object:
+def _checked(directory: str, key: str, value: object, log_dir: str, own_directory: str) -> object:
     """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
     try:
-        answer = _ask(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
+        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
             return answer[17:]
         is_ours = answer != b"?"
     except Exception:
-        is_ours = _is_same(directory, ours)
+        is_ours = _is_same(directory, own_directory)
     return None if is_ours else value
 
 
@@ -116,7 +116,7 @@ def _platforms() -> str:
     return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
 
 
-def _ask(request: bytes, log_dir: str) -> bytes:
+def _request(request: bytes, log_dir: str) -> bytes:
     import socket
 
     address, descriptor = os.path.join(log_dir, _READS), -1
@@ -125,7 +125,7 @@ def _ask(request: bytes, log_dir: str) -> bytes:
         address = f"/proc/self/fd/{descriptor}/{_READS}"
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_LONGEST_ANSWER_S)
+            connection.settimeout(_ANSWER_TIMEOUT_S)
             connection.connect(address)
             connection.sendall(request)
             pieces: list[bytes] = []

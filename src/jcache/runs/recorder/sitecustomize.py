@@ -22,7 +22,7 @@ Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, writte
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
 
 and what jcache itself tells in this process (``jcache.runs.observers``), with or without JAX: lines of its own.
-``jcache.runs.in_process`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`,
+``jcache.runs.in_process`` imports this file as a module of jcache, and receives the same lines as dicts (`JaxListener`,
 `tap`).
 
 Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
@@ -136,7 +136,7 @@ def _open() -> None:
     _log_identity = (status.st_dev, status.st_ino)
 
 
-class Ears:
+class JaxListener:
     """Hears JAX's events and messages, and hands those that matter on as lines; raises nothing."""
 
     def __init__(self, sink: "Callable[[Line], object]") -> None:
@@ -302,7 +302,7 @@ def tap(module: object, hear: "Hear") -> "list[tuple[object, str, Any, Any]]":
     return taps
 
 
-_ears = Ears(_write)
+_ears = JaxListener(_write)
 
 
 def _listen(module: object) -> None:
