@@ -80,7 +80,7 @@ class Columns(NamedTuple):
     created: "array[int]"
     recency: "array[int]"
     sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
-    accessed: "array[int]"  # access time of the entry, or `jcache.store.access_times.NEVER` or ``UNKNOWN``
+    accessed: "array[int]"  # access time of the entry, or what `AccessTimes.used_ns` says instead
 
     @classmethod
     def empty(cls) -> "Columns":
@@ -91,7 +91,7 @@ class Columns(NamedTuple):
         """Whether columns that were read from somewhere hold keys, and no negative size or time."""
         names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
         lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
-        lowest = min(lowest, 1 + min(self.accessed, default=0))  # where UNKNOWN is -1
+        lowest = min(lowest, 2 + min(self.accessed, default=0))  # where AHEAD is -2
         return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
 
     def where(self, keep: list[bool]) -> "Columns":

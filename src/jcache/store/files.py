@@ -13,10 +13,10 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache.errors import CannotWrite
 from jcache.layout import TEMPORARY_PREFIX
@@ -29,8 +29,28 @@ _IN_PLACE: Final = (
     os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 )  # no wait for a FIFO's reader
 _NO_ATIME: Final = getattr(os, "O_NOATIME", 0)  # of Linux
-_moved: set[tuple[int, int]] = set()  # devices and inodes of directories
+_moved: dict[tuple[int, int], dict[int, Moved]] = {}  # by device and inode of a directory: see `moved_in`
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800  # linux/fcntl.h, linux/stat.h
+
+
+class Moved(NamedTuple):
+    """What reading has done to a file's access time, in nanoseconds since 1970.
+
+    Attributes:
+        to_ns: what it is since.
+        from_ns: what it was before; what it was last when a program used the file, if jcache has moved it repeatedly.
+    """
+
+    to_ns: int
+    from_ns: int
+
+
+def add_moved(known: dict[int, Moved], more: Mapping[int, Moved]) -> None:
+    """Adds what was moved later, by inodes."""
+    for inode, (to_ns, from_ns) in more.items():
+        before = known.get(inode)
+        known[inode] = Moved(to_ns, before.from_ns if before and before.to_ns == from_ns else from_ns)
+
 
 _REFUSED = {
     errno.EROFS: "the file system is read-only",
@@ -211,7 +231,7 @@ def give_name(temporary: str, name: str, *, directory: int) -> bool:
 def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
     """Opens a file so that reading it leaves its access time, by which is told when a program last used it.
 
-    The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells so.
+    The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells where to.
 
     Raises:
         OSError: it cannot be opened.
@@ -223,26 +243,33 @@ def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
             if error.errno != errno.EPERM:
                 raise
     descriptor = os.open(path, _READING, dir_fd=directory)
-    note_moved_in(directory if directory is not None else os.path.dirname(path) or ".")
+    before = os.fstat(descriptor)
+    with suppress(OSError):
+        os.pread(descriptor, 1, 0)  # which moves it now, if reading does; under relatime no later reading does
+    after = os.fstat(descriptor)
+    if after.st_atime_ns != before.st_atime_ns:
+        above = directory if directory is not None else os.path.dirname(path) or "."
+        note_moved_in(above, {after.st_ino: Moved(after.st_atime_ns, before.st_atime_ns)})
     return descriptor
 
 
-def note_moved_in(directory: str | Path | int) -> None:
-    """Keeps in mind that this process has moved access times of files in a directory."""
-    with suppress(OSError):
-        status = os.stat(directory)
-        _moved.add((status.st_dev, status.st_ino))
+def note_moved_in(directory: str | Path | int, moved: Mapping[int, Moved]) -> None:
+    """Keeps in mind that access times of files in a directory were moved, by the inodes of the files."""
+    if moved:
+        with suppress(OSError):
+            status = os.stat(directory)
+            add_moved(_moved.setdefault((status.st_dev, status.st_ino), {}), moved)
 
 
-def moved_in(directory: str | Path) -> bool:
-    """Whether this process has moved access times of files in a directory, as far as it knows."""
+def moved_in(directory: str | Path) -> Mapping[int, Moved]:
+    """The access times that this process has moved in a directory, by the inodes of the files."""
     if not _moved:
-        return False
+        return {}
     try:
         status = os.stat(directory)
     except OSError:
-        return False
-    return (status.st_dev, status.st_ino) in _moved
+        return {}
+    return _moved.get((status.st_dev, status.st_ino), {})
 
 
 def read(path: str | Path, limit: int | None = None, *, directory: int | None = None, as_use: bool = False) -> bytes:
