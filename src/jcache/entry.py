@@ -30,7 +30,7 @@ class Entry(NamedTuple):
         sidecar: whether it has a sidecar.
         legacy: whether it was written by jax <= 0.4.30, and so is never hit by a later one.
         seconds: what building it took, where the ledger knows; None where it does not.
-        pinned: whether prune must keep it.
+        pinned: whether prune must keep it; None where that is not known, and nothing may be removed.
         unknown: whether nobody knows when it was last used, so that ``recency_ns`` is counted from its writing.
         within_ns: how much later than ``recency_ns`` it may have been used all the same: a day where that is an access
             time, which most file systems move once a day.
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     sidecar: bool
     legacy: bool = False
     seconds: float | None = None
-    pinned: bool = False
+    pinned: bool | None = False
     unknown: bool = False
     within_ns: int = 0
 

@@ -95,6 +95,11 @@ def name_of(key: str) -> str:
     return key.rpartition("-")[0]  # another program's hashes have other lengths
 
 
+def answers(key: str, prefix: str) -> bool:
+    """Whether a prefix, which is not empty, begins a key or its hash."""
+    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
+
+
 def member(file_name: str) -> tuple[Member, str]:
     """What a file name stands for, and the key it belongs to (``""`` for what is not an entry's)."""
     stem = file_name[:-6]

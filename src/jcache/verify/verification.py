@@ -271,6 +271,7 @@ class _Verifier:
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
         around += self._dangling()
+        around += self._pins()
         for finding in around:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
@@ -287,6 +288,12 @@ class _Verifier:
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
                 path = self._store.path(entry)
                 yield Finding(damage=Damage.DANGLING, path=path, evidence=evidence, kind=kind, key=key, is_note=True)
+
+    def _pins(self) -> Iterator[Finding]:
+        try:
+            self._store.pins.known(sure=True)
+        except LedgerUnavailable as error:
+            yield Finding(damage=Damage.PINS, path=self._store.root.pins, evidence=str(error))
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)
