@@ -18,7 +18,7 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
 
     OTHERS/                              a directory of another program's, by an adapter (``jcache.store.foreign``),
     which
-                                         knows the names in it; nothing of ours is inside, see `Root.state`
+                                         knows the names in it; of ours only pins are inside, see `Root.state`
 
     key  = name "-" 64 lower-case hexadecimal digits          (name: printable, not empty, no "/")
     file = key "-cache"                                       (at most 255 bytes in all)
@@ -242,8 +242,8 @@ class Root(NamedTuple):
 
     @property
     def pins(self) -> Path:
-        """Empty files that say what is pinned, see `jcache.store.pins`."""
-        return self.state / PINS_NAME
+        """Empty files that say what is pinned, see `jcache.store.pins`; they go where the entries go."""
+        return self.path / STATE_NAME / PINS_NAME
 
     @property
     def unbounded_mark(self) -> Path:
