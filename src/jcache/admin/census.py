@@ -131,11 +131,17 @@ class Census:
         last = self.verified
         if last is not None and last.damaged:
             found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
-            mend = self._command("verify --repair")
-            return f"{found} of the last verify, {self._age} ago; `{mend}` mends what can be mended"
+            found = f"at least {found}" if last.changed else found
+            when = f" of the last verify, {self._age} ago" if last.ended_ns else ", put back from quarantine"
+            return f"{found}{when}; `{self._command('verify --repair')}` mends what can be mended"
         if empty := sum(counted.empty for counted in self.kinds.values()):
             entries = f"{empty:,} entries are empty files" if empty > 1 else "1 entry is an empty file"
             return f"{entries}; `{self._command('verify --repair')}` takes out what is damaged"
+        if last is not None and last.changed:
+            files = f"{last.changed:,} files" if last.changed > 1 else "1 file"
+            when = f", {self._age} ago" if last.ended_ns else ""
+            again = self._command("verify")
+            return f"{files} with findings of the last verify{when}, may have changed since; `{again}` looks again"
         if self.unfinished:
             files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
             return f"{files} begun and never finished; `{self._command('verify --repair')}` removes what is left over"
@@ -155,7 +161,7 @@ class Census:
     @property
     def _verified(self) -> str:
         """How much of the root was verified, and when."""
-        if self.verified is None:
+        if self.verified is None or not self.verified.ended_ns:
             return "never verified"
         checked, entries = self.verified.checked, self.verified.entries
         some = "verified" if checked == entries else f"{checked:,} of {entries:,} entries verified"
