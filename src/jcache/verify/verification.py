@@ -142,7 +142,7 @@ def write_down(store: Store, verification: Verification, findings: Sequence[Find
         entries=verification.entries,
         checked=verification.checked,
         complete=verification.complete,
-        sound=(root.place(claim.kind, claim.key, legacy=claim.legacy) for claim in sound),
+        sound=(root.place(claim.kind, claim.key) for claim in sound),
     )
 
 
