@@ -111,14 +111,14 @@ def test_the_ledger_s_damage_is_told_and_pins_are_not_lost_silently(jcache: Jcac
     os.truncate(ledger, 5000)
     assert "damaged" in jcache("info", "--root", cache).err
     for _ in range(2):
-        assert jcache("prune", "--max-entries", "0", "--root", cache).code == 0
+        assert jcache("prune", "--keep-last", "0", "--root", cache).code == 0
         assert len(list(cache.glob("*-cache"))) == 1
     shutil.rmtree(cache / ".jcache" / "pins")  # as if an older jcache had pinned it
     for _ in range(2):
-        refused = jcache("prune", "--max-entries", "0", "--root", cache)
+        refused = jcache("prune", "--keep-last", "0", "--root", cache)
         assert refused.code == 1 and "jcache unpin --all" in refused.err and len(list(cache.glob("*-cache"))) == 1
     assert jcache("unpin", "--all", "--root", cache).code == 0
-    assert jcache("prune", "--max-entries", "0", "--root", cache).code == 0
+    assert jcache("prune", "--keep-last", "0", "--root", cache).code == 0
     assert not list(cache.glob("*-cache"))
 
 

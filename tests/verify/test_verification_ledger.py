@@ -125,7 +125,7 @@ def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
     before = plain.ledger.read_bytes()
-    assert sorted(damages(verify(plain))) == [Damage.CODEC, Damage.LEDGER]
+    assert sorted(damages(verify(plain))) == [Damage.CODEC, Damage.LEDGER, Damage.PINS]
     assert plain.ledger.read_bytes() == before
     assert {path.name for path in plain.state.iterdir()} == {plain.ledger.name, "verified.json"}
 

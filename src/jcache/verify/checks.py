@@ -19,7 +19,7 @@ import operator
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -92,7 +92,7 @@ class Checked(NamedTuple):
         anew: whether the file is another one than the digest on record was taken of.
         exposure: who can change the file.
         taken_ns: as of when the digest holds, by the clock that tells when files are born.
-        moved: whether reading it may have moved access times in its directory.
+        moved: what reading has done to the file's access time; None where it has left it.
         opaque: why its inside was not checked; None where it was.
     """
 
@@ -106,8 +106,13 @@ class Checked(NamedTuple):
     anew: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
-    moved: bool = False
+    moved: files.Moved | None = None
     opaque: str | None = None
+
+
+def moved_of(some: Iterable[Checked]) -> dict[int, files.Moved]:
+    """The access times that checking has moved, by the inodes of the files."""
+    return {one.stamp.inode: one.moved for one in some if one.stamp is not None and one.moved is not None}
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
@@ -146,7 +151,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         anew=anew,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
-        moved=files.moved_in(os.path.dirname(name)),
+        moved=files.moved_in(os.path.dirname(name)).get(after.st_ino),
     )
     if is_other and not anew:
         other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."

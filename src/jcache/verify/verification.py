@@ -32,6 +32,7 @@ from jcache.verify.subset import Subset
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
+_OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # what a file holds is sound
 _PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
 
 Progress = Callable[[int, int], None]
@@ -76,6 +77,7 @@ class Verification:
         sound: the entries without a finding.
         seconds: how long it took.
         complete: whether entries of all kinds were to be checked, and were.
+        quick: whether they were checked without decompression.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -91,6 +93,7 @@ class Verification:
     sound: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
     complete: bool = False
+    quick: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -122,6 +125,7 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
     result.seconds = clock.monotonic() - started
+    result.quick = request.quick
     result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
     write_down(store, result, result.findings)
     return result
@@ -129,10 +133,16 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
 
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
     """Keeps what was found, and not mended, for `jcache info`."""
-    findings = [one for one in findings if one.damage not in (Damage.WRITABLE, Damage.OWNER)]  # a mode is no damage
-    entries, checked = verification.entries, verification.checked
+    root = store.root
+    sound = () if verification.quick else verification.sound
     last_verification.write(
-        store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked, complete=verification.complete
+        root,
+        [one for one in findings if one.damage not in _OF_NO_FILE],
+        ended_ns=clock.now_ns(),
+        entries=verification.entries,
+        checked=verification.checked,
+        complete=verification.complete,
+        sound=(root.place(claim.kind, claim.key) for claim in sound),
     )
 
 
@@ -268,6 +278,7 @@ class _Verifier:
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
         around += self._dangling()
+        around += self._pins()
         for finding in around:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
@@ -284,6 +295,12 @@ class _Verifier:
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
                 path = self._store.path(entry)
                 yield Finding(damage=Damage.DANGLING, path=path, evidence=evidence, kind=kind, key=key, is_note=True)
+
+    def _pins(self) -> Iterator[Finding]:
+        try:
+            self._store.pins.known(sure=True)
+        except LedgerUnavailable as error:
+            yield Finding(damage=Damage.PINS, path=self._store.root.pins, evidence=str(error))
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)

@@ -112,7 +112,7 @@ def _render(
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
         ("jaxlib", None if known is None else known.jaxlib),
         ("hits", _hits(entry, known)),
-        ("pinned", "yes" if entry.pinned else "no"),
+        ("pinned", "unknown" if entry.pinned is None else "yes" if entry.pinned else "no"),
         ("path", str(store.path(entry))),
         *(
             ("" if number else "links", line)
