@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.runtime.program_store import ThreadsLedger
+from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import VerifiedEntry, VerifiedReader
 from jcache.store import files
 from jcache.store.directories import opened

@@ -26,9 +26,8 @@ from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
 from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
 from jcache.runs.observers import tell_graph
-from jcache.runtime.build_context import Build
+from jcache.runtime.build_context import Build, is_building, is_nested
 from jcache.runtime.explain import Explanation
-from jcache.runtime.under_way import is_building, is_nested
 from jcache.store.build_lock import single_flight
 from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts

@@ -23,12 +23,18 @@ from jcache.graphs.stats import GraphTally
 from jcache.layout import Root, storable
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.observers import is_recorded, tell_graph
-from jcache.runtime.build_context import Build
+from jcache.runtime.build_context import Build, add_dependency
 from jcache.runtime.events import Refusal
 from jcache.runtime.explain import Explanation, explain, why_missed
-from jcache.runtime.sealed_store import OpenedEntry, SealedStore, describe, open_entry, open_softly
-from jcache.runtime.staleness import dependencies_of, staleness
-from jcache.runtime.under_way import add_dependency
+from jcache.runtime.sealed_store import (
+    OpenedEntry,
+    SealedStore,
+    dependencies_of,
+    describe,
+    open_entry,
+    open_softly,
+    staleness,
+)
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
 from jcache.store.store import Outcome

@@ -27,8 +27,9 @@ from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
 from jcache.layout import ENTRY_SUFFIX, Root, storable
-from jcache.runtime.program_store import ProgramStore, WriteQueue
+from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader
+from jcache.runtime.write_queue import WriteQueue
 from jcache.store.locking import DEFAULT_TIMEOUT
 
 SOCKET: Final = "reads"

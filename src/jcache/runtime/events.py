@@ -1,4 +1,4 @@
-"""What happens to a key in a program's cache, and why an entry was not stored."""
+"""Events of a program's cache, and the reasons why an entry was not stored."""
 
 import errno
 from enum import StrEnum
@@ -8,7 +8,7 @@ from jcache.errors import JcacheError, LedgerUnavailable, Locked
 
 
 class Refusal(StrEnum):
-    """Why an entry was not stored, in words."""
+    """The reason why an entry was not stored, in words."""
 
     TOO_LARGE = "larger than the cache may grow"
     PINNED = "what is pinned leaves no room for it"
@@ -30,7 +30,7 @@ _REFUSALS: Final = {
 
 
 def refusal_of(error: OSError | JcacheError) -> Refusal:
-    """Why an entry was not stored, by what storing it raised."""
+    """Return the reason why an entry was not stored, from the exception that storing it raised."""
     if isinstance(error, Locked):
         return Refusal.LOCKED
     if isinstance(error, LedgerUnavailable):
@@ -41,7 +41,7 @@ def refusal_of(error: OSError | JcacheError) -> Refusal:
 
 
 class EventKind(StrEnum):
-    """What happened."""
+    """The kind of a cache event."""
 
     HIT = "hit"
     MISS = "miss"
@@ -52,15 +52,15 @@ class EventKind(StrEnum):
 
 
 class CacheEvent(NamedTuple):
-    """One thing that happened to one key.
+    """An event of one key.
 
     Attributes:
         kind: what happened.
-        key: as JAX has it.
-        bytes: that were served or stored.
-        seconds: that building it took, of a hit, where that is known.
+        key: the key, as JAX has it.
+        bytes: the number of bytes that were served or stored.
+        seconds: for a hit, the build time of the entry, if it is known.
         detail: the refusal, or the damage.
-        shared: whether a read-only root was the one that served it.
+        shared: whether the entry is one of a read-only root.
     """
 
     kind: EventKind

@@ -22,9 +22,11 @@ from jcache.forking import TellInChild
 from jcache.jax_internals import speculation
 from jcache.layout import Root, storable
 from jcache.runtime.events import CacheEvent, EventKind, Refusal, refusal_of
-from jcache.runtime.program_store import ProgramStore, ThreadsLedger, WriteQueue
+from jcache.runtime.program_store import ProgramStore
+from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader, build_seconds
 from jcache.runtime.warn import warn
+from jcache.runtime.write_queue import WriteQueue
 from jcache.store.locking import DEFAULT_TIMEOUT
 from jcache.store.store import Outcome
 

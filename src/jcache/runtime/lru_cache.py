@@ -71,7 +71,7 @@ class _AnyKeyStore(ProgramStore):
         from jcache.store.lru_index import Occupancy
 
         if kind not in self._occupancy:
-            self._occupancy[kind] = Occupancy(self.root, kind, self._quick_ledger, others=self._others)
+            self._occupancy[kind] = Occupancy(self.root, kind, self._quick, others=self._others)
         return self._occupancy[kind]
 
 

@@ -1,7 +1,7 @@
 """The graphs or the traces of a root, as a program reads and writes them.
 
-What is served is verified in full: the seal over every bit, then kind and key. A hit takes no lock and writes nothing
-but its recency, once in a process. Who wants the same of a root shares its store.
+An entry is verified in full before it is served: the seal over every bit, then kind and key. A hit takes no lock and
+writes nothing but the recency, once in a process. All users of the same root and kind share one store.
 """
 
 from __future__ import annotations
@@ -10,17 +10,24 @@ import os
 import stat
 import threading
 import weakref
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
+from jcache.fingerprint.describe import changes
+from jcache.fingerprint.distributions import loaded_now
+from jcache.fingerprint.flattening import flattened_now
+from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.observed import discovered, discovered_now
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
-from jcache.runtime.program_store import ProgramStore, WriteQueue
+from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
+from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
 from jcache.store.roots import create_root
@@ -28,14 +35,14 @@ from jcache.store.store import Outcome
 
 
 class OpenedEntry(NamedTuple):
-    """An entry that is sound.
+    """An entry whose seal, kind and key are verified.
 
     Attributes:
-        header: what it says about itself.
-        payload: its bytes, perhaps in a file that is mapped.
-        root: where it lies.
-        path: of its file.
-        stamp: of its file.
+        header: the header of its envelope.
+        payload: the bytes of its payload, perhaps in a mapped file.
+        root: the root that it lies in.
+        path: the path of its file.
+        stamp: the identity of its file.
     """
 
     header: EnvelopeHeader
@@ -45,16 +52,16 @@ class OpenedEntry(NamedTuple):
     stamp: Stamp
 
     def finding(self, damage: Damage, evidence: str) -> Finding:
-        """What is wrong with it all the same."""
+        """Return a finding about this entry."""
         kind, key = Kind(self.header.kind), self.header.key
         return Finding(damage=damage, path=self.path, evidence=evidence, kind=kind, key=key, stamp=self.stamp)
 
 
 def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
-    """The entry of a kind and key, what is wrong with it, or None if there is none.
+    """Return the entry of a kind and key, the finding if it is damaged, or None if there is none.
 
     Raises:
-        OSError: it is there and cannot be read.
+        OSError: the entry exists and cannot be read.
     """
     path = root.directory(kind) / (key + ENTRY_SUFFIX)
     try:
@@ -75,7 +82,7 @@ def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None
 
 
 def open_softly(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
-    """The same; what cannot be read is warned of, and counts as not there."""
+    """Return the same as `open_entry`; if the entry cannot be read, warn and return None."""
     try:
         return open_entry(root, kind, key)
     except OSError as error:
@@ -85,18 +92,50 @@ def open_softly(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | Non
 
 
 def describe(finding: Finding) -> str:
-    """What is wrong with an entry, as the beginning of a sentence."""
+    """Return the beginning of a sentence that says what is wrong with an entry."""
     what = "is stale" if finding.damage is Damage.STALE else "was damaged"
     return f"{finding.key} in {finding.path.parent} {what} ({finding.evidence.rstrip('.')})"
 
 
-class SealedStore:
-    """The entries of a root and a kind that a program writes.
+# -- the dependencies of an entry
+
+
+def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the dependencies that were found while an entry was made, besides the parts of its key.
 
     Args:
-        root: which root.
+        header: the header of the entry.
+        known: the parts of its key.
+    """
+    return {label: text for label, text in header.key_parts.items() if label not in known}
+
+
+def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
+    """Return the changes of the code and files that an entry was made from, a line each; none for a fresh entry.
+
+    Args:
+        header: the header of the entry.
+        known: the parts of its key.
+    """
+    then = dependencies_of(header, known)
+    if not then:
+        return []
+    ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)
+    rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
+    today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
+    return [] if today == then else changes(then, today)
+
+
+# -- the store
+
+
+class SealedStore:
+    """The entries of a root and kind that a program writes.
+
+    Args:
+        root: the root.
         kind: graphs or traces.
-        max_bytes: bound of their bytes together; None for no bound.
+        max_bytes: bound of the entries' total size; None for no bound.
         lock_timeout: seconds that a put waits for the directory's lock.
     """
 
@@ -111,33 +150,38 @@ class SealedStore:
         weakref.finalize(self, queue.close)
 
     def has(self, key: str) -> bool:
-        """Whether there is an entry of a key."""
+        """Return whether the root has an entry of this key."""
         return os.path.lexists(self._directory / (key + ENTRY_SUFFIX))
 
     def mark_used(self, key: str) -> None:
-        """Marks an entry as used, softly."""
+        """Mark an entry as used; a failure is ignored."""
         self._queue.mark_used(key)
 
     def put(self, key: str, data: bytes, seconds: float | None) -> Outcome:
-        """Stores an entry unless there is one of its key.
+        """Store an entry, unless the root has one of this key.
+
+        Args:
+            key: the key.
+            data: the sealed bytes.
+            seconds: the build time; None if it is not known.
 
         Raises:
-            OSError, JcacheError: it could not be stored.
+            OSError, JcacheError: the entry could not be stored.
         """
         if not os.path.isdir(self.root.path):
             create_root(self.root.path, plain=self.root.plain)
         return self._queue.put(key, data, seconds=seconds, origin="program")[0]
 
     def quarantine(self, finding: Finding) -> bool:
-        """Takes an entry out of the way, into quarantine; returns whether it was still the one that was looked at.
+        """Move an entry to quarantine; return whether its file was still the one that was checked.
 
         Raises:
-            OSError, JcacheError: it cannot be moved, or the lock not be had soon.
+            OSError, JcacheError: the entry cannot be moved, or another process holds the lock for over a second.
         """
         return self._queue.quarantine(finding)
 
     def put_softly(self, key: str, data: bytes, seconds: float | None) -> Outcome | Refusal:
-        """Stores an entry unless there is one of its key; what goes wrong is warned of, once for each reason."""
+        """Store an entry, unless the root has one of this key; on failure, warn once for each reason and return it."""
         try:
             outcome = self.put(key, data, seconds)
         except (OSError, JcacheError) as error:
@@ -152,13 +196,13 @@ class SealedStore:
         return Refusal.PINNED
 
     def warn_refused(self, key: str, error: OSError | JcacheError) -> Refusal:
-        """Why an entry was not stored, which is warned of."""
+        """Warn that an entry was not stored, and return the reason."""
         refusal = refusal_of(error)
         warn_once((refusal, self.root.path), f"jcache cannot store {key}: {error}")
         return refusal
 
     def quarantine_softly(self, finding: Finding) -> None:
-        """Takes what may not be served out of the way; what is damaged, or cannot be moved, is warned of."""
+        """Move an entry to quarantine; warn if it is damaged, or if it cannot be moved."""
         try:
             moved = self.quarantine(finding)
         except (OSError, JcacheError) as error:
@@ -168,11 +212,11 @@ class SealedStore:
             warn_once(("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and is made anew.")
 
     def record_spent(self, spent: Spent) -> None:
-        """Keeps what a build or a load has cost, for the ledger."""
+        """Keep the cost of a build or a load for the next write to the ledger."""
         self._queue.learn(spent)
 
     def flush(self) -> None:
-        """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
+        """Write all pending records to the ledger; a failure is ignored."""
         self._queue.flush()
 
 
@@ -181,16 +225,17 @@ _mutex = threading.Lock()
 
 
 def store_of(root: Root, kind: Kind, *, max_bytes: int | None, lock_timeout: float) -> SealedStore:
-    """The store of a root and a kind, one for all who want it alike."""
-    alike = root.path, kind, max_bytes, lock_timeout
+    """Return the shared store of a root and kind; `max_bytes` and `lock_timeout` are as in `SealedStore`."""
+    identity = root.path, kind, max_bytes, lock_timeout
     with _mutex:
-        store = _stores.get(alike)
+        store = _stores.get(identity)
         if store is None:
-            store = _stores[alike] = SealedStore(root, kind, max_bytes=max_bytes, lock_timeout=lock_timeout)
+            store = _stores[identity] = SealedStore(root, kind, max_bytes=max_bytes, lock_timeout=lock_timeout)
         return store
 
 
 def _after_fork() -> None:
+    """Replace the lock in a forked child, where a thread that is gone may hold it."""
     global _mutex
     _mutex = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What `jcache.enable` is asked for, and what is in effect after it."""
+"""The arguments of `jcache.enable`, and the settings that are in effect after it."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ from jcache.jax_internals.presets import Preset
 
 
 class Write(StrEnum):
-    """Which processes of a program of several store executables."""
+    """Which processes of a multi-process program store executables."""
 
     RANK0 = "rank0"
     ALL = "all"

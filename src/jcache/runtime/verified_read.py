@@ -25,7 +25,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
 from jcache.formats.envelope import HEAD_BYTES, executable_seconds
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
-from jcache.runtime.program_store import ThreadsLedger
+from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.store import files
 from jcache.store.ledger import UNVERIFIED, Known, holds_from
 

@@ -13,8 +13,7 @@ from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
 from jcache.runs import observers
 from jcache.runtime.events import Refusal
-from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
-from jcache.runtime.staleness import staleness
+from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.warn import warn_outside
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import belongs_to
