@@ -31,23 +31,25 @@ if TYPE_CHECKING:
     from jcache.runs.log import Program, Reader
     from jcache.runs.report import RunReport
 
-_MAX_PENDING_LINES: Final = 1000  # lines, of some 80 programs
-_FIRST_FLUSH_S: Final = 5.0  # seconds until the first flush
-_FLUSH_INTERVAL_S: Final = 30.0  # seconds between two flushes
-_MAX_FLUSH_SHARE: Final = 0.01  # of its time that a program may spend with flushing
+_MAX_PENDING_LINES: Final = 1000  # of some 80 programs
+_FIRST_FLUSH_S: Final = 5.0
+_FLUSH_INTERVAL_S: Final = 30.0
+_MAX_FLUSH_SHARE: Final = 0.01  # of a program's time
 _BUSY_TIMEOUT_S: Final = 0.5
-_MAX_CODE_CHARS: Final = 200  # characters
+_MAX_CODE_CHARS: Final = 200
 
 
 class CacheMonitor:
-    """Counts what JAX's cache does in this process, from its making until `stop`.
+    """Records what JAX's cache does in this process, from its construction until `stop`.
 
     Args:
-        on_compiled: is called after each compilation and each call for a graph, in its thread; what it raises is lost.
+        on_compiled: is called after each compilation and each call for a graph, in its thread; its exceptions are
+            ignored.
 
     Attributes:
-        build_seconds: what building entries once took, by key. Whoever knows may add to it: JAX itself stores whole
-            seconds, which reads 0 for most.
+        build_seconds: build times of entries, by key. Callers may add to it: JAX itself stores whole seconds, which
+            reads 0 for most entries.
+        flush_state: the part of the report that the ledger has already.
     """
 
     def __init__(self, *, on_compiled: Callable[[], object] | None = None) -> None:
@@ -71,7 +73,7 @@ class CacheMonitor:
         observers.add(self._on_jcache_line)
 
     def renew(self) -> None:
-        """Begins anew, as a forked child must: nothing is counted yet."""
+        """Start with an empty report, as a forked child must."""
         self._lock = threading.RLock()
         self._reading = False
         self._pending_lines: deque[dict[str, Any]] = deque()
@@ -84,7 +86,7 @@ class CacheMonitor:
 
     @property
     def id(self) -> str:
-        """By which the report is known; another one after `renew`."""
+        """The identifier of the report; it changes with `renew`."""
         from jcache.runs.environment import new_id
 
         if self._id is None:
@@ -92,7 +94,7 @@ class CacheMonitor:
         return self._id
 
     def report(self, *, notices: Sequence[str] = ()) -> RunReport:
-        """What has been done so far; what is being compiled just now is not counted yet."""
+        """Return the report so far, without compilations that are in progress."""
         from jcache.runs.log import Recording
         from jcache.runs.report import report_of
 
@@ -110,7 +112,7 @@ class CacheMonitor:
             )
 
     def stop(self) -> None:
-        """Puts back what is in JAX's place; the report can still be had."""
+        """Stop recording and take the taps out of JAX; the report remains available."""
         if not self._listening:
             return
         self._listening = False
@@ -149,7 +151,7 @@ class CacheMonitor:
                 self._lock.release()
 
     def _read(self) -> None:
-        """Reads what is waiting, under the lock; a signal handler in the middle of that waits for the next time."""
+        """Read the queued lines, under the lock; do nothing in a signal handler that interrupts this function."""
         if self._reading:
             return
         self._reading = True
@@ -159,17 +161,17 @@ class CacheMonitor:
 
                 self._reader = Reader()
             for _ in range(len(self._pending_lines)):
-                with suppress(Exception):  # a future JAX that says the same otherwise
+                with suppress(Exception):  # a future JAX may log the same in other words
                     self._reader.feed(self._pending_lines.popleft())
         finally:
             self._reading = False
 
 
-_covered_taps: list[tuple[Any, str, Any, Any]] = []  # taps that are done, but below those of a later monitor
+_covered_taps: list[tuple[Any, str, Any, Any]] = []  # stopped taps below those of a later monitor
 
 
 def _remove_taps(taps: list[tuple[Any, str, Any, Any]]) -> None:
-    """Takes taps out that are on top; somebody else's above them stay, and ours below them only pass on."""
+    """Remove stopped taps that are on top; those below somebody else's stay and only pass on."""
     _covered_taps.extend(taps)
     while True:
         on_top = [tap for tap in _covered_taps if vars(tap[0]).get(tap[1]) is tap[3]]
@@ -182,7 +184,7 @@ def _remove_taps(taps: list[tuple[Any, str, Any, Any]]) -> None:
 
 
 def _command() -> tuple[str, ...]:
-    """How this process was started: ``sys.argv``, with what it lacks of code, modules and notebooks."""
+    """Return the command of this process: ``sys.argv``, completed by the ``-c`` code, the module or the notebook."""
     argv = [str(argument) for argument in getattr(sys, "argv", ())] or [""]
     if Path(argv[0]).name == "ipykernel_launcher.py":
         return "jupyter", os.environ.get("JPY_SESSION_NAME") or "notebook"
@@ -196,11 +198,17 @@ def _command() -> tuple[str, ...]:
     return tuple(argv) if argv[0] else ("python", *argv[1:])
 
 
-# -- telling the ledger
+# -- writing to the ledger
 
 
 class FlushState:
-    """What of a monitor the ledger has been told."""
+    """The part of a monitor's report that the ledger has already.
+
+    Attributes:
+        lock: serializes flushes.
+        programs: number of the report's programs that the ledger has.
+        due: time of the next flush, on the clock `jcache.clock.monotonic`.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -209,14 +217,14 @@ class FlushState:
 
 
 def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
-    """Tells the ledger of a root what has been done; again and again, and each hit once.
+    """Write a monitor's report to the ledger of a root; repeated calls count each hit once.
 
-    Nothing is told of a process that compiled nothing, or that `jcache run` records anyway.
+    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway.
 
     Args:
-        root: whose ledger.
-        monitor: which has watched.
-        notices: for the report.
+        root: the root.
+        monitor: the monitor.
+        notices: notices for the report.
         wait: seconds to wait for a busy ledger.
 
     Returns:
@@ -242,7 +250,7 @@ def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wai
 
 
 def seconds_until_due(monitor: CacheMonitor) -> float:
-    """How long to wait with the next `flush`: a moment at first, then half a minute each time."""
+    """Return the seconds until the next `flush` is due."""
     return max(0.0, monitor.flush_state.due - clock.monotonic())
 
 
@@ -267,6 +275,7 @@ def _record(ledger: Ledger, directory: Path, monitor: CacheMonitor, notices: Seq
 
 
 def _look_up_build_seconds(ledger: Ledger, monitor: CacheMonitor, programs_here: Sequence[tuple[str, Program]]) -> None:
+    """Add the build times of hits that the ledger has on record."""
     hits = {key: program.key for key, program in programs_here if program.outcome == HIT}
     unknown = [key for key, jax_key in hits.items() if jax_key not in monitor.build_seconds]
     for key, known in ledger.known(Kind.EXECUTABLES, unknown).items():

@@ -135,7 +135,7 @@ def _why_missed_equal(kind: Kind, *, is_same: bool) -> str:
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
-    """Return in short why a call was missed: its differences from the most similar of the latest entries of its name."""
+    """Return in short why a call was missed: its differences from the most similar of the latest entries."""
     found = nearest(root, kind, name, key, parts, limit=_MAX_HEADERS_READ_AFTER_MISS)
     if found.nearest is None:
         return "nothing of this name was there"

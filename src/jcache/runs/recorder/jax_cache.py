@@ -1,10 +1,10 @@
-"""JAX's cache in a program under `jcache run`: turned on only where what it reads is checked.
+"""Turn JAX's cache on in a program under `jcache run`, with reads that the parent `jcache run` has checked.
 
-`jcache run` hands its processes an environment in which JAX's cache is off. So a Python that does not run the recorder
-(``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache, and reads nothing that was not checked. Where the recorder
-runs, it has JAX's cache return what the `jcache run` above has checked, and then turns the cache on.
+`jcache run` gives its processes an environment in which JAX's cache is off. So a Python that does not run the recorder
+(``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache, and reads no unchecked byte. In a Python that runs it, the
+recorder makes JAX's cache return the entries that the parent `jcache run` has checked, and then turns the cache on.
 
-This needs the standard library alone: the recorder loads it where the program's Python has no jcache.
+This module imports the standard library only: the recorder loads it even if the program's Python has no jcache.
 """
 
 # ruff: noqa: ANN401, BLE001, S110 - as in the recorder
@@ -18,20 +18,20 @@ if False:  # for the type checker: typing is not needed to run
 
 _DIRECTORY = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
-_OFF_BY_RUN = "n"  # how `jcache.runs.environment` spells it
-_READS = "reads"  # the socket of `jcache.runtime.checked_reads`
+_OFF_BY_RUN = "n"  # the value that `jcache.runs.environment` sets
+_READS = "reads"  # name of the socket of `jcache.runtime.checked_reads`
 _ANSWER_TIMEOUT_S = 60
 
 
 def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
-    """Have JAX use the run's cache, from now on and in this process.
+    """Make JAX use the run's cache in this process from now on.
 
     Args:
         module: ``jax._src.lru_cache``, before JAX has made a cache.
-        log_dir: the recorder's directory. There is none on another host than that of the `jcache run`, nor after its
-            end: nobody checks what is read then, and the cache stays off.
-        directory: of the run's executables.
-        before: what JAX_COMPILATION_CACHE_DIR was before the run.
+        log_dir: the recorder's directory. It does not exist on another host than that of the `jcache run`, nor after
+            the run's end: then nobody checks the reads, and the cache stays off.
+        directory: the directory of the run's executables.
+        before: the value of JAX_COMPILATION_CACHE_DIR before the run.
 
     Returns:
         Whether the cache was off and is on now.
@@ -75,7 +75,7 @@ def _put_with_sidecar(plain: "Any", own_directory: str) -> "Any":
 
 
 def _write_sidecar(directory: str, key: str) -> None:
-    """Write the sidecar of an entry that JAX is about to put without one, where a bounded JAX shares the directory.
+    """Write the sidecar of an entry that JAX is about to put without one, if a bounded JAX shares the directory.
 
     A bounded JAX up to 0.11.1 stores nothing while an entry has no sidecar.
     """
@@ -100,7 +100,7 @@ def _is_same(directory: str, other: str) -> bool:
 
 
 def _checked(directory: str, key: str, value: object, log_dir: str, own_directory: str) -> object:
-    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
+    """Return an entry as the parent `jcache run` has checked it; None if it does not serve the entry, or is gone."""
     try:
         answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
@@ -112,7 +112,7 @@ def _checked(directory: str, key: str, value: object, log_dir: str, own_director
 
 
 def _platforms() -> str:
-    """The platforms that JAX has in this process."""
+    """Return the names of JAX's platforms in this process, with commas between them."""
     return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
 
 
@@ -120,7 +120,7 @@ def _request(request: bytes, log_dir: str) -> bytes:
     import socket
 
     address, descriptor = os.path.join(log_dir, _READS), -1
-    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
+    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has a limit
         descriptor = os.open(log_dir, os.O_RDONLY)
         address = f"/proc/self/fd/{descriptor}/{_READS}"
     try:
