@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from jcache import clock
 from jcache.formats.digest import digest
+from jcache.jax_internals.path_keys import AUTOTUNE, KERNELS, SPELLINGS
 from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.names import storable
@@ -41,7 +42,6 @@ _EVERYTHING: Final = {name.upper(): str(value).lower() for name, value in STORE_
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
-_DIRECTORIES: Final = "JCACHE_RUN_DIRECTORIES"
 
 
 def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
@@ -71,7 +71,7 @@ def environment(
     base: Mapping[str, str],
     *,
     whatever: bool = False,
-    path_keys: Iterable[str] = (),
+    spellings: Iterable[str] = (),
 ) -> dict[str, str]:
     """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
 
@@ -82,8 +82,8 @@ def environment(
         log_dir: the directory.
         base: as `settings` has it.
         whatever: as `settings` has it.
-        path_keys: the strings that stand for ``cache_dir`` in keys of its entries, as
-        `jcache.verify.path_keys.path_keys` tells.
+        spellings: the strings that may stand for ``cache_dir`` in keys of its entries, as
+            `jcache.verify.path_keys.spellings` tells.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
@@ -94,11 +94,17 @@ def environment(
         env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
     else:
         env.pop(_OUR_XLA_CACHES, None)
-    env[_DIRECTORIES] = "\n".join(path_keys)
+    env[SPELLINGS] = "\n".join(spellings)
     env[_LOG] = str(log_dir.absolute())
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
     env["PYTHONPATH"] = os.pathsep.join([RECORDER, *others]) if others != [""] else RECORDER
     return env
+
+
+def has_portable_keys(env: Mapping[str, str]) -> bool:
+    """Whether, in an environment of `environment`, new keys do not depend on the path of the cache directory."""
+    caches = env[_XLA_CACHES]
+    return caches != "all" and not any(name in caches for name in (AUTOTUNE, KERNELS))
 
 
 def without_cache(env: Mapping[str, str]) -> dict[str, str]:
@@ -116,10 +122,16 @@ def new_id(started_ns: int) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
 
 
-def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
+def learn(store: Store, report: RunReport, *, doing: str = "run", portable: bool = True) -> RunReport:
     """Tells the ledger what a run stored and hit, and marks the hits as used: an unbounded JAX does not.
 
     What goes wrong with the ledger is told by the store's notices.
+
+    Args:
+        store: of the root.
+        report: of the run.
+        doing: the command.
+        portable: whether what the run stored has keys that do not depend on a path, but where the report says so.
 
     Returns:
         The report, with notices of what the program has put into cache directories of its own.
@@ -132,7 +144,7 @@ def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
     notices = [_own_directory(directory, path, number, doing, report.command) for path, number in own]
     report = report._replace(notices=(*report.notices, *notices))
     store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, clock.now_ns())
-    news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
+    news = news_of(here, lambda key, program: _stored(store.root, key, program, report, portable=portable))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
@@ -195,9 +207,9 @@ def _file(directory: Path, key: str) -> Path | None:
     return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
 
 
-def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
+def _stored(root: Root, key: str, program: Program, report: RunReport, *, portable: bool) -> Known:
     path = _file(root.directory(Kind.EXECUTABLES), key)
-    known = Known(Kind.EXECUTABLES, key, seconds=seconds)
+    known = Known(Kind.EXECUTABLES, key, seconds=program.seconds)
     try:
         taken_ns = os.stat(path).st_ctime_ns if path else None
         data = files.read(path) if path else b""
@@ -208,7 +220,7 @@ def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> K
     return known._replace(
         digest=digest(data),
         bytes=len(data),
-        origin="run",
+        origin="run" if portable and not program.has_path_key else "seen",
         run=report.id,
         jaxlib=report.jaxlib_version,
         digest_ns=taken_ns,
