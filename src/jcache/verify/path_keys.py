@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
+_OURS: Final = PORTABLE_ORIGINS | {"run"}
 _LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
@@ -105,6 +106,21 @@ def about_env(root: Root, *, seen: bool | None) -> str:
     return (
         f"JAX by itself has stored programs in {directory} under keys that depend on this path, and hits them only "
         f"without {XLA_CACHES}=none, so that is not set. What jcache has stored is then missed; `{run}` hits all."
+    )
+
+
+def about_portable_keys(store: Store) -> str | None:
+    """A sentence on a root that holds keys which JAX alone does not look for by default, as the ledger knows; or None.
+
+    Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
+    """
+    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
+    if not any(map(in_keys, jaxlibs)):
+        return None
+    run = command("run", store.root.path, "-- CMD")
+    return (
+        f"JAX by itself, up to 0.10.2, hits what jcache has stored here only with {XLA_CACHES}=none, and then misses "
+        f"what it has stored without that; `{run}` hits both"
     )
 
 
@@ -223,7 +239,7 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
         return []
     keys = None if most is None else list(sizes)
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
-    ours = {key for key, record in known.items() if record.origin in (*PORTABLE_ORIGINS, "run")}
+    ours = {key for key, record in known.items() if record.origin in _OURS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 
 
