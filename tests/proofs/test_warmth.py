@@ -133,7 +133,9 @@ class World:
         self.stored(way, set(numbers) - hit, by)
 
     def in_process(self, way: Way, numbers: list[int], by: str) -> set[int]:
-        return set(run(PROGRAM, json.dumps(numbers), json.dumps(way.settings()), by, cwd=self.path).value)
+        told = run(PROGRAM, json.dumps(numbers), json.dumps(way.settings()), by, cwd=self.path)
+        self.story.append(told.err)
+        return set(told.value)
 
     def by_run(self, way: Way, numbers: list[int]) -> set[int]:
         variables = {name.upper(): str(value) for name, value in way.settings().items()}
@@ -141,18 +143,20 @@ class World:
         if self.chance.random() < 0.3:  # by the option in place of the variable
             named = ["--root", variables.pop("JAX_COMPILATION_CACHE_DIR")]
         command = [sys.executable, "-c", PROGRAM, json.dumps(numbers), "{}", "run"]
-        told = self.jcache("run", *named, "--", *command, cwd=self.path, env=variables)
+        told = self.jcache("run", "-v", *named, "--", *command, cwd=self.path, env=variables)
+        self.story.append(told.err)
         assert told.code == 0, told.err
         return set(json.loads(told.out))
 
     def env(self) -> None:
         """JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
         directory, numbers = self.chance.choice(self.directories), self.some()
-        told = self.jcache("env", "--root", directory, "--json")
+        told = self.jcache("env", "--root", directory, "--json", cwd=self.path)
         caches = told.json["environment"].get(VARIABLE, "")
-        by_path = [kept for (place, _, by), kept in self.by_path.items() if place == directory and by == "autotune"]
-        self.story.append(f"env {directory} {caches} {told.err}")
-        assert caches != "none" or told.err or not any(by_path), "\n".join(self.story)
+        by_path = {spelled for (place, spelled, by), kept in self.by_path.items() if place == directory and kept}
+        self.story.append(f"env {directory} {caches} {told.err} {by_path}")
+        assert bool(told.err) == bool(by_path), "\n".join(self.story)
+        assert (caches == "none") == (str(directory) not in by_path), "\n".join(self.story)
         self.do(Way(directory, str(directory), caches), numbers, "plain")
 
     def step(self) -> None:

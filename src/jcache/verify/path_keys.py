@@ -90,22 +90,25 @@ def choice(directory: str | os.PathLike[str]) -> str:
     )
 
 
-def about_env(root: Root, *, seen: bool | None) -> str:
-    """A sentence on `jcache env`, for a root some of whose entries JAX alone hits only with its default settings.
+def about_env(root: Root, path: str | None) -> str:
+    """A sentence on what JAX alone misses in the environment of `jcache env`.
 
     Args:
         root: which.
-        seen: whether such entries were seen; None where too many had to be read.
+        path: in the keys of entries that JAX alone has stored there; None where it is not known whether there are any.
     """
-    directory, run = root.directory(Kind.EXECUTABLES), command("run", root.path, "-- CMD")
-    if seen is None:
+    directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
+    stored = f"JAX by itself has stored programs in {directory} under keys that depend on"
+    if path is None:
         return (
             f"Not all entries in {directory} were looked at: with {XLA_CACHES}=none JAX by itself misses those that "
             f"it has stored without it, up to jax 0.10.2; `{run}` hits all."
         )
+    if path != directory:
+        return f"{stored} another path of it, {path}: with this one it misses them, and `{run}` hits all."
     return (
-        f"JAX by itself has stored programs in {directory} under keys that depend on this path, and hits them only "
-        f"without {XLA_CACHES}=none, so that is not set. What jcache has stored is then missed; `{run}` hits all."
+        f"{stored} this path, and hits them only without {XLA_CACHES}=none, so that is not set. What jcache has stored "
+        f"is then missed; `{run}` hits all."
     )
 
 
@@ -210,16 +213,19 @@ def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
     return Spellings(tuple(text for text in several if "\n" not in text)[:_SPELLINGS], bool(found))
 
 
-def has_path_keys(store: Store) -> bool | None:
-    """Whether a root has entries that JAX alone hits only with its default settings; None where not all were read."""
+def path_in_keys(store: Store) -> tuple[str | None, bool]:
+    """The path of a root's directory in the keys of entries that JAX alone has stored there by its default settings.
+
+    Returns:
+        The path as it is spelled there, the root's own if it is among several, None where none was seen; and whether
+        enough was read to know.
+    """
     directory = str(store.root.directory(Kind.EXECUTABLES))
     theirs = _by_jax(store, directory, None)
-    looked_at = 0
-    for text in _named_in(directory, theirs, _MOST_LOOKED_AT):
-        looked_at += 1
-        if text is not None:
-            return True
-    return False if looked_at == len(theirs) else None
+    named = list(_named_in(directory, theirs, _MOST_LOOKED_AT))
+    paths = dict.fromkeys(text for text in named if text is not None)
+    path = directory if directory in paths else next(iter(paths), None)
+    return path, path == directory or len(named) == len(theirs)
 
 
 def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:

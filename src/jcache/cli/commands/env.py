@@ -12,7 +12,7 @@ from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.verify.path_keys import XLA_CACHES, about_env, has_path_keys
+from jcache.verify.path_keys import XLA_CACHES, about_env, path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 
@@ -94,10 +94,11 @@ def _warm(root: Root, wanted: dict[str, str]) -> dict[str, str]:
     if XLA_CACHES not in wanted:  # that is the user's
         return wanted
     with store_of(root) as store:
-        seen = has_path_keys(store)
-    if seen is not False:
-        output.warning(about_env(root, seen=seen))
-    return {name: value for name, value in wanted.items() if not (seen and name == XLA_CACHES)}
+        path, is_known = path_in_keys(store)
+    if path is not None or not is_known:
+        output.warning(about_env(root, path))
+    is_default = path == str(root.directory(Kind.EXECUTABLES))
+    return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
 
 
 def _assignment(shell: str, name: str, value: str) -> str:
