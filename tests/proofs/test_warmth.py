@@ -66,6 +66,11 @@ class Way(NamedTuple):
     caches: str
     bounded: bool = False
 
+    @property
+    def absolute(self) -> str:
+        """The string by which `jcache run` names the directory to JAX: no link is followed."""
+        return os.path.abspath(self.directory.parent / self.spelled)
+
     def settings(self) -> dict[str, Any]:
         told: dict[str, Any] = {
             "jax_compilation_cache_dir": self.spelled,
@@ -111,7 +116,7 @@ class World:
     def must_hit(self, way: Way) -> set[int]:
         """The programs that are warm in a way: under JAX alone, or when jcache stored them."""
         caches = BY_PATH.get(way.caches, "autotune")
-        spellings = {str(PurePath(way.spelled)), str(way.directory)}
+        spellings = {str(PurePath(way.spelled)), way.absolute}
         known = (self.by_path.get((way.directory, spelled, caches), set()) for spelled in spellings)
         return self.portable.get((way.directory, "all" if caches == "all" else ""), set()).union(*known)
 
@@ -120,7 +125,7 @@ class World:
         if by == "enable" or way.caches == "none" or (by == "run" and not way.caches):
             where: set[int] = self.portable.setdefault((way.directory, "all" if way.caches == "all" else ""), set())
         else:
-            spelled = str(way.directory) if by == "run" else str(PurePath(way.spelled))
+            spelled = way.absolute if by == "run" else str(PurePath(way.spelled))
             where = self.by_path.setdefault((way.directory, spelled, BY_PATH[way.caches]), set())
         where.update(numbers)
 
@@ -140,8 +145,8 @@ class World:
     def by_run(self, way: Way, numbers: list[int]) -> set[int]:
         variables = {name.upper(): str(value) for name, value in way.settings().items()}
         named = []
-        if self.chance.random() < 0.3:  # by the option in place of the variable
-            named = ["--root", variables.pop("JAX_COMPILATION_CACHE_DIR")]
+        if self.chance.random() < 0.3 and any(way.directory.glob("*-cache")):  # else it would make a root of its own
+            named = ["--root", variables.pop("JAX_COMPILATION_CACHE_DIR")]  # in place of the variable
         command = [sys.executable, "-c", PROGRAM, json.dumps(numbers), "{}", "run"]
         told = self.jcache("run", "-v", *named, "--", *command, cwd=self.path, env=variables)
         self.story.append(told.err)
@@ -151,6 +156,8 @@ class World:
     def env(self) -> None:
         """JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
         directory, numbers = self.chance.choice(self.directories), self.some()
+        if not any(directory.glob("*-cache")):
+            return
         told = self.jcache("env", "--root", directory, "--json", cwd=self.path)
         caches = told.json["environment"].get(VARIABLE, "")
         by_path = {spelled for (place, spelled, by), kept in self.by_path.items() if place == directory and kept}
