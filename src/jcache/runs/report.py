@@ -166,12 +166,9 @@ def report_of(
 ) -> RunReport:
     """Return the report of a run from the recordings of its processes.
 
-    Args:
-        recordings: one for each process.
-        run_id, command, started_ns, seconds, exit_code, signal: as in `collect`.
-        build_seconds: returns the exact build time of an entry by its key, None if it is not on record. JAX itself
-            stores whole seconds, which reads 0 for most entries.
-        notices: as in `RunReport`.
+    Arguments of the same names are as in `collect`, and ``notices`` as in `RunReport`. ``build_seconds`` returns the
+    exact build time of an entry by its key, None if it is not on record: JAX itself stores whole seconds, which reads 0
+    for most entries.
     """
     programs = tuple(program for recording in recordings for program in recording.programs)
     outcomes = Counter(program.outcome for program in programs)
