@@ -28,7 +28,7 @@ from jcache.runs.recorder import sitecustomize as recorder
 from jcache.store.ledger import Known, Ledger
 
 if TYPE_CHECKING:
-    from jcache.runs.log import Program, Reader
+    from jcache.runs.log import LogReader, Program
     from jcache.runs.report import RunReport
 
 _MAX_PENDING_LINES: Final = 1000  # of some 80 programs
@@ -77,7 +77,7 @@ class CacheMonitor:
         self._lock = threading.RLock()
         self._reading = False
         self._pending_lines: deque[dict[str, Any]] = deque()
-        self._reader: Reader | None = None
+        self._reader: LogReader | None = None
         self._pending_lines.append(self._listener.start())
         self._started_ns, self._started = clock.now_ns(), clock.monotonic()
         self._ended = None if self._listening else self._started
@@ -157,9 +157,9 @@ class CacheMonitor:
         self._reading = True
         try:
             if self._reader is None:
-                from jcache.runs.log import Reader
+                from jcache.runs.log import LogReader
 
-                self._reader = Reader()
+                self._reader = LogReader()
             for _ in range(len(self._pending_lines)):
                 with suppress(Exception):  # a future JAX may log the same in other words
                     self._reader.feed(self._pending_lines.popleft())
@@ -235,9 +235,9 @@ def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wai
         return False
     began = clock.monotonic()
     try:
-        from jcache.runs.environment import recorded
+        from jcache.runs.environment import is_recorded_by_run
 
-        if recorded(os.environ):
+        if is_recorded_by_run(os.environ):
             return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
             return _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)
@@ -255,20 +255,20 @@ def seconds_until_due(monitor: CacheMonitor) -> float:
 
 
 def _record(ledger: Ledger, directory: Path, monitor: CacheMonitor, notices: Sequence[str]) -> bool:
-    from jcache.runs.environment import news_of, present
+    from jcache.runs.environment import ledger_news, stored_programs
 
     done = monitor.report()
     programs = done.programs
     if not programs and not done.traces and not done.graphs:
         return False
-    _look_up_build_seconds(ledger, monitor, present(directory, programs[monitor.flush_state.programs :]))
+    _look_up_build_seconds(ledger, monitor, stored_programs(directory, programs[monitor.flush_state.programs :]))
     report = monitor.report(notices=notices)
 
     def stored(key: str, program: Program) -> Known:
         jaxlib = report.jaxlib_version
         return Known(Kind.EXECUTABLES, key, seconds=program.seconds, run=report.id, jaxlib=jaxlib)
 
-    ledger.record(news_of(present(directory, report.programs[monitor.flush_state.programs :]), stored))
+    ledger.record(ledger_news(stored_programs(directory, report.programs[monitor.flush_state.programs :]), stored))
     monitor.flush_state.programs = len(report.programs)
     ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
     return True

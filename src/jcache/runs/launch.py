@@ -115,7 +115,7 @@ def _is_on_path(name: str) -> bool:
 
 
 def _notify_end(pid: int, waiting_thread: int) -> None:
-    """Send SIGCHLD to the waiting thread at the program's end: the system's own may reach another thread and be lost."""
+    """Send SIGCHLD to the waiting thread at the program's end: the system may send its own to another thread."""
     if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
         with suppress(ChildProcessError):  # the other SIGCHLD arrived, and the waiting thread was faster
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

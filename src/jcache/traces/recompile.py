@@ -101,6 +101,6 @@ def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:
     return {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         **base,
-        **settings(store.root.directory(Kind.EXECUTABLES), base, whatever=True),
+        **settings(store.root.directory(Kind.EXECUTABLES), base, override_user=True),
         "JCACHE_DIR": str(store.root.path),
     }

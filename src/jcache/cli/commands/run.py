@@ -22,8 +22,8 @@ from jcache.runs.environment import (
     environment,
     has_portable_keys,
     is_turned_off,
-    learn,
     new_id,
+    record_run,
     with_cache,
     without_cache,
 )
@@ -104,7 +104,7 @@ def recorded(
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths, seen = spellings(store, given(os.environ, root))
-        env = environment(directory, log_dir, base, whatever=whatever, spellings=paths)
+        env = environment(directory, log_dir, base, override_user=whatever, spellings=paths)
         portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
         try:
@@ -112,7 +112,7 @@ def recorded(
             is_told = seen or any(program.has_path_key for program in result.programs)
             if is_told and in_keys(result.jax_version or "") and portable:
                 notices.append(choice(directory))
-            tell(learn(store, result._replace(notices=tuple(notices)), doing=doing, portable=portable))
+            tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)

@@ -13,7 +13,7 @@ from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall
-from jcache.runs.environment import own_directories, present
+from jcache.runs.environment import other_directories, stored_programs
 from jcache.runs.log import Program
 from jcache.runs.report import NO_PROGRAM_SEEN, SCHEMA_VERSION, RunReport
 from jcache.store.lineage import header_of, is_program
@@ -69,7 +69,7 @@ def warm(
         output.message(jsonlib.dumps(_as_json(store, stored, first, second, missed), indent=2))
     elif not quiet:
         _render(store, stored, first, second, missed, verbose=verbose)
-    is_elsewhere = first is not None and bool(own_directories(chosen.directory(Kind.EXECUTABLES), first.programs))
+    is_elsewhere = first is not None and bool(other_directories(chosen.directory(Kind.EXECUTABLES), first.programs))
     if code == 0 and (is_elsewhere or (check and (missed or second is None))):
         return _NOT_WARM
     return code
@@ -162,7 +162,7 @@ def _there(store: Store, first: RunReport | None) -> str:
     """What had been there before."""
     if first is None:
         return ""
-    here = present(store.root.directory(Kind.EXECUTABLES), first.programs)
+    here = stored_programs(store.root.directory(Kind.EXECUTABLES), first.programs)
     hits = sum(program.outcome == HIT for _, program in here)
     counts = output.count(hits, "executable", "executables"), output.count(first.traces.hits, "trace", "traces")
     return f"; {' and '.join(counts)} had been there" if hits else ""
