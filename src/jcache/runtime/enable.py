@@ -13,7 +13,7 @@ from jcache.errors import NotInEffect
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.presets import Preset
 from jcache.runtime.session import Session
-from jcache.runtime.settings import ANYTHING, Enabled, Request, Write
+from jcache.runtime.settings import ANYTHING, Enabled, EnableRequest, Write
 from jcache.runtime.warn import warn
 from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
@@ -87,7 +87,7 @@ def enable(
         >>> enabled.max_bytes
         21474836480
     """
-    request = Request(
+    request = EnableRequest(
         root=None if root is None else path_text(root),
         max_bytes=parse_bound(max_size),
         preset=parse_choice(Preset, preset, "is not a preset"),

@@ -90,7 +90,7 @@ class PlainDirectoryCache(ExecutableCache):
     """
 
     _store = _AnyKeyStore
-    _least_bound = None
+    _min_bound = None
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from jcache.jax_internals.presets import (
     overridden,
 )
 from jcache.runs import observers
-from jcache.runtime.settings import Request
+from jcache.runtime.settings import EnableRequest
 from jcache.store.roots import VARIABLES
 
 DIRECTORY: Final = "jax_compilation_cache_dir"
@@ -51,7 +51,7 @@ def of_preset(preset: Preset) -> tuple[frozenset[str], list[str]]:
     return theirs, told
 
 
-def by_arguments(request: Request, root: Path, directory: Path) -> Iterator[str]:
+def by_arguments(request: EnableRequest, root: Path, directory: Path) -> Iterator[str]:
     """A sentence on each argument in whose place somebody else has set another value.
 
     Args:

@@ -19,8 +19,7 @@ from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
 from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset, set_by_program
 from jcache.runtime.path_keys import try_path_keys
-from jcache.runtime.settings import Enabled, Request, Write
-from jcache.runtime.warn import warn
+from jcache.runtime.settings import Enabled, EnableRequest, Write
 from jcache.store import files
 from jcache.store.locking import timeout_in
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
@@ -45,7 +44,7 @@ class Session:
         shared: more roots, which are only read.
     """
 
-    def __init__(self, request: Request, *, anew: bool = False) -> None:
+    def __init__(self, request: EnableRequest, *, anew: bool = False) -> None:
         self.request = request
         self._anew = anew
         self.root: Root | None = None
@@ -66,7 +65,7 @@ class Session:
             self._undo.close()
             raise
 
-    def matches(self, request: Request) -> bool:
+    def matches(self, request: EnableRequest) -> bool:
         """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
         if self.request != request or any(config.option(name) != value for name, value in self._configured.items()):
             return False
@@ -278,13 +277,12 @@ class Session:
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
             may_write=self._may_write,
-            warn=_warn,
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
             raises=_raises,
             platforms=cache_hook.platforms,
-            told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
+            known_refusals=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
         installed = cache_hook.install(self._cache_of)
         if isinstance(installed, cache_hook.Installed):
@@ -331,7 +329,3 @@ def _bound() -> int:
 def _raises() -> bool:
     """Whether JAX is told to raise what fails around its cache, in place of a warning."""
     return bool(config.option("jax_raise_persistent_cache_errors"))
-
-
-def _warn(text: str) -> None:
-    warn(text, stacklevel=6)

@@ -14,7 +14,7 @@ class Write(StrEnum):
     ALL = "all"
 
 
-class Request(NamedTuple):
+class EnableRequest(NamedTuple):
     """What `jcache.enable` was asked for.
 
     Attributes:
@@ -32,7 +32,7 @@ class Request(NamedTuple):
     callbacks: bool
 
 
-ANYTHING: Final = Request(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
+ANYTHING: Final = EnableRequest(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
 
 
 class Enabled(NamedTuple):
