@@ -15,12 +15,12 @@ class Write(StrEnum):
 
 
 class EnableRequest(NamedTuple):
-    """What `jcache.enable` was asked for.
+    """The arguments of `jcache.enable`.
 
     Attributes:
         root: path of the root; None for the one that the environment names.
-        max_bytes: bound of the executables together; None for the one that JAX is configured with.
-        preset, read_only, copy_on_hit, write, callbacks: as `jcache.enable` has them.
+        max_bytes: bound of the executables' total size; None for the one that JAX is configured with.
+        preset, read_only, copy_on_hit, write, callbacks: as in `jcache.enable`.
     """
 
     root: str | None
@@ -36,19 +36,19 @@ ANYTHING: Final = EnableRequest(None, None, Preset.BALANCED, (), copy_on_hit=Fal
 
 
 class Enabled(NamedTuple):
-    """What is in effect after `jcache.enable`.
+    """The settings in effect after `jcache.enable`.
 
     Attributes:
-        root: the root that is read and written; None if there is none that could be, and JAX was left alone.
-        directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
-        max_bytes: bound of the executables together when `jcache.enable` returned; None for none. It does not follow
-            what the program sets later: `jcache.enable` called again returns the bound of then.
-        preset: of the settings.
-        read_only: the roots that are read as well.
-        store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;
+        root: the root that is read and written; None if no root is usable, and JAX was left alone.
+        directory: the directory of its executables, as ``jax_compilation_cache_dir`` has it.
+        max_bytes: bound of the executables' total size when `jcache.enable` returned; None for no bound. It does not
+            follow a bound that the program sets later; another call of `jcache.enable` returns that.
+        preset: the preset of settings.
+        read_only: the read-only roots.
+        store: ``"jcache"``; ``"jax"`` if jcache does not know this JAX and has only configured JAX's own cache;
             ``"none"`` without a root.
-        warnings: what does not take effect, and what to do, as sentences.
-        notes: what else is good to know.
+        warnings: sentences on what does not take effect, and what to do.
+        notes: sentences on what else is good to know.
     """
 
     root: Path | None
