@@ -63,7 +63,7 @@ class CacheMonitor:
             self._unregister = cache_hook.listen(self._on_event)
         except Exception as error:
             self._unregister = lambda: None
-            self._notices = (f"This JAX tells jcache nothing of what it compiles ({error}), so nothing is counted.",)
+            self._notices = (f"This JAX does not report its compilations to jcache ({error}), so nothing is counted.",)
         self._taps = [
             tap
             for name in recorder.TAPPED

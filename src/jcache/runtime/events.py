@@ -11,8 +11,8 @@ class Refusal(StrEnum):
     """The reason why an entry was not stored, in words."""
 
     TOO_LARGE = "larger than the cache may grow"
-    PINNED = "what is pinned leaves no room for it"
-    PINS_UNKNOWN = "what is pinned is not known"
+    PINNED = "the pinned entries leave no room for it"
+    PINS_UNKNOWN = "the pinned entries are not known"
     NOT_ALLOWED = "only process 0 writes"
     READ_ONLY = "the cache cannot be written"
     FULL = "the disk, or the quota, is full"

@@ -268,8 +268,8 @@ class ExecutableCache:
             )
             return
         self._refuse(key, Refusal.PINNED)
-        pinned = f"What is pinned in {self.path} leaves no room for {key} under a bound of {self.max_size} bytes"
-        self._warn_once((Refusal.PINNED, self.root.path), f"{pinned}: raise the bound, or unpin something.")
+        pinned = f"The pinned entries in {self.path} leave no room for {key} under a bound of {self.max_size} bytes"
+        self._warn_once((Refusal.PINNED, self.root.path), f"{pinned}: raise the bound, or unpin some of them.")
 
     def _refuse(self, key: str, refusal: Refusal) -> None:
         self._emit(CacheEvent(EventKind.REFUSED, key, detail=refusal))

@@ -92,7 +92,7 @@ def explain(
             if isinstance(opened, Finding):
                 return told(f"it is damaged: {opened.evidence}")
             if stale := staleness(opened.header, parts):
-                return told(f"what it was {_BUILT_OR_TRACED[kind]} from has changed:", *stale)
+                return told(f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:", *stale)
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
             return told(f"it cannot be loaded: {error}")
@@ -121,7 +121,7 @@ def nearest(
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
     _, _, other, lines = min(compared)
-    reason = f"none of the {kind} was made from this:" if lines else _why_missed_equal(kind, is_same=other == key)
+    reason = f"the nearest of the {kind} differs:" if lines else _why_missed_equal(kind, is_same=other == key)
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
 
 
@@ -131,7 +131,7 @@ def _why_missed_equal(kind: Kind, *, is_same: bool) -> str:
         return "another thread or process has stored it meanwhile"
     if kind is Kind.GRAPHS:
         return "it was stored by another codec"
-    return "a trace of the same description has another key: what is described in words was not all the same"
+    return "a trace with the same description has another key: values that the description abbreviates differ"
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:

@@ -192,7 +192,7 @@ class SealedStore:
         if len(data) > (self.max_bytes or 0):
             warn_once((Refusal.TOO_LARGE, key), f"{text}, whose {self.kind} are bounded by {self.max_bytes}.")
             return Refusal.TOO_LARGE
-        warn_once((Refusal.PINNED, self.root.path), f"{text}: what is pinned leaves no room; unpin something.")
+        warn_once((Refusal.PINNED, self.root.path), f"{text}: the pinned entries leave no room; unpin some of them.")
         return Refusal.PINNED
 
     def warn_refused(self, key: str, error: OSError | JcacheError) -> Refusal:

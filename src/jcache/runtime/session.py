@@ -165,11 +165,11 @@ class Session:
         advice = "call jcache.enable() before the first computation."
         if used is not None and used != directory:
             self._warnings.append(
-                f"Computations have already used the cache {used}: what was compiled so far is there, and only what is "
-                f"compiled from now on is in {directory}; {advice}"
+                f"Computations have already used the cache {used}: programs compiled so far are there, and only later "
+                f"ones are in {directory}; {advice}"
             )
         elif used is None:
-            self._notes.append(f"What was compiled so far is not cached; {advice}")
+            self._notes.append(f"Programs compiled so far are not cached; {advice}")
 
     def _configure(self, directory: Path) -> None:
         """Set JAX's options; values that the program or the environment has set win over the preset."""
@@ -235,8 +235,8 @@ class Session:
             self._undo.callback(installed.uninstall)
             return "jcache"
         self._warnings.append(
-            f"{installed}: JAX's own cache is used, configured as well as it can be, without what jcache adds to it"
-            f"{' (read_only among it)' if shared else ''}; a later jcache may know this jax."
+            f"{installed}: JAX's own cache is used with jcache's settings, but without jcache's features"
+            f"{', such as read_only' if shared else ''}; a later jcache may know this jax."
         )
         self._cache = None
         self._configure_jaxs_own(root)
