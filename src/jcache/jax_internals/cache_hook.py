@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from ..patching import AllRanks, Patch, WithDefaults
 from .path_keys import in_keys, trying
+from .versions import NEWEST_TESTED
 
 _STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
@@ -23,7 +24,6 @@ _SET_WITH_THEM: Final = (
     "xla_gpu_enable_llvm_module_compilation_parallelism",
     "xla_gpu_experimental_autotune_cache_mode",
 )
-_PROVEN: Final = (0, 12)  # the newest JAX that this was tested with
 
 Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its seconds if it has any, its details
 
@@ -118,9 +118,9 @@ def has_paths_in_keys() -> bool:
 
 def beyond_proven() -> str | None:
     """A sentence, if the JAX at hand is newer than any that this was tested with; nothing depends on it."""
-    if version()[:2] <= _PROVEN:
+    if version()[:2] <= NEWEST_TESTED:
         return None
-    newest = ".".join(map(str, _PROVEN))
+    newest = ".".join(map(str, NEWEST_TESTED))
     return f"jax {versions()[0]} is newer than the newest that jcache was tested with ({newest})"
 
 

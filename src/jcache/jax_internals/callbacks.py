@@ -24,13 +24,12 @@ from typing import Any, Final
 
 from ..patching import Patch, View
 from .cache_hook import version, versions
+from .versions import CALLBACKS_CACHED_BY_JAX, CALLBACKS_NUMBERED, can_bind_callbacks
 
 BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
-_NUMBERED: Final = (0, 6, 0)
-_REBINDING: Final = (0, 8, 1)
-_BY_JAX: Final = (0, 11, 0)
 _PROVEN: Final = frozenset({"cpu"})  # platforms
 _IN_KEYS: Final = "jcache: host callbacks are bound on loading"
+_PARAMETER: Final = "host_callbacks: collections.abc.Sequence[collections.abc.Callable]"  # in jaxlib's docstring
 _WRITE: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
 
 _patches: list[Patch] = []
@@ -62,7 +61,7 @@ def cache_callbacks(*, on: bool) -> str | None:
         recorders.cache_callbacks(on=False)
     while _patches:
         _patches.pop().undo()
-    if not on or version() >= _BY_JAX:
+    if not on or version() >= CALLBACKS_CACHED_BY_JAX:
         return None
     if reason := _impossible():
         return reason
@@ -77,16 +76,14 @@ def cache_callbacks(*, on: bool) -> str | None:
 
 def _impossible() -> str | None:
     """Why the callbacks of this JAX cannot be bound on loading."""
-    if version() < _NUMBERED:
+    if version() < CALLBACKS_NUMBERED:
         return (
             f"jax {versions()[0]} compiles the addresses of host callbacks into the program; jax 0.8.1 and later do not"
         )
     from jax._src import cache_key, compilation_cache, compiler, lib
 
     loading = getattr(vars(lib)["xla_client"].Client, "deserialize_executable", None)
-    if version() < _REBINDING or "host_callbacks: collections.abc.Sequence[collections.abc.Callable]" not in str(
-        getattr(loading, "__doc__", "")
-    ):
+    if not can_bind_callbacks(version()) or _PARAMETER not in str(getattr(loading, "__doc__", "")):
         return (
             f"jaxlib {versions()[1]} cannot give host callbacks to a program that it loads; jaxlib 0.8.1 and later can"
         )

@@ -63,7 +63,7 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
-_BESIDE = "_jcache_beside"  # a package with `jcache.jax_internals.callbacks` and `jcache.jax_internals.path_keys`
+_BESIDE = "_jcache_beside"  # a package with the modules of jcache that need the standard library and JAX alone
 _READS = "reads"  # the socket of `jcache.runtime.checked_reads`
 _LONGEST_ANSWER_S = 60
 
@@ -323,11 +323,16 @@ def _beside(name: str) -> "Any":
     return importlib.import_module(f"{_BESIDE}.{name}")
 
 
+def _jax_version() -> "tuple[int, ...]":
+    """Return the numbers of JAX's version, none while JAX has not told them."""
+    return tuple(getattr(sys.modules.get("jax.version"), "__version_info__", ()))
+
+
 def _tap_compiler(module: object) -> None:
     _tap(module)
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
-    if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
+    if _beside("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _beside("jax_internals.callbacks").cache_callbacks(on=True)
 
 
@@ -422,8 +427,9 @@ def _try_path_keys(module: "Any") -> None:
 def _hide_xla_caches() -> None:
     """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
     ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
-    version = str(getattr(sys.modules.get("jax.version"), "__version__", "0.0")).split(".")
-    if ours and os.environ.get(_XLA_CACHES) == ours and (int(version[0]), int(version[1])) >= (0, 11):
+    if not ours or os.environ.get(_XLA_CACHES) != ours:
+        return
+    if _jax_version() >= _beside("jax_internals.versions").KEYS_WITHOUT_PATHS:
         del os.environ[_XLA_CACHES]
         _waiting_for["jax._src.config"] = _give_back_xla_caches
 
