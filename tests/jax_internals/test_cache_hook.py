@@ -24,7 +24,7 @@ import contextlib, gc, inspect, io, json, sys, threading
 from pathlib import Path
 import jax, jax.experimental, jax.numpy as jnp, numpy as np
 from jax._src import compilation_cache as caches
-from jcache.jax_internals import callbacks, cache_hook, config
+from jcache.jax_internals import callbacks, cache_hook, config, monitoring
 class Folder:
     def __init__(self, path):
         self.path = Path(path)
@@ -316,27 +316,6 @@ def test_patches_are_undone_in_any_order_and_leave_nothing_behind() -> None:
     second.undo()
     third.undo()
     assert module.function() == "theirs original"
-
-
-@pytest.mark.jax
-def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
-    """A listener hears what JAX records, with seconds and details, and nothing after it stopped; it can stop twice."""
-    program = """
-use(base)
-heard, others = [], []
-stop = cache_hook.listen(lambda *event: heard.append(event))
-cache_hook.listen(lambda *event: others.append(event))
-compute(2)
-assert heard == others
-stop()
-stop()
-compute(3)
-assert len(heard) < len(others)
-print(json.dumps({event.rpartition("/")[2]: seconds is not None for event, seconds, details in heard}))
-"""
-    heard = said(program, tmp_path)
-    assert heard["cache_misses"] is False
-    assert heard["backend_compile_duration"] is True
 
 
 @pytest.mark.jax

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from jcache import clock
-from jcache.formats.envelope import Codec, pack_executable, unpack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.jax_internals import child
 from jcache.verify.load_check import Loaded, Loading, NoJax, load
 from tests.helpers.entries import tree

@@ -15,6 +15,8 @@ from jcache.errors import DamagedEntry
 if TYPE_CHECKING:
     import zstandard
 
+MAX_CONTENT: Final = 8 << 30  # bytes in an entry: the largest executable seen in reports is 2 GiB
+
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RATIO: Final = (128 << 10) // 4  # a frame's densest block is 4 bytes that stand for 128 KiB
 _ZSTD_WINDOW: Final = 128 << 20  # zstd's own default bound; JAX's level 3 uses 2 MiB

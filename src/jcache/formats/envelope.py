@@ -1,12 +1,4 @@
-r"""The bytes of an entry: JAX's executables as JAX writes them, traces and graphs in a sealed envelope.
-
-Executables (as JAX's compilation cache writes them from 0.4.14 on):
-
-    entry      = compressed(seconds executable)
-    compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed
-    seconds    = 4 bytes, unsigned, big-endian: whole seconds of compilation
-
-JAX's zstd frames carry the content size and no checksum: that one decompresses says little about its integrity.
+r"""The sealed envelope: the bytes of a trace or a graph.
 
 Sealed envelope, version 1; numbers are unsigned and big-endian:
 
@@ -33,41 +25,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import DamagedEntry, InvalidValue
-from jcache.formats.compression import (
-    Codec,
-    codec_of,
-    compress,
-    decompress_zlib,
-    decompress_zstd,
-    first_bytes,
-    too_large,
-)
+from jcache.formats.compression import MAX_CONTENT, Codec, compress, decompress_zstd, too_large
 
 __all__ = [
-    "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "executable_seconds",
-    "may_be_executable", "open_envelope", "pack_executable", "read_header", "seal", "sealed_length",
-    "unpack_executable", "unseal",
+    "Codec", "Envelope", "EnvelopeHeader", "check_seal", "header_length", "open_envelope", "read_header", "seal",
+    "sealed_length", "unseal",
 ]  # fmt: skip
 
-HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
-MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
 MAX_HEADER: Final = 4 << 20  # JSON made of empty lists takes thirty times as much memory
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
 ALIGNMENT: Final = 64  # of payloads in their files: a cache line, and what XLA wants of memory that it is not to copy
 
 _VERSION: Final = 1
-_FIRST_FIELD: Final = 0x0A  # field 1, length-delimited
-_LONGEST_COMPILATION: Final = 10_000_000  # seconds, 115 days
 _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
-
-
-class Executable(NamedTuple):
-    """What an entry of JAX's compilation cache holds."""
-
-    codec: Codec
-    seconds: int
-    payload: bytes
 
 
 class EnvelopeHeader(NamedTuple):
@@ -91,61 +62,6 @@ class Envelope(NamedTuple):
 
     header: EnvelopeHeader
     payload: bytes
-
-
-def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
-    """The entry that JAX would write for an executable.
-
-    Raises:
-        InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
-    """
-    if not 0 <= seconds < 1 << 32:
-        msg = f"Compile time of {seconds} s does not fit the 4 bytes JAX keeps it in."
-        raise InvalidValue(msg)
-    if codec is Codec.NONE:
-        msg = "JAX has no uncompressed executables: use zstd or zlib."
-        raise InvalidValue(msg)
-    return compress(seconds.to_bytes(4, "big") + executable, codec)
-
-
-def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
-    """What an entry of JAX's cache holds.
-
-    Raises:
-        DamagedEntry: the bytes are no such entry, are incomplete, or hold more than ``limit`` bytes.
-    """
-    codec, content = decompress_executable(data, limit=limit)
-    return Executable(codec, int.from_bytes(content[:4], "big"), content[4:])
-
-
-def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
-    """The same with seconds and executable still in one, since a second copy can be gigabytes; raises the same."""
-    codec = codec_of(data)
-    if codec is None:
-        msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
-        raise DamagedEntry(msg)
-    content = (decompress_zstd if codec is Codec.ZSTD else decompress_zlib)(data, limit=limit)
-    if len(content) < 4:
-        msg = f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time."
-        raise DamagedEntry(msg)
-    return codec, content
-
-
-def executable_seconds(head: bytes) -> int | None:
-    """Compile seconds from the first bytes of an entry (132 KiB always suffice), None when they do not tell."""
-    first = first_bytes(head, 4)
-    return int.from_bytes(first, "big") if len(first) == 4 else None
-
-
-def may_be_executable(head: bytes) -> bool:
-    """Whether a file that begins like this can be an entry of jax <= 0.4.30.
-
-    For names that other tools give to their files as well: a codec, seconds that a compilation can take, and the tag of
-    the first field of XLA's ``ExecutableAndOptionsProto``. Layers of container images, git objects, films and fonts
-    fail one of these.
-    """
-    first = first_bytes(head, 5)
-    return len(first) == 5 and int.from_bytes(first[:4], "big") < _LONGEST_COMPILATION and first[4] == _FIRST_FIELD
 
 
 def seal(

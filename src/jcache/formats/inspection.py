@@ -23,34 +23,21 @@ Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in 
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
-from jcache.formats.envelope import HEAD_BYTES, MAX_CONTENT, Codec, decompress_executable, header_length, open_envelope
+from jcache.formats.compression import MAX_CONTENT
+from jcache.formats.debug_options import debug_options
+from jcache.formats.envelope import Codec, header_length, open_envelope
+from jcache.formats.executable import HEAD_BYTES, decompress_executable
 from jcache.formats.protobuf import Message, read_varint, tags_of
+from jcache.formats.shapes import ifrt_shapes, xla_shapes
 from jcache.layout import Kind, Root
 
-# The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
-_COMMON: Final = {
-    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16", 11: "f32",
-    12: "f64", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4",
-    22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz", 25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4",
-}  # fmt: skip
-_XLA_TYPES: Final = _COMMON | {30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 35: "f6e3m2fn", 36: "f6e2m3fn"}
-_IFRT_TYPES: Final = _COMMON | {
-    30: "f4e2m1fn", 31: "f8e8m0fnu", 32: "s1", 33: "u1", 34: "f6e2m3fn", 35: "f6e3m2fn", 99: "string",
-}  # fmt: skip
-_TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
 _MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
-_KERNELS: Final = "xla_gpu_kernel_cache_file"
-_USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
-_OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
-_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths of `_debug_options`
-_USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
@@ -122,7 +109,7 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
     codec, content = decompress_executable(data, limit=limit)
     seconds, executable = int.from_bytes(content[:4], "big"), memoryview(content)[4:]
     found = Inspection(stored_bytes=len(data), raw_bytes=len(executable), codec=codec, seconds=seconds)
-    metadata, body = _split_metadata(executable)
+    metadata, body = split_metadata(executable)
     if metadata is not None:
         _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
     _attempt(found, "body", lambda: _read_body(found, body))
@@ -144,7 +131,7 @@ def _attempt(found: Inspection, part: str, read: Callable[[], None]) -> None:
         found.problems += (f"{part}: {error}",)
 
 
-def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
+def split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
     """IFRT's metadata and the body behind it; None and everything for what older versions wrote."""
     try:
         length, start = read_varint(content, 0)
@@ -158,39 +145,10 @@ def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
 
 def _read_metadata(found: Inspection, metadata: Message) -> None:
     found.module_name = metadata.text(7)
-    shapes = [_ifrt_shape(spec, metadata) for spec in metadata.slices(5)]
-    found.output_shapes = _all_known(shapes)
+    found.output_shapes = ifrt_shapes(metadata)
     version = metadata.message(9, 3, 2, 2)
     if version is not None:
         _read_abi(found, version)
-
-
-def _ifrt_shape(data: memoryview, metadata: Message) -> str | None:
-    if len(data) <= _USUAL_SPEC:
-        return _usual_shape(bytes(data))
-    return _spec_shape(Message(data, parent=metadata))
-
-
-@lru_cache(maxsize=256)  # the hundreds of outputs of a training step have a few shapes among them
-def _usual_shape(data: bytes) -> str | None:
-    return _spec_shape(Message(data))
-
-
-def _spec_shape(spec: Message) -> str | None:
-    shape = spec.message(6) or spec.message(1)  # the global shape, else that of one shard
-    dtype = spec.message(2)
-    kind = None if dtype is None else dtype.varint(1)
-    return None if shape is None else _shape_text(_IFRT_TYPES, kind, shape.varints(1))
-
-
-def _shape_text(types: dict[int, str], kind: int | None, dims: list[int]) -> str | None:
-    name = types.get(kind or 0)
-    return None if name is None else f"{name}[{','.join(map(str, dims))}]"
-
-
-def _all_known(shapes: list[str | None]) -> tuple[str, ...] | None:
-    known = tuple(shape for shape in shapes if shape is not None)
-    return known if len(known) == len(shapes) else None
 
 
 def _read_abi(found: Inspection, version: Message) -> None:
@@ -202,7 +160,7 @@ def _read_abi(found: Inspection, version: Message) -> None:
 
 
 def _read_body(found: Inspection, body: memoryview) -> None:
-    opened = _open(body)
+    opened = open_message(body)
     if opened is None:
         found.body_format = "riegeli"
         return
@@ -217,7 +175,7 @@ def _read_body(found: Inspection, body: memoryview) -> None:
     _attempt(found, "executable", lambda: _read_executable(found, executable))
 
 
-def _open(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
+def open_message(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
     """A message and the fields split off it, None when it is compressed in a way that we do not read."""
     if data[: len(riegeli.SIGNATURE)] != riegeli.SIGNATURE:
         return Message(data), {}, False
@@ -226,46 +184,13 @@ def _open(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | Non
 
 
 def _read_options(found: Inspection, options: Message) -> None:
-    build = options.message(3)
-    debug = None if build is None else build.slice(3)
+    debug = debug_options(options)
     if debug is not None:
-        is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
-        told = _debug_options(bytes(debug)) if is_usual else _debug_options.__wrapped__(debug)
-        found.cache_path, found.xla_caches, found.xla_options = told
-
-
-@lru_cache(maxsize=16)
-def _debug_options(data: bytes | memoryview) -> tuple[str | None, str | None, int | None]:
-    """The cache directory that DebugOptions name, for which caches of XLA, and their fields.
-
-    But for those fields that JAX sets entry by entry. By default JAX has XLA cache its autotuning there.
-
-    Remembered, since entries of one program have the same.
-    """
-    debug = Message(data)
-    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
-    # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
-    directories: dict[str, str] = {}
-    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
-        directory, slash, last = (debug.text(number) or "").rpartition("/")
-        if last == name:
-            directories[name] = directory or slash or "."
-    caches = None if _KERNELS not in directories else "all" if len(directories) > 1 else _KERNELS
-    return next(iter(directories.values()), None), caches, numbers or None
-
-
-def xla_options(compile_options: bytes) -> int | None:
-    """The same numbers of a CompileOptionsProto, such as a jaxlib has by default; None if they cannot be read."""
-    found = Inspection(stored_bytes=0, raw_bytes=0, codec=Codec.ZSTD, seconds=0)
-    try:
-        _read_options(found, Message(compile_options))
-    except DamagedEntry:
-        return None
-    return found.xla_options
+        found.cache_path, found.xla_caches, found.xla_options = debug
 
 
 def _read_executable(found: Inspection, data: memoryview) -> None:
-    opened = _open(data)
+    opened = open_message(data)
     if opened is None:
         return
     message, fields, _ = opened
@@ -311,8 +236,7 @@ def _read_machine(found: Inspection, message: Message) -> None:
 def _read_result(found: Inspection, module: Message) -> None:
     result = module.message(4, 2)
     if result is not None:
-        shapes = result.messages(4) if result.varint(2) == _TUPLE else (result,)
-        found.output_shapes = _all_known([_shape_text(_XLA_TYPES, s.varint(2), s.varints(3)) for s in shapes])
+        found.output_shapes = xla_shapes(result)
 
 
 def _read_source(found: Inspection, module: Message) -> None:

@@ -27,6 +27,7 @@ from jcache.errors import DamagedEntry
 from jcache.formats.compression import decompress_zstd
 from jcache.formats.highwayhash import highwayhash64
 from jcache.formats.protobuf import Message, read_varint, read_varints
+from jcache.formats.snappy import decompress_snappy
 
 SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
 _MAX_RECORDS: Final = 100_000  # real files have three
@@ -244,60 +245,5 @@ def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
         msg = f"{size} bytes where at most {limit} are declared"
         raise DamagedEntry(msg)
     if codec == _SNAPPY:
-        return memoryview(snappy(data[start:], size))
+        return memoryview(decompress_snappy(data[start:], limit=size))
     return memoryview(decompress_zstd(data[start:], limit=size))
-
-
-def snappy(data: memoryview, limit: int) -> bytearray:
-    """What a raw snappy stream decodes to (https://github.com/google/snappy/blob/main/format_description.txt).
-
-    Raises:
-        DamagedEntry: the stream is malformed, or longer than the limit.
-    """
-    size, position = read_varint(data, 0)
-    # an element of 3 bytes makes at most 64, so a length beyond that is a lie; refuse it before decoding
-    if size > limit or size > 22 * len(data) + 64:
-        msg = f"a snappy stream of {len(data)} bytes that declares {size}"
-        raise DamagedEntry(msg)
-    try:
-        output = _snappy_elements(bytes(data), position, size)
-    except IndexError:
-        output = bytearray()
-    if len(output) != size:
-        msg = f"a snappy stream that does not yield the {size} bytes it declares"
-        raise DamagedEntry(msg)
-    return output
-
-
-def _snappy_elements(source: bytes, position: int, size: int) -> bytearray:
-    """Literals and copies of earlier output, until the input ends or the size is exceeded; one loop, for speed."""
-    output = bytearray()
-    end = len(source)
-    while position < end and len(output) <= size:
-        tag = source[position]
-        length = (tag >> 2) + 1
-        position += 1
-        if tag & 3 == 0:
-            if length > 60:  # the length itself follows, in one to four bytes
-                width = length - 60
-                length = int.from_bytes(source[position : position + width], "little") + 1
-                position += width
-            output += source[position : position + length]
-            position += length
-            continue
-        if tag & 3 == 1:
-            length = 4 + (tag >> 2 & 7)
-            offset = (tag >> 5) << 8 | source[position]
-            position += 1
-        else:
-            width = 2 if tag & 3 == 2 else 4
-            offset = int.from_bytes(source[position : position + width], "little")
-            position += width
-        start = len(output) - offset
-        if offset == 0 or start < 0:
-            raise IndexError
-        if offset >= length:
-            output += output[start : start + length]
-        else:  # the copy overlaps what it writes: the pattern repeats
-            output += (output[start:] * (length // offset + 1))[:length]
-    return output if position == end else bytearray()

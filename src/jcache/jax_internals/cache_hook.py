@@ -25,8 +25,6 @@ _SET_WITH_THEM: Final = (
     "xla_gpu_experimental_autotune_cache_mode",
 )
 
-Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its seconds if it has any, its details
-
 
 class CompilationCache(Protocol):
     """What JAX asks of a cache: the bytes of an entry by its key; and what JAX's own cache has besides."""
@@ -245,40 +243,6 @@ def all_ranks_write(*, on: bool) -> str | None:
         return f"jax {versions()[0]} chooses the process that writes to the cache in a way that jcache does not know"
     _all_ranks = AllRanks(compiler)
     return None
-
-
-def listen(callback: Listener) -> Callable[[], None]:
-    """Hear of every event that JAX records, from whatever thread, until the function returned is called.
-
-    What the callback raises is raised in the program's own computation, so it should raise nothing.
-    """
-    from jax._src import monitoring
-
-    listening = True
-
-    def on_event(event: str, **details: Any) -> None:
-        if listening:
-            callback(event, None, details)
-
-    def on_duration(event: str, duration_secs: float, **details: Any) -> None:
-        if listening:
-            callback(event, duration_secs, details)
-
-    def stop() -> None:
-        nonlocal listening
-        listening = False  # for a JAX that cannot forget a listener
-        for kind, listener in (("event", on_event), ("event_duration", on_duration)):
-            old_name = f"_unregister_{kind}_listener_by_callback"
-            forget = getattr(monitoring, f"unregister_{kind}_listener", getattr(monitoring, old_name, None))
-            if forget is not None:
-                with suppress(
-                    AssertionError, ValueError
-                ):  # the program has cleared all of them, or this is the second time
-                    forget(listener)
-
-    monitoring.register_event_listener(on_event)
-    monitoring.register_event_duration_secs_listener(on_duration)
-    return stop
 
 
 def _unexpected(caches: Any) -> str | None:

@@ -108,7 +108,7 @@ def _open(path: str, clients: dict[str, Any], problem: str | None) -> Answer:
 
 
 def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
-    from jcache.formats.envelope import unpack_executable
+    from jcache.formats.executable import unpack_executable
     from jcache.formats.inspection import inspect
 
     with open(path, "rb", opener=_open_to_look) as file:
@@ -179,9 +179,9 @@ def _assignment(content: bytes) -> list[int]:
 
     CompileOptionsProto {3 ExecutableBuildOptionsProto {9 DeviceAssignmentProto {3 computations {1 ids by replica}}}}
     """
-    from jcache.formats.inspection import _open as open_body, _split_metadata
+    from jcache.formats.inspection import open_message, split_metadata
 
-    opened = open_body(_split_metadata(memoryview(content))[1])
+    opened = open_message(split_metadata(memoryview(content))[1])
     assignment = opened and opened[0].message(2, 3, 9)
     computations = [c.varints(1) for c in assignment.messages(3)] if assignment else []
     return [number for replica in zip(*computations, strict=False) for number in replica]

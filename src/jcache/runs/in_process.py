@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
-from jcache.jax_internals import cache_hook
+from jcache.jax_internals import monitoring
 from jcache.layout import Kind, Root
 from jcache.runs import observers
 from jcache.runs.calls import HIT
@@ -58,7 +58,7 @@ class Watch:
         self._listening = True
         self.renew()
         try:
-            self._forget = cache_hook.listen(self._on_event)
+            self._forget = monitoring.listen(self._on_event)
         except Exception as error:
             self._forget = lambda: None
             self._notices = (f"This JAX tells jcache nothing of what it compiles ({error}), so nothing is counted.",)

@@ -12,8 +12,9 @@ from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_k
 from jcache.cli.reports import lineage_tree
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
+from jcache.formats.compression import codec_of
 from jcache.formats.digest import digest
-from jcache.formats.envelope import HEAD_BYTES, codec_of
+from jcache.formats.executable import HEAD_BYTES
 from jcache.formats.inspection import told_by
 from jcache.layout import Kind
 from jcache.store import files

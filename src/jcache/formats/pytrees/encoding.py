@@ -12,7 +12,8 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import NotStorable
-from jcache.formats.envelope import ALIGNMENT, MAX_CONTENT
+from jcache.formats.compression import MAX_CONTENT
+from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.grammar import (
     CODEC,

@@ -22,8 +22,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.compression import Codec
-from jcache.formats.envelope import pack_executable
-from jcache.formats.inspection import inspect, xla_options
+from jcache.formats.debug_options import xla_options
+from jcache.formats.executable import pack_executable
+from jcache.formats.inspection import inspect
 from jcache.jax_internals import child_versions
 from jcache.jax_internals.child import INTERPRETER, interpreter
 from jcache.jax_internals.versions import ZSTD_OF_PYTHON

@@ -1,0 +1,68 @@
+"""What XLA's debug options tell about the cache that JAX was told to have.
+
+DebugOptions: 306 xla_gpu_kernel_cache_file; 310 xla_gpu_per_fusion_autotune_cache_dir (also on CPU). They are in
+CompileOptionsProto {3 executable_build_options {3 DebugOptions}}.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from jcache.errors import DamagedEntry
+from jcache.formats.protobuf import Message
+
+_KERNELS: Final = "xla_gpu_kernel_cache_file"
+_USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
+_OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
+_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths of `_debug_options`
+
+
+class DebugOptions(NamedTuple):
+    """What XLA's debug options tell; None for what they do not tell.
+
+    Attributes:
+        cache_path: the cache directory in which XLA keeps caches of its own.
+        xla_caches: which of them, "all" or one by its name; None for the default, its autotuning.
+        numbers: of the fields, as a bit set, but for those that JAX sets entry by entry; every release has its own.
+    """
+
+    cache_path: str | None
+    xla_caches: str | None
+    numbers: int | None
+
+
+def debug_options(compile_options: Message) -> DebugOptions | None:
+    """Return what the debug options in a CompileOptionsProto tell, None if there are none.
+
+    Raises:
+        DamagedEntry: they do not follow their grammar.
+    """
+    build = compile_options.message(3)
+    debug = None if build is None else build.slice(3)
+    if debug is None:
+        return None
+    is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
+    return _read(bytes(debug)) if is_usual else _read.__wrapped__(debug)
+
+
+def xla_options(compile_options: bytes) -> int | None:
+    """Return the numbers of a CompileOptionsProto, such as a jaxlib has by default; None if they cannot be read."""
+    try:
+        told = debug_options(Message(compile_options))
+    except DamagedEntry:
+        return None
+    return None if told is None else told.numbers
+
+
+@lru_cache(maxsize=16)
+def _read(data: bytes | memoryview) -> DebugOptions:
+    """Read a DebugOptions proto; the answer is remembered, since the entries of one program have the same."""
+    debug = Message(data)
+    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
+    # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
+    directories: dict[str, str] = {}
+    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
+        directory, slash, last = (debug.text(number) or "").rpartition("/")
+        if last == name:
+            directories[name] = directory or slash or "."
+    caches = None if _KERNELS not in directories else "all" if len(directories) > 1 else _KERNELS
+    return DebugOptions(next(iter(directories.values()), None), caches, numbers or None)
