@@ -46,12 +46,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.formats.pytrees.decoding import load
-    from jcache.formats.pytrees.encoding import Dumped, dump
+    from jcache.formats.pytrees.encoding import dump
+    from jcache.formats.pytrees.payload import Dumped
     from jcache.formats.pytrees.registration import register_class
 
 __all__ = ["Dumped", "dump", "load", "register_class"]
 
-_MODULE_OF = {"load": "decoding", "Dumped": "encoding", "dump": "encoding", "register_class": "registration"}
+_MODULE_OF = {"load": "decoding", "Dumped": "payload", "dump": "encoding", "register_class": "registration"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

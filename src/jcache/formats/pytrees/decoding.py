@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import JcacheError, Unresolved
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import MAGIC, MAX_TREE, START, from_bits, malformed
+from jcache.formats.pytrees.grammar import from_bits, malformed
+from jcache.formats.pytrees.payload import split_payload
 from jcache.formats.pytrees.registration import made_by_registered
 
 if TYPE_CHECKING:
@@ -26,14 +27,10 @@ def load(payload: memoryview) -> Any:  # noqa: ANN401
         DamagedEntry: the payload does not follow the grammar.
         Unresolved: something in it cannot be made here, such as an instance of a class that is not imported.
     """
-    length = int.from_bytes(payload[len(MAGIC) : START], "big")
-    if bytes(payload[: len(MAGIC)]) != MAGIC or length > min(MAX_TREE, len(payload) - START):
-        raise malformed("beginning")
-    decoder = _Decoder(payload, START + length)
+    tree, position = split_payload(payload)
+    decoder = _Decoder(payload, position)
     try:
-        value = json.loads(
-            str(payload[START : START + length], "utf-8"), object_hook=decoder.value, parse_constant=_refuse
-        )
+        value = json.loads(str(tree, "utf-8"), object_hook=decoder.value, parse_constant=_refuse)
     except (RecursionError, MemoryError) as error:
         raise Unresolved("A graph that is nested too deeply, or is too large, for this program.") from error
     except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:

@@ -7,27 +7,16 @@ import json
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import NotStorable
 from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import (
-    CODEC,
-    MAGIC,
-    MAX_DEPTH,
-    MAX_TREE,
-    MAX_VALUES,
-    PLAIN,
-    START,
-    Obstacle,
-    are_nodes,
-    bits_of,
-    is_text,
-)
+from jcache.formats.pytrees.grammar import MAX_DEPTH, MAX_VALUES, PLAIN, Obstacle, are_nodes, bits_of, is_text
+from jcache.formats.pytrees.payload import MAX_TREE, Block, Dumped, join_payload
 from jcache.formats.pytrees.refusal import WAY_OUT, Refused
 from jcache.formats.pytrees.registration import Registered, registered
 
@@ -35,18 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 Node = Any
-
-
-class Dumped(NamedTuple):
-    """A value as bytes.
-
-    Attributes:
-        pieces: of the payload, in their order; some of them are views of the value's arrays.
-        codec: how they are read again.
-    """
-
-    pieces: tuple[bytes | memoryview, ...]
-    codec: str = CODEC
 
 
 def dump(value: object) -> Dumped:
@@ -66,26 +43,14 @@ def dump(value: object) -> Dumped:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
         raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {WAY_OUT}.")
-    return Dumped(tuple(_laid_out(tree, encoder.blocks)))
-
-
-def _laid_out(tree: bytes, blocks: Iterable[tuple[memoryview, bool]]) -> Iterable[bytes | memoryview]:
-    """Magic, length, tree and blocks, with what lies between them."""
-    yield MAGIC + len(tree).to_bytes(8, "big") + tree
-    position = START + len(tree)
-    for block, aligned in blocks:
-        if aligned and (gap := -position % ALIGNMENT):
-            yield bytes(gap)
-            position += gap
-        yield block
-        position += block.nbytes
+    return Dumped(tuple(join_payload(tree, encoder.blocks)))
 
 
 class _Encoder:
     """Turns one value into a node, and collects the blocks that it mentions."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[memoryview, bool]] = []
+        self.blocks: list[Block] = []
         self._bytes = 0
         self._values = 0
         self._open: set[int] = set()  # the containers around what is at hand, by their ids

@@ -9,10 +9,6 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry
 
-CODEC: Final = "pytree"
-MAGIC: Final = b"jctree1\n"
-START: Final = len(MAGIC) + 8
-MAX_TREE: Final = 256 << 20  # JSON made of empty lists takes twenty times as much memory
 MAX_DEPTH: Final = 100  # of a value; JSON nests up to three times as deep
 MAX_VALUES: Final = 5_000_000
 
