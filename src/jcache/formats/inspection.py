@@ -32,12 +32,11 @@ from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.debug_options import debug_options
 from jcache.formats.envelope import Codec, header_length, open_envelope
 from jcache.formats.executable import HEAD_BYTES, decompress_executable
-from jcache.formats.protobuf import Message, read_varint, tags_of
+from jcache.formats.protobuf import Message, read_varint
 from jcache.formats.shapes import ifrt_shapes, xla_shapes
 from jcache.layout import Kind, Root
 
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
-_MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
 _SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
@@ -196,7 +195,7 @@ def _read_executable(found: Inspection, data: memoryview) -> None:
     message, fields, _ = opened
     _attempt(found, "platform", lambda: _read_platform(found, message, fields))
     _attempt(found, "target machine", lambda: _read_machine(found, message))
-    module = message.message(1, 1, only=_MODULE_FIELDS)
+    module = message.message(1, 1)
     if module is None:
         msg = "no HLO module"
         raise DamagedEntry(msg)

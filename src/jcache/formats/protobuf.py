@@ -74,11 +74,6 @@ def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
     return values
 
 
-def tags_of(*numbers: int) -> frozenset[int]:
-    """The tags under which fields of these numbers are kept, for ``only``."""
-    return frozenset(number << 3 | kind for number in numbers for kind in (VARINT, BYTES))
-
-
 class Message:
     """The fields of one message; those of one number are in the order of the wire.
 
@@ -86,7 +81,6 @@ class Message:
         data: its bytes.
         max_fields: how many fields it and all messages that are read from it may have together.
         parent: the message it was read from, whose allowance of fields it shares.
-        only: the tags of the fields that will be asked for, None for all; the others are checked all the same.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above, or are too many fields.
@@ -95,23 +89,18 @@ class Message:
     __slots__ = ("_allowance", "_data", "_fields")
 
     def __init__(
-        self,
-        data: memoryview | bytes,
-        max_fields: int = MAX_FIELDS,
-        *,
-        parent: "Message | None" = None,
-        only: frozenset[int] | None = None,
+        self, data: memoryview | bytes, max_fields: int = MAX_FIELDS, *, parent: "Message | None" = None
     ) -> None:
         self._data = memoryview(data)
         self._allowance: list[int] = [max_fields] if parent is None else parent._allowance
         self._fields: dict[int, list[int]] = {}  # of a varint the numbers, else the positions of the lengths
-        self._split(only)
+        self._split()
 
-    def _split(self, only: frozenset[int] | None) -> None:  # noqa: C901, PLR0915  one loop, for speed
-        """Find every field; nothing here needs 4- and 8-byte values, they are checked and skipped.
+    def _split(self) -> None:  # noqa: C901  one loop, for speed
+        """Find every field; 4- and 8-byte values are not kept: nothing here needs them.
 
-        Varints of one to three bytes, as most are, are read right here, and what reaches past the end is seen when
-        the end is: a third of the time of `inspect` is spent in this loop.
+        Most tags and numbers have one or two bytes and are read right here: a third of the time of `inspect` is spent
+        in this loop. A value that reaches past the end is seen at the end.
         """
         data, fields = self._data, self._fields
         position, end, tag, count = 0, len(data), 0, 0
@@ -127,10 +116,9 @@ class Message:
                         tag += (second << 7) - 0x80
                         start += 1
                     else:
-                        tag, start = read_varint(data, position)
-                if not 8 <= tag <= _MAX_TAG:
-                    msg = f"field number {tag >> 3} at byte {position}"
-                    raise DamagedEntry(msg)
+                        tag, start = _read_long_tag(data, position)
+                if tag < 8:
+                    raise DamagedEntry(f"field number {tag >> 3} at byte {position}")
                 if tag & 5:  # neither VARINT nor BYTES
                     position = start + _fixed_size(tag & 7, start)
                     continue
@@ -146,23 +134,13 @@ class Message:
                         position += 2
                     else:
                         value, position = read_varint(data, start)
-                if tag & BYTES:
+                if tag & 2:  # BYTES
                     position += value
                     value = start
-                if only is not None and tag not in only:
-                    continue
-                if tag in fields:
-                    fields[tag].append(value)
-                else:
-                    fields[tag] = [value]
+                fields.setdefault(tag, []).append(value)
         except IndexError:
             position = end + 1
-        if position > end:
-            msg = f"field {tag >> 3} reaches past the end of its message"
-            raise DamagedEntry(msg)
-        if position < end:
-            msg = "more fields than a message may have"
-            raise DamagedEntry(msg)
+        _check_end(position, end, tag)
         self._allowance[0] -= count
 
     def numbers(self) -> set[int]:
@@ -192,12 +170,12 @@ class Message:
         """Every text of a field."""
         return [_decode(value) for value in self.slices(number)]
 
-    def message(self, *path: int, only: frozenset[int] | None = None) -> "Message | None":
-        """The message under a path of fields, None when any of them is missing; ``only`` is about the last."""
+    def message(self, *path: int) -> "Message | None":
+        """Return the message under a path of fields, None when any of them is missing."""
         here: Message | None = self
-        for place, number in enumerate(path, start=1):
+        for number in path:
             value = None if here is None else here.slice(number)
-            here = None if value is None else Message(value, parent=self, only=only if place == len(path) else None)
+            here = None if value is None else Message(value, parent=self)
         return here
 
     def messages(self, number: int) -> Iterator["Message"]:
@@ -257,6 +235,22 @@ class Message:
         if length > 0x7F:
             length, start = read_varint(self._data, position)
         return self._data[start : start + length]
+
+
+def _read_long_tag(data: memoryview, position: int) -> tuple[int, int]:
+    """Return a tag of three bytes or more, and the position after it."""
+    tag, start = read_varint(data, position)
+    if tag > _MAX_TAG:
+        raise DamagedEntry(f"field number {tag >> 3} at byte {position}")
+    return tag, start
+
+
+def _check_end(position: int, end: int, tag: int) -> None:
+    """Check that the last field of a message, which has a tag, ends where the message does."""
+    if position > end:
+        raise DamagedEntry(f"field {tag >> 3} reaches past the end of its message")
+    if position < end:
+        raise DamagedEntry("more fields than a message may have")
 
 
 def _fixed_size(kind: int, position: int) -> int:
