@@ -30,7 +30,7 @@ class Entry(NamedTuple):
         sidecar: whether it has a sidecar.
         legacy: whether it was written by jax <= 0.4.30, and so is never hit by a later one.
         seconds: what building it took, where the ledger knows; None where it does not.
-        pinned: whether prune must keep it.
+        pinned: whether prune must keep it; None where that is not known, and nothing may be removed.
         unknown: whether nobody knows when it was last used, so that ``recency_ns`` is counted from its writing.
         within_ns: how much later than ``recency_ns`` it may have been used all the same: a day where that is an access
             time, which most file systems move once a day.
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     sidecar: bool
     legacy: bool = False
     seconds: float | None = None
-    pinned: bool = False
+    pinned: bool | None = False
     unknown: bool = False
     within_ns: int = 0
 
@@ -80,7 +80,7 @@ class Columns(NamedTuple):
     created: "array[int]"
     recency: "array[int]"
     sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
-    accessed: "array[int]"  # access time of the entry, or `jcache.store.access_times.NEVER` or ``UNKNOWN``
+    accessed: "array[int]"  # access time of the entry, or what `AccessTimes.used_ns` says instead
 
     @classmethod
     def empty(cls) -> "Columns":
@@ -91,7 +91,7 @@ class Columns(NamedTuple):
         """Whether columns that were read from somewhere hold keys, and no negative size or time."""
         names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
         lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
-        lowest = min(lowest, 1 + min(self.accessed, default=0))  # where UNKNOWN is -1
+        lowest = min(lowest, 2 + min(self.accessed, default=0))  # where AHEAD is -2
         return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
 
     def where(self, keep: list[bool]) -> "Columns":

@@ -33,6 +33,7 @@ class Damage(StrEnum):
     WRITABLE = "writable"  # others can replace the code in it
     OWNER = "owner"  # belongs to somebody else, who can replace the code in it
     LEDGER = "ledger"  # damaged itself
+    PINS = "pins"  # what is pinned is not known, so that nothing may be removed
     REPLACED = "replaced"  # no damage: other bytes of the same key have taken its place, on request
     STALE = "stale"  # no damage: a graph that was built from something else than there is now
     DANGLING = "dangling"  # no damage: what it is linked to is not here
@@ -60,6 +61,7 @@ _REMEDIES: Final = {
     Damage.WRITABLE: Remedy.BY_HAND,
     Damage.OWNER: Remedy.BY_HAND,
     Damage.LEDGER: Remedy.BEGIN_ANEW,
+    Damage.PINS: Remedy.BY_HAND,
     Damage.DANGLING: Remedy.BY_HAND,
     Damage.OPAQUE: Remedy.BY_HAND,
     Damage.LEGACY: Remedy.BY_HAND,

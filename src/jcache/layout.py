@@ -17,7 +17,7 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at
 
     OTHERS/                              another program's directory; an adapter (``jcache.store.foreign``) knows the
-                                         names in it; nothing of ours is inside, see `Root.state`
+                                         names in it; of jcache only pins are inside, see `Root.state`
 
     key  = name "-" 64 lower-case hexadecimal digits          (name: printable, not empty, no "/")
     file = key "-cache"                                       (at most 255 bytes in all)
@@ -92,6 +92,11 @@ def is_key(text: str) -> bool:
 def name_of(key: str) -> str:
     """The function's name in a key; a legacy ``<64 hex>`` has none and gives ``""``."""
     return key.rpartition("-")[0]  # another program's hashes have other lengths
+
+
+def answers(key: str, prefix: str) -> bool:
+    """Whether a prefix, which is not empty, begins a key or its hash."""
+    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
 
 
 def member(file_name: str) -> tuple[Member, str]:
@@ -236,8 +241,8 @@ class Root(NamedTuple):
 
     @property
     def pins(self) -> Path:
-        """Empty files that say what is pinned, see `jcache.store.pins`."""
-        return self.state / PINS_NAME
+        """Empty files that say what is pinned, see `jcache.store.pins`; they go where the entries go."""
+        return self.path / STATE_NAME / PINS_NAME
 
     @property
     def unbounded_mark(self) -> Path:

@@ -12,6 +12,7 @@ A bare ``m`` is refused as an age, since it could be minutes or months. A month 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -120,6 +121,19 @@ def format_size(count: int) -> str:
     from humanize import naturalsize
 
     return naturalsize(count, binary=True).replace(" Bytes", " B").replace(" Byte", " B")
+
+
+def format_apart(*counts: int) -> list[str]:
+    """The same of several numbers, with more digits where different numbers would else have the same text."""
+    from humanize import naturalsize
+
+    texts = {count: format_size(count) for count in counts}
+    for digits in (2, 3, 4, None):
+        shown = Counter(texts.values())
+        for count in (count for count, text in texts.items() if shown[text] > 1):
+            more = f"{count:,} B" if digits is None else naturalsize(count, binary=True, format=f"%.{digits}f")
+            texts[count] = more.replace(" Bytes", " B").replace(" Byte", " B")
+    return [texts[count] for count in counts]
 
 
 def format_age(nanoseconds: int) -> str:

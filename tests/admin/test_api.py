@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from jcache.admin.api import clear, info, make_policy, prune
 from jcache.admin.census import Census
@@ -192,8 +194,8 @@ POLICIES: list[tuple[dict[str, Any], list[str]]] = [
     ({"older_than": timedelta(days=5, hours=12)}, ["--older-than", "5.5d"]),
     ({"keep_last": 2}, ["--keep-last", "2"]),
     (
-        {"max_size": 0, "keep_last": 3, "kinds": ["executables"]},
-        ["--max-size", "0", "--keep-last", "3", "--kind", "executables"],
+        {"max_size": 50, "keep_last": 3, "kinds": ["executables"]},
+        ["--max-size", "50", "--keep-last", "3", "--kind", "executables"],
     ),
     ({"legacy": True, "xla": True}, ["--legacy", "--xla"]),
 ]
@@ -353,7 +355,7 @@ def test_clear_refuses_an_unknown_kind(root: Root) -> None:
 # -- failures
 
 EACH: list[Callable[[Path], object]] = [
-    lambda path: prune(root=path, max_size=0),
+    lambda path: prune(root=path, keep_last=0),
     lambda path: clear(root=path),
 ]
 
@@ -399,6 +401,7 @@ def test_pins_that_cannot_be_known(root: Root, dry_run: bool) -> None:
     root.ledger.write_bytes(b"no database" * 1000)
     census = info(root.path)
     assert census.kinds[Kind.EXECUTABLES].entries == 10 and len(census.notices) == 1
+    assert census.kinds[Kind.EXECUTABLES].pinned is None and not census.pins_known
     with pytest.raises(LedgerUnavailable):
         prune(root=root.path, max_size=0, dry_run=dry_run)
     assert len(numbers(root)) == 10
@@ -411,6 +414,27 @@ def test_what_is_to_be_free_and_cannot_be(root: Root, dry_run: bool) -> None:
     with pytest.raises(OutOfReach, match=r"100\.0 PiB cannot be reached.*Nothing was removed") as caught:
         prune(root=root.path, min_free="100PiB", older_than="1s", dry_run=dry_run)
     assert caught.value.exit_code == 3 and tree(root.path) == before
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("kinds", [None, ["executables"], ["traces"]], ids=str)
+def test_a_bound_that_pins_do_not_allow(root: Root, dry_run: bool, kinds: list[str] | None) -> None:
+    """It is refused, and nothing is removed, exactly where what is pinned is over the bound by itself."""
+    with Store(root) as store:
+        store.pins.add([(Kind.EXECUTABLES, key(n)) for n in (3, 5)])
+        sizes = [entry.bytes for entry in store.entries() if entry.pinned]
+    before = tree(root.path)
+    bounds: list[dict[str, Any]] = [{"max_size": sum(sizes) - 1}, {"max_entries": len(sizes) - 1}]
+    for bound in bounds:
+        if kinds == ["traces"]:  # which the pinned ones are not
+            prune(root=root.path, kinds=kinds, dry_run=True, **bound)
+            continue
+        with pytest.raises(OutOfReach, match=r"cannot be reached: .*pinned.*`jcache unpin KEY --root ") as caught:
+            prune(root=root.path, kinds=kinds, dry_run=dry_run, **bound)
+        assert caught.value.exit_code == 3 and tree(root.path) == before
+    if kinds != ["traces"]:
+        prune(root=root.path, kinds=kinds, max_size=sum(sizes), max_entries=len(sizes))
+        assert numbers(root) == {3, 5}
 
 
 def test_what_xla_s_sub_caches_make_free_counts(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,3 +453,54 @@ def test_a_time_to_wait_that_cannot_be_read(root: Root, monkeypatch: pytest.Monk
     for act in (info, *EACH):
         with pytest.raises(JcacheError, match=r"^\$JCACHE_LOCK_TIMEOUT: 'soon' is not an age"):
             act(root.path)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["pin", "unpin", "by hand", "put", "size", "entries"]), st.integers(0, 5)), max_size=12
+)
+
+
+@given(STEPS)
+@settings(max_examples=40)
+def test_whatever_is_pinned_removed_and_bounded(steps: list[tuple[str, int]]) -> None:
+    """A pinned entry stays, a bound is reached or refused, and then nothing is removed; any pin can be unpinned."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Root(Path(place), plain=True)
+        add(root.path, key(0), 100, used_ns=START)
+        pinned: set[int] = set()
+        for what, n in steps:
+            there = {number for number in range(6) if (root.path / f"{key(number)}-cache").exists()}
+            with Store(root) as store:
+                if what == "pin" and n in there:
+                    store.pins.add([(Kind.EXECUTABLES, key(n))])
+                    pinned.add(n)
+                elif what == "unpin":
+                    store.pins.remove(found := store.find_pins(key(n)))
+                    assert len(found) == (n in pinned)
+                    pinned.discard(n)
+                elif what == "put":
+                    add(root.path, key(n), 100 + n, used_ns=START)
+            if what == "by hand":
+                (root.path / f"{key(n)}-cache").unlink(missing_ok=True)
+            if what in ("size", "entries") and there:
+                sizes = {number: 100 + number for number in there}
+                sizes[0] = 100
+                staying = sum(sizes[number] for number in pinned & there) if what == "size" else len(pinned & there)
+                bound = 110 * n if what == "size" else n
+                asked: dict[str, Any] = {f"max_{what}": bound}
+                try:
+                    prune(root=root.path, **asked)
+                except OutOfReach:
+                    assert staying > bound and numbers_in(root) == there
+                else:
+                    left = numbers_in(root)
+                    assert staying <= bound and pinned & there <= left
+                    assert (sum(sizes[number] for number in left) if what == "size" else len(left)) <= bound
+            with Store(root) as store:
+                assert store.pins.known() == {(Kind.EXECUTABLES, key(number)) for number in pinned}
+            if numbers_in(root):
+                assert info(root.path).kinds[Kind.EXECUTABLES].pinned == len(pinned & numbers_in(root))
+
+
+def numbers_in(root: Root) -> set[int]:
+    return {number for number in range(6) if (root.path / f"{key(number)}-cache").exists()}

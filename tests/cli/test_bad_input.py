@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,22 @@ def test_a_full_disk_hinders_only_what_writes(jcache: Jcache, jax_cache: Path, s
     result = jcache("prune", "--keep-last", "2", "--root", root)
     assert result.code == 0, result.err
     assert len(keys(root)) in ((2,) if pinned.code else (2, 3))  # the pinned one need not be among the last
+
+
+@pytest.mark.jax
+@pytest.mark.skipif(not shutil.which("mount") or os.geteuid() != 0, reason="mounting a small file system takes root")
+def test_a_full_disk_costs_no_report(jcache: Jcache, jax_cache: Path, small_disk: Path) -> None:
+    """`run` prints what the program did, and says once what could not be written."""
+    root = copied(jax_cache, small_disk / "cache")
+    (root / ".lockfile").touch()
+    for sidecar in root.glob("*-atime"):
+        sidecar.unlink()
+    with suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    ran = jcache("run", "--root", root, "--", sys.executable, "-c", "import jax; jax.jit(lambda x: x + 1)(1.0)")
+    assert ran.code == 0 and "0 hits, 0 misses (stored), 1 not stored" in ran.err
+    assert ran.err.count("Cannot make sidecars") == 1
 
 
 def test_entries_that_vanish_meanwhile_are_no_failure(jcache: Jcache, cache: Path) -> None:

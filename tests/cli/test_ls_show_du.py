@@ -13,7 +13,7 @@ from jcache.formats.envelope import Codec, header_length, seal
 from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.units import format_size
-from tests.helpers.command_line import H200, PROGRAM, Jcache, entry_files, keys
+from tests.helpers.command_line import H200, LEGACY, PROGRAM, Jcache, entry_files, keys
 from tests.helpers.entries import add, key as key_of
 
 
@@ -180,3 +180,18 @@ def sealed(name: str, payload: bytes, codec: Codec) -> bytes:
     return seal(
         payload, kind=Kind.TRACES, name="step", key=name, key_parts=parts, build_seconds=1.0, created_ns=1, codec=codec
     )
+
+
+def test_nothing_is_read_of_a_legacy_entry(jcache: Jcache, tmp_path: Path) -> None:
+    """A legacy entry is listed, counted and shown by its name and its size, whatever is inside."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for number, data in enumerate((LEGACY, LEGACY[:-6])):
+        (cache / key_of(number)).write_bytes(data)
+        shown = jcache("show", key_of(number), "--root", cache)
+        assert shown.code == 0 and "legacy" in shown.out and f"{len(data)}" in shown.out, shown.err
+        value = jcache("show", key_of(number), "--root", cache, "--json").json
+        assert (value["digest"], value["damage"], value["content"]) == (None, None, {})
+    listed = jcache("ls", "--legacy", "--json", "--root", cache).json["entries"]
+    assert [one["build_seconds"] for one in listed] == [None, None]
+    assert jcache("du", "--by", "device", "--json", "--root", cache).json["total_bytes"] == 2 * len(LEGACY) - 6

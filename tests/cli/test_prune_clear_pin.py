@@ -2,6 +2,8 @@
 
 import os
 import pty
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -127,13 +129,54 @@ def test_pins_outlive_prune_and_clear_until_unpinned(jcache: Jcache, cache: Path
     """What is pinned stays; ls and show say so; unpinned, it goes."""
     key = next(k for k in keys(cache) if k.startswith("jit_train-"))
     assert jcache("pin", "jit_train", "--root", cache).out.split() == ["pinned", key]
-    jcache("prune", "--max-size", "0", "--root", cache)
+    before = keys(cache)
+    refused = jcache("prune", "--max-size", "0", "--root", cache)
+    assert refused.code == 3 and "--max-size 0 B cannot be reached: what is pinned" in refused.err
+    assert keys(cache) == before
+    jcache("prune", "--keep-last", "0", "--root", cache)
     jcache("clear", "--yes", "--root", cache)
     assert keys(cache) == {key}
     assert jcache("ls", "--json", "--root", cache).json["entries"][0]["pinned"] is True
     assert jcache("unpin", key, "--root", cache).code == 0
     assert jcache("clear", "--yes", "--root", cache).code == 0
     assert not keys(cache)
+
+
+def test_a_pin_is_unpinned_whose_entry_is_gone(jcache: Jcache, cache: Path) -> None:
+    """By its key or the beginning of it; such pins are not counted as entries, and others are told apart."""
+    key = next(k for k in keys(cache) if k.startswith("jit_train-"))
+    for prefix in (key, "jit_train", key.partition("-")[2][:12]):
+        (cache / f"{key}-cache").touch()
+        jcache("pin", *keys(cache), "--root", cache)
+        counted = jcache("info", "--json", "--root", cache).json["kinds"]["executables"]
+        assert counted["pinned"] == counted["entries"] == len(keys(cache))
+        (cache / f"{key}-cache").unlink()
+        assert jcache("info", "--json", "--root", cache).json["kinds"]["executables"]["pinned"] == len(keys(cache))
+        assert jcache("unpin", prefix, "--root", cache).out.split() == ["unpinned", key]
+        again = jcache("unpin", prefix, "--root", cache)
+        assert again.code == 1 and "No entry" in again.err
+    assert jcache("unpin", "jit", "--root", cache).code == 1  # which is the beginning of several pins
+
+
+def test_what_is_not_known_to_be_pinned_is_said(jcache: Jcache, cache: Path) -> None:
+    """`show`, `ls`, `info` and `verify` say that it is unknown, and not that nothing is pinned or that all is well."""
+    jcache("pin", "jit_train", "--root", cache)
+    shutil.rmtree(cache / ".jcache" / "pins")  # as if an older jcache had pinned it
+    (cache / ".jcache" / "ledger.sqlite3").write_bytes(b"damaged" * 1000)
+    shown = jcache("show", "jit_train", "--root", cache)
+    assert re.search(r"^pinned +unknown$", shown.out, re.MULTILINE)
+    assert jcache("show", "jit_train", "--root", cache, "--json").json["pinned"] is None
+    assert {one["pinned"] for one in jcache("ls", "--root", cache, "--json").json["entries"]} == {None}
+    told = jcache("info", "--root", cache, "--json").json
+    assert told["kinds"]["executables"]["pinned"] is None
+    assert told["health"].startswith("what is pinned is not known, so that nothing is removed; `jcache verify --root ")
+    for mend in ([], ["--repair"], []):
+        verified = jcache("verify", *mend, "--json", "--root", cache)
+        assert verified.code == 1 and "pins" in {one["damage"] for one in verified.json["findings"]}
+        assert not jcache("info", "--root", cache, "--json").json["health"].startswith("ok")
+    assert jcache("unpin", "--all", "--root", cache).code == 0
+    assert jcache("verify", "--root", cache).code == 0
+    assert jcache("info", "--root", cache, "--json").json["health"].startswith("ok")
 
 
 def test_pinning_what_is_not_there_is_partly_done(jcache: Jcache, cache: Path) -> None:

@@ -114,6 +114,16 @@ def test_what_is_damaged_is_put_back_by_name_only(jcache: Jcache, root: Path, wh
     assert alone.code == 1 and alone.json["restored"] == [] and len(alone.json["failed"]) == 3
 
 
+def test_the_size_is_the_file_s(jcache: Jcache, root: Path) -> None:
+    """And not the one on record, which somebody may have changed, or the file since."""
+    place = root / ".jcache" / "quarantine"
+    (record,) = [path for path in place.glob("*.json") if key(1) in path.read_text()]
+    record.with_suffix(".entry").write_bytes(b"x" * 2048)
+    listed = jcache("quarantine", "list", "--json", "--root", root).json["quarantine"]
+    assert {one["key"]: one["bytes"] for one in listed}[key(1)] == 2048
+    assert jcache("quarantine", "drop", key(1), "--root", root).out == f"dropped {key(1)}, 2.0 KiB\n"
+
+
 def test_drop(jcache: Jcache, root: Path) -> None:
     """What is dropped is gone for good; entries in the cache are not touched."""
     before = {path: what for path, what in tree(root).items() if "/.jcache" not in path}

@@ -231,3 +231,31 @@ def test_json_has_what_is_warned_of(jcache: Jcache, root: Path, own: list[object
     assert "of its own" in notice and done.out == "1.6829419136047363\n"
     warm = jcache("warm", "--json", "--root", root, "--", *own)
     assert warm.code == 1 and json.loads(warm.err)["run"]["notices"]
+
+
+ENABLED = """
+import sys, jcache
+enabled = jcache.enable()
+import jax
+assert jax.jit(lambda x: x * 7)(3.0) == 21
+print(enabled.warnings, jcache.stats().hits > 0, jcache.stats().stored > 0)
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("launcher", [[], ["env", "PYTHONPATH=src"]])
+def test_enable_checks_for_itself(jcache: Jcache, root: Path, launcher: list[str]) -> None:
+    """A program that calls `jcache.enable()` has its cache and no warning, with and without the recorder."""
+    for hits in (False, True):
+        done = jcache("run", "--root", root, "--", *launcher, sys.executable, "-c", ENABLED)
+        assert (done.code, done.out) == (0, f"() {hits} {not hits}\n"), done.err
+
+
+@pytest.mark.jax
+def test_a_cache_that_is_turned_off_is_told(jcache: Jcache, root: Path) -> None:
+    """The environment's word holds: nothing is stored, and the report says so with the variable."""
+    off = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+    done = jcache("run", "--root", root, "--", sys.executable, PROGRAM, env=off)
+    assert done.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" in done.err and not keys(root / "executables")
+    warm = jcache("warm", "--root", root, "--", sys.executable, PROGRAM, env=off)
+    assert warm.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" not in warm.err and keys(root / "executables")

@@ -111,14 +111,14 @@ def test_the_ledger_s_damage_is_told_and_pins_are_not_lost_silently(jcache: Jcac
     os.truncate(ledger, 5000)
     assert "damaged" in jcache("info", "--root", cache).err
     for _ in range(2):
-        assert jcache("prune", "--max-entries", "0", "--root", cache).code == 0
+        assert jcache("prune", "--keep-last", "0", "--root", cache).code == 0
         assert len(list(cache.glob("*-cache"))) == 1
     shutil.rmtree(cache / ".jcache" / "pins")  # as if an older jcache had pinned it
     for _ in range(2):
-        refused = jcache("prune", "--max-entries", "0", "--root", cache)
+        refused = jcache("prune", "--keep-last", "0", "--root", cache)
         assert refused.code == 1 and "jcache unpin --all" in refused.err and len(list(cache.glob("*-cache"))) == 1
     assert jcache("unpin", "--all", "--root", cache).code == 0
-    assert jcache("prune", "--max-entries", "0", "--root", cache).code == 0
+    assert jcache("prune", "--keep-last", "0", "--root", cache).code == 0
     assert not list(cache.glob("*-cache"))
 
 
@@ -130,11 +130,19 @@ def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
-    """Where no temporary directory can be made, the program runs, caches, and is not reported on."""
+    """Where no temporary directory can be made, the program runs, has no cache, and is not reported on."""
     tool = "import tempfile, sys; tempfile.tempdir = '/dev/null'; sys.argv[1:] = %r; import jcache.__main__"
-    arguments = ["run", "--root", str(tmp_path / "root"), "--", "sh", "-c", "echo $JAX_COMPILATION_CACHE_DIR; exit 9"]
+    arguments = [
+        "run",
+        "--root",
+        str(tmp_path / "root"),
+        "--",
+        "sh",
+        "-c",
+        "echo $JAX_ENABLE_COMPILATION_CACHE; exit 9",
+    ]
     result = call([sys.executable, "-c", tool % arguments])
-    assert (result.code, result.out) == (9, f"{tmp_path}/root/executables\n") and "nowhere to record" in result.err
+    assert (result.code, result.out) == (9, "false\n") and "nowhere to record" in result.err
 
 
 def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_json(jcache: Jcache, root: Path) -> None:
     value = result.json
     assert result.code == 1 and value["schema_version"] == 1 and value["clean"] is False
     counts = ("entries", "bytes", "checked_entries", "checked_bytes", "unchanged_entries", "rewritten_entries")
-    assert all(type(value[name]) is int for name in (*counts, "being_written")) and value["entries"] == 13
+    assert all(type(value[name]) is int for name in (*counts, "being_written")) and value["entries"] == 12
     (finding,) = value["findings"]
     assert finding["damage"] in set(Damage) and finding["remedy"] in {r.replace(" ", "_") for r in Remedy}
     assert (finding["kind"], finding["key"]) == ("executables", bad)
@@ -93,7 +93,7 @@ def test_json(jcache: Jcache, root: Path) -> None:
     assert repaired["repaired"] == {"quarantined": 1}
     assert repaired["findings"][0]["outcome"] == "quarantined" and repaired["findings"][0]["quarantine_id"]
     clean = jcache("verify", "--json", "--root", root)
-    assert clean.code == 0 and clean.json["clean"] is True and clean.json["unchanged_entries"] == 12
+    assert clean.code == 0 and clean.json["clean"] is True and clean.json["unchanged_entries"] == 11
 
 
 def test_ndjson(jcache: Jcache, root: Path) -> None:
@@ -106,8 +106,8 @@ def test_ndjson(jcache: Jcache, root: Path) -> None:
 
 
 def test_legacy_entries_are_no_failure(jcache: Jcache, root: Path) -> None:
-    """They are mentioned with the command that removes them, and the exit code is 0."""
-    (root / key(99)).write_bytes(LEGACY)
+    """They are mentioned with the command that removes them, and the exit code is 0, whatever is inside."""
+    (root / key(99)).write_bytes(LEGACY[:-6])
     result = jcache("verify", "--root", root)
     assert result.code == 0 and "1 legacy" in result.out and "jcache prune --legacy" in result.out
     assert jcache("verify", "--repair", "--root", root).code == 0 and (root / key(99)).exists()

@@ -55,7 +55,7 @@ def facts(root: Root) -> dict[tuple[Kind, str], Facts]:
                 files.read(store.path(e)),
                 e.created_ns,
                 e.recency_ns,
-                e.pinned,
+                bool(e.pinned),
                 e.seconds,
                 known[e.kind][e.key].origin if e.key in known[e.kind] else None,
             )

@@ -27,9 +27,16 @@ loaded = []
 result = preload._Loading.result
 def noting(self):
     found = result(self)
-    loaded.append(found is not None and self._thread is not threading.main_thread())
+    loaded.append(found is not None and loaders[id(self)] != threading.get_ident())
     return found
 preload._Loading.result = noting
+
+loaders = {}
+load = preload._Loading._run
+def loading(self):
+    loaders[id(self)] = threading.get_ident()
+    load(self)
+preload._Loading._run = loading
 
 begun = []
 start = preload._Loading.__init__

@@ -1,14 +1,17 @@
 """No command touches a file outside of the root, whatever in the root is a link, or becomes one while it runs.
 
 Outside lies a copy of the root, so that each name is there as well; it must stay as it is, to the last modification
-time. Links are planted in one place after the other, and exchanged with it at full speed by another process.
+time. Symbolic links are planted in one place after the other, and exchanged with it at full speed by another process.
+Hard links are planted in one place after the other, and in all at once, as ``cp -al`` makes a backup.
 """
 
 import ctypes
+import itertools
 import os
 import random
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +19,14 @@ from pathlib import Path
 import pytest
 
 from jcache.formats.envelope import seal
-from jcache.layout import Kind, Root
+from jcache.layout import LOCK_NAME, Kind, Root
+from jcache.store.files import write_recency
 from jcache.store.ledger import Known
-from jcache.store.roots import create_root
+from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
+from jcache.traces.hints import Verdicts
 from tests.helpers.command_line import call
-from tests.helpers.entries import DAY, NOW, add, executable, key, process, tree
+from tests.helpers.entries import DAY, NOW, add, executable, key, process, recency_of, tree
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no path leads to an open directory")
 
@@ -58,6 +63,7 @@ COMMANDS = (
     ("quarantine", "drop", "--all"),
     ("import", "ARCHIVE"),
     ("stats", "--zero"),
+    ("run", "--", sys.executable, "-c", "pass"),
 )
 
 
@@ -109,8 +115,9 @@ def outside(made: Path, tmp_path: Path) -> Path:
 
 def run(command: tuple[str, ...], root: Path, made: Path) -> None:
     """Runs a command, whose exit code is one of those that are documented."""
-    arguments = [str(made / "all.jca") if argument == "ARCHIVE" else argument for argument in command]
-    done = call([sys.executable, "-m", "jcache", *arguments, "--root", str(root)], env={"JCACHE_LOCK_TIMEOUT": "1"})
+    verb, *rest = (str(made / "all.jca") if argument == "ARCHIVE" else argument for argument in command)
+    words = [sys.executable, "-m", "jcache", verb, "--root", str(root), *rest]
+    done = call(words, env={"JCACHE_LOCK_TIMEOUT": "1"})
     assert done.code in (0, 1, 2, 3, 10, 11, 12) and "Traceback" not in done.err, (command, done)
 
 
@@ -166,6 +173,94 @@ def test_links_that_come_and_go_are_not_followed(
             after = look(outside)
             changed = sorted(set(after.items()) ^ set(before.items()), key=str)
             assert after == before, (command, changed)
+
+
+def linked(outside: Path, place: str) -> None:
+    """Makes a file of the root a hard link to the one outside."""
+    there = outside.parent / "root" / place
+    there.unlink(missing_ok=True)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    os.link(outside / place, there, follow_symlinks=False)
+
+
+def files_in(directory: Path) -> list[str]:
+    return [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
+
+
+def use_as_a_program(root: Path) -> None:
+    """What a program with `jcache.enable` or `jcache.jit` writes to a root."""
+    with Store(open_root(root), max_bytes=1 << 20) as store:
+        store.get(Kind.EXECUTABLES, key(1))
+        store.touch(Kind.EXECUTABLES, [key(3)], time.time_ns())
+        store.put(Kind.EXECUTABLES, key(99), executable())
+        store.put(Kind.GRAPHS, key(99), executable())
+        hints = Verdicts(store.root)
+        for name in ("call", "key"):
+            hints.count_start(name)
+            hints.slower([name])
+            hints.refuse(name, "it calls back")
+            hints.expect(name, "another executable")
+
+
+def plant_hints(outside: Path) -> None:
+    """Counts and notes in the copy outside, under the names that a program is going to write."""
+    use_as_a_program(outside)
+    for number in (1, 3):
+        write_recency(outside / "executables" / f"{key(number)}-atime", NOW)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("program",)], ids=" ".join)
+@pytest.mark.parametrize("lock", [False, True], ids=["but the lock", "with the lock"])
+def test_a_backup_of_hard_links_stays_as_it_is(made: Path, outside: Path, command: tuple[str, ...], lock: bool) -> None:
+    """Every file of the root is one with the backup's, whatever is done to the root."""
+    plant_hints(outside)
+    for place in files_in(outside):
+        if lock or not place.endswith(LOCK_NAME):
+            linked(outside, place)
+    before = look(outside)
+    if command != ("program",):
+        run(command, outside.parent / "root", made)
+    elif not lock:
+        use_as_a_program(outside.parent / "root")
+    assert look(outside) == before
+
+
+def test_files_of_a_backup_can_be_changed(made: Path, outside: Path) -> None:
+    """Each is copied first, with all that was on record."""
+    for place in files_in(outside):
+        if not place.endswith(LOCK_NAME):
+            linked(outside, place)
+    root = outside.parent / "root"
+    with Store(open_root(root)) as store, Store(open_root(outside)) as backup:
+        assert store.get(Kind.EXECUTABLES, key(1)) is not None
+        assert recency_of(root / "executables", key(1)) > NOW + 100 * DAY
+        known = backup.ledger.known(Kind.EXECUTABLES)
+        assert len(known) >= 12
+        store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=9.0)])
+        now = store.ledger.known(Kind.EXECUTABLES)
+        assert now == known | {key(1): now[key(1)]} and now[key(1)].seconds == 9.0
+        os.link(store.root.ledger, outside.parent / "taken since")  # while it is open
+        before = (outside.parent / "taken since").read_bytes()
+        store.ledger.record([Known(Kind.EXECUTABLES, key(2), seconds=8.0)])
+        assert (outside.parent / "taken since").read_bytes() == before
+        assert store.ledger.known(Kind.EXECUTABLES)[key(2)].seconds == 8.0
+
+
+@pytest.mark.parametrize("place", [*FILES, ".jcache/moved", ".jcache/verified.json"])
+def test_planted_hard_links_are_not_written_to(
+    made: Path, outside: Path, place: str, full: bool, chance: random.Random
+) -> None:
+    """Whatever file of the root is another name of somebody's file, and whatever that file holds."""
+    root = outside.parent / "root"
+    cases = list(itertools.product(COMMANDS, (b"a thesis\n" * 150, b"\0" * 8, b"")))
+    for command, thesis in cases if full else chance.sample(cases, 3):
+        (outside / place).write_bytes(thesis)
+        shutil.rmtree(root)
+        shutil.copytree(made / "root", root, symlinks=True)
+        linked(outside, place)
+        before = look(outside)
+        run(command, root, made)
+        assert look(outside) == before, (command, thesis)
 
 
 def test_a_root_may_be_a_link(made: Path, outside: Path, tmp_path: Path) -> None:

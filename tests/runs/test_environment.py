@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jcache.runs.environment import RECORDER, environment, new_id
+from jcache.jax_internals.presets import is_off_by_run
+from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, with_cache, without_cache
+
+ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
+JAX_FALSE = ("n", "no", "f", "false", "off", "0")  # what `jax._src.config.bool_env` reads as false
 
 
 def test_identities_tell_when_runs_began() -> None:
@@ -17,10 +21,10 @@ def test_identities_tell_when_runs_began() -> None:
 
 
 def test_environment_of_a_run(tmp_path: Path) -> None:
-    """Caching is on, everything is stored, and the recorder comes first on PYTHONPATH."""
+    """Caching is off without the recorder, everything is stored, and the recorder comes first on PYTHONPATH."""
     env = environment(Path("cache"), tmp_path, {"PYTHONPATH": "mine", "HOME": "/h", "JAX_COMPILATION_CACHE_DIR": "x"})
-    assert env["JAX_COMPILATION_CACHE_DIR"] == str(Path("cache").absolute())
-    assert env["JAX_ENABLE_COMPILATION_CACHE"] == "true"
+    assert env["JAX_COMPILATION_CACHE_DIR"] == "x"
+    assert env["JAX_ENABLE_COMPILATION_CACHE"].lower() in JAX_FALSE
     assert env["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "0"
     assert env["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] == "-1"
     assert env["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] == "none"
@@ -42,6 +46,17 @@ def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
     env = environment(tmp_path, tmp_path, {variable: "7"})
     assert env[variable] == "7"
     assert ("JCACHE_RUN_XLA_CACHES" in env) == (name != "ENABLE_XLA_CACHES")
+
+
+@pytest.mark.parametrize("off", [*JAX_FALSE, "OFF"])
+@pytest.mark.parametrize("whatever", [False, True])
+def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str, whatever: bool) -> None:
+    """Unless the command stores whatever the user has set. What a run has turned off is not taken for the user's."""
+    env = environment(tmp_path, tmp_path, {ENABLE: off}, whatever=whatever)
+    assert is_turned_off({ENABLE: off}) and is_off_by_run(env) == whatever
+    assert is_turned_off(env) != is_off_by_run(env)
+    assert with_cache(env)[ENABLE] == ("true" if whatever else "false")
+    assert is_turned_off(without_cache(env)) and not is_turned_off(environment(tmp_path, tmp_path, {ENABLE: "1"}))
 
 
 def test_import_is_light() -> None:

@@ -12,7 +12,7 @@ from jcache.runs.calls import GraphCalls
 from jcache.runs.log import Reader
 from jcache.runs.report import RunReport, collect, report_of, summary
 from jcache.runs.stored_reports import read_reports, totals
-from tests.runs.test_report import hit
+from tests.runs.test_report import hit, stored
 from tests.runs.test_trace_report import called
 
 JAX = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}
@@ -147,3 +147,11 @@ def test_whatever_a_recording_says(lines: list[Any]) -> None:
     assert (
         read["total_saved_seconds"] == pytest.approx(sum(parts)) == pytest.approx(totals([read])["total_saved_seconds"])
     )
+
+
+@pytest.mark.parametrize("then", [JAX, {**JAX, "jax": "", "jaxlib": ""}])
+def test_jax_that_comes_after_a_graph(tmp_path: Path, then: dict[str, str]) -> None:
+    """Its versions are told, and its executables are in the summary, whatever its versions are."""
+    found = report(tmp_path, [asked("stored", "f"), then, *stored(1.0, "jit_f-1", 0.5)])
+    assert (found.processes, found.jax_version or "") == (1, then["jax"])
+    assert "0 hits, 1 miss (stored)" in summary(found) and "graphs:" in summary(found)

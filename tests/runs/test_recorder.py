@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Root
-from jcache.runs.environment import RECORDER, environment
+from jcache.runs.environment import RECORDER, environment, with_cache
 from jcache.runs.report import RunReport, collect
 from jcache.runtime.checked_reads import CheckedReads, serving
 
@@ -284,7 +286,8 @@ def test_stderr_is_the_same(tmp_path: Path, settings: dict[str, str]) -> None:
     env = environment(tmp_path / "cache", tmp_path / "log", base)
     with_recorder = run(program, env)
     shutil.rmtree(tmp_path / "cache")
-    without = run(program, {name: value for name, value in env.items() if name not in ("PYTHONPATH", "JCACHE_RUN_LOG")})
+    names = ("PYTHONPATH", "JCACHE_RUN_LOG")
+    without = run(program, {name: value for name, value in with_cache(env).items() if name not in names})
     assert counts(report(tmp_path / "log")) == (0, 3, 0, 0)
     assert blurred(with_recorder.stderr) == blurred(without.stderr)
     assert with_recorder.stdout == without.stdout
@@ -367,3 +370,79 @@ def test_log_directory_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "log").rmdir()
     done = run("import jax._src.monitoring, jax._src.compiler, jax._src.other", env, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+GRAPH_FIRST = """
+import numpy as np, jcache
+@jcache.graph
+def table(n): return np.arange(n)
+table(3)
+import jax
+jax.jit(lambda x: x * 3)(np.ones(5, np.float32)).block_until_ready()
+"""
+
+
+@pytest.mark.jax
+def test_jax_is_imported_after_a_graph(tmp_path: Path) -> None:
+    """The process has begun its file before JAX was there, and tells its versions then."""
+    found = record(GRAPH_FIRST, tmp_path / "cache", tmp_path / "log", {"JCACHE_DIR": str(tmp_path / "root")})
+    assert (found.processes, found.jax_version, found.jaxlib_version) == (1, version("jax"), version("jaxlib"))
+    assert counts(found) == (0, 1, 0, 0) and found.graphs.stored == 1
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("has_lock", [False, True])
+def test_each_entry_has_its_sidecar_where_jax_is_bounded(tmp_path: Path, has_lock: bool) -> None:
+    """From the put on: a bounded JAX that shares the directory stores its own meanwhile, and after a SIGKILL."""
+    cache_dir = tmp_path / "cache"
+    cache_dir.mkdir()
+    if has_lock:
+        (cache_dir / ".lockfile").touch()
+    program = f"{ONE}; import os; print(sorted(os.listdir({str(cache_dir)!r})))"
+    (tmp_path / "log").mkdir()
+    with served(cache_dir, tmp_path / "log"):
+        told = run(program, environment(cache_dir, tmp_path / "log", BASE)).stdout
+    names = literal_eval(told)
+    entries = [name for name in names if name.endswith("-cache")]
+    sidecars = [name for name in names if name.endswith("-atime")]
+    assert len(entries) == 1
+    if has_lock or JAX < (0, 5) or version("jax") == "0.5.0":  # which always writes them
+        assert sidecars == [entries[0].replace("-cache", "-atime")]
+        age = time.time_ns() - int.from_bytes((cache_dir / sidecars[0]).read_bytes(), "little")
+        assert 0 <= age < 600e9
+    else:
+        assert not sidecars
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("change", [{"JAX_COMPILATION_CACHE_DIR": "{}"}, {"JAX_ENABLE_COMPILATION_CACHE": "0"}])
+def test_what_is_set_inside_the_run_holds(tmp_path: Path, change: dict[str, str]) -> None:
+    """A directory of its own, or no cache, that a script in the run sets before JAX is imported."""
+    own = tmp_path / "own"
+    inside = {name: value.format(own) for name, value in change.items()}
+    (tmp_path / "log").mkdir()
+    run(ONE, environment(tmp_path / "cache", tmp_path / "log", BASE) | inside)
+    found = report(tmp_path / "log")
+    assert len(keys(own)) == found.stored == len(inside.keys() & {"JAX_COMPILATION_CACHE_DIR"})
+    assert not keys(tmp_path / "cache")
+
+
+@pytest.mark.jax
+def test_programs_find_their_own_variable(tmp_path: Path) -> None:
+    """JAX_COMPILATION_CACHE_DIR is what it is without the run, in the program and in what it starts."""
+    program = (
+        f"{ONE}; import os; print(os.environ.get('JAX_COMPILATION_CACHE_DIR'), jax.config.jax_compilation_cache_dir)"
+    )
+    for number, given in enumerate((None, str(tmp_path / "theirs"))):
+        (tmp_path / str(number)).mkdir()
+        base = BASE if given is None else BASE | {"JAX_COMPILATION_CACHE_DIR": given}
+        env = environment(tmp_path / "cache", tmp_path / str(number), base)
+        assert run(program, env).stdout == f"{given} {tmp_path / 'cache'}\n"
+
+
+@pytest.mark.jax
+def test_another_host_has_no_cache(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
+    """Where the directory of the `jcache run` is not there, nobody checks what JAX would read."""
+    shutil.copytree(cold[0], tmp_path / "cache")
+    program = f"{THREE}\nprint(jax.config.jax_enable_compilation_cache)"
+    assert run(program, environment(tmp_path / "cache", tmp_path / "none", BASE)).stdout.endswith("False\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.runs.report import RunReport, collect, summary
+from jcache.runs.report import UNSEEN, RunReport, collect, summary
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
 START = {"e": "start", "t": 0.0, "pid": 1, "jax": "0.10.2", "jaxlib": "0.10.1", "cache": ""}
@@ -214,6 +214,15 @@ def test_program_without_jax(tmp_path: Path) -> None:
     """A run in which nothing imported JAX says so in one line."""
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
-    assert (
-        summary(found) == "jcache: no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
-    )
+    assert summary(found) == f"jcache: {UNSEEN}."
+
+
+def test_damage_that_is_raised_is_the_reason(tmp_path: Path) -> None:
+    """Under jax_raise_persistent_cache_errors nothing comes after the damage: it is why nothing was stored."""
+    for number, last in enumerate(([], [end(2.0, 0.1)])):
+        log_dir = tmp_path / str(number)
+        log_dir.mkdir()
+        lines = [START, event(1.0, "compile_requests_use_cache"), damaged(1.0, "jit_f-1", "changed"), *last]
+        (log_dir / "1-a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        found = collect(log_dir, run_id="r", command=["x"], started_ns=0, seconds=0.0, exit_code=1)
+        assert found.reasons == {"not_stored": {"the entry was damaged: changed": 1}}

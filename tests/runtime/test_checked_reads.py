@@ -1,8 +1,12 @@
 """Tests for `jcache.runtime.checked_reads`: programs under `jcache run` get what was checked, and nothing else."""
 
 import os
+import random
+import shutil
 import socket
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -10,9 +14,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.runtime.checked_reads import SOCKET, CheckedReads, is_alone, serving
 from jcache.store.roots import open_root
-from jcache.store.store import Store
-from jcache.verify.verification import Request, verify
-from tests.helpers.command_line import Jcache
+from tests.helpers.command_line import call
 from tests.helpers.entries import add, executable, key, mounted_read_only
 
 
@@ -103,32 +105,147 @@ def test_a_python_that_reads_by_itself_is_told(command: list[str], alone: bool) 
 
 
 PROGRAM = """
+import os, subprocess, sys
+sys.path += {paths!r}
 import jax, jax.numpy as jnp
 @jax.jit
-def step(x): return jnp.sin(x) * 2
+def step(x): return jnp.sin(x) * 2 + jnp.cumsum(x)
 print(step(jnp.ones(3)).tolist())
 """
+STARTER = """
+import multiprocessing, os, runpy, subprocess, sys
+how, program = sys.argv[1:]
+if __name__ == "__main__":
+    if how == "execv":
+        os.execv(sys.executable, [sys.executable, program])
+    if how == "subprocess":
+        sys.exit(subprocess.call([sys.executable, program]))
+    if how == "the variables of JAX":
+        env = {name: value for name, value in os.environ.items() if name.startswith("JAX")}
+        sys.exit(subprocess.call([sys.executable, program], env=env))
+    if how == "a PYTHONPATH":
+        sys.exit(subprocess.call([sys.executable, program], env=os.environ | {"PYTHONPATH": "src"}))
+    if how == "without ours":
+        for name in [name for name in os.environ if name.startswith("JCACHE")]:
+            del os.environ[name]
+        runpy.run_path(program)
+    else:
+        child = multiprocessing.get_context(how).Process(target=runpy.run_path, args=(program,))
+        child.start()
+        child.join()
+        sys.exit(child.exitcode)
+"""
+LAUNCHERS = [
+    [],
+    ["env"],
+    ["nice"],
+    ["sh", "-c", 'exec "$@"', "sh"],
+    ["sh", "-c", 'PYTHONPATH=src "$@"', "sh"],
+    ["env", "PYTHONPATH=src"],
+    ["env", "-i", "JAX_PLATFORMS=cpu"],
+    ["env", "-u", "JCACHE_RUN_LOG"],
+]
+OPTIONS = [[], ["-I"], ["-S"], ["-E"], ["-sB"]]
+STARTS = ["spawn", "fork", "forkserver", "subprocess", "execv", "the variables of JAX", "a PYTHONPATH", "without ours"]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a program, one that starts it in the way that it is told, and one that is a command."""
+    directory = tmp_path_factory.mktemp("programs")
+    text = PROGRAM.format(paths=[str(Path(pytest.__file__).parent.parent)])  # which -S leaves out
+    (directory / "program.py").write_text(text)
+    (directory / "start.py").write_text(STARTER)
+    (directory / "command").write_text(f"#!{sys.executable} -I\n{text}")
+    (directory / "command").chmod(0o755)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def filled(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A root with the entries of the program, and what the program prints."""
+    root = tmp_path_factory.mktemp("filled") / "root"
+    done = call(
+        [sys.executable, "-m", "jcache", "run", "--root", str(root), "--", sys.executable, str(programs / "program.py")]
+    )
+    assert done.code == 0, done.err
+    return root, done.out
+
+
+def ways(programs: Path, chance: random.Random) -> Iterator[list[str]]:
+    """Ways to start the program: each launcher, option and kind of child once, then any of them together."""
+    program, start = str(programs / "program.py"), [sys.executable, str(programs / "start.py")]
+    yield [str(programs / "command")]
+    for options in OPTIONS:
+        yield [sys.executable, *options, program]
+    for how in STARTS:
+        yield [*start, how, program]
+    for launcher in LAUNCHERS[1:]:
+        yield [*launcher, sys.executable, program]
+    while True:
+        words = [*chance.choice(LAUNCHERS), *chance.choice(LAUNCHERS)]
+        how = chance.choice(["", *STARTS])
+        started = [start[1], how, program] if how else [program]
+        yield [*words, sys.executable, *chance.choice(OPTIONS), *started]
+
+
+def flip(root: Path, chance: random.Random) -> int:
+    """Flips a bit in each executable of a root; returns how many there are."""
+    paths = sorted(open_root(root).directory(Kind.EXECUTABLES).glob("*-cache"))
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        bit = chance.randrange(2 * len(data), 8 * len(data))  # damage that XLA does not see is the worst
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+    return len(paths)
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("options", [[], ["-I"], ["-S"], ["-E"]])
-def test_a_flipped_bit_reaches_no_program(options: list[str], jcache: Jcache, tmp_path: Path) -> None:
-    """Wherever it is: the program computes the right numbers, and what is damaged goes to quarantine."""
-    root = tmp_path / "root"
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
-    if options == ["-S"]:
-        site = Path(pytest.__file__).parent.parent
-        script.write_text(f"import sys; sys.path.append({str(site)!r})\n{PROGRAM}")
-    first = jcache("run", "--root", root, "--", sys.executable, script)
-    assert first.code == 0, first.err
-    directory = open_root(root).directory(Kind.EXECUTABLES)
-    entries = sorted(directory.glob("jit_step-*-cache"))
-    for path in entries:
-        data = bytearray(path.read_bytes())
-        data[len(data) * 2 // 3] ^= 1
-        path.write_bytes(data)
-    second = jcache("run", "--root", root, "--", sys.executable, *options, script)
-    assert (second.code, second.out) == (0, first.out) and "Error reading" not in second.err
-    assert second.err.count("was damaged") == len(entries) > 0
-    assert not verify(Store(open_root(root)), Request(kinds=(Kind.EXECUTABLES,))).findings
+def test_a_flipped_bit_reaches_no_program(
+    filled: tuple[Path, str], programs: Path, tmp_path: Path, chance: random.Random, full: bool
+) -> None:
+    """However Python is started, the program computes the right numbers; what it reads is in quarantine before."""
+    kinds = len(OPTIONS) + len(STARTS) + len(LAUNCHERS)
+    for number, way in enumerate(islice(ways(programs, chance), 100 if full else kinds)):
+        root = tmp_path / str(number)
+        shutil.copytree(filled[0], root)
+        plain = chance.random() < 0.3  # with the user's own variable, which all processes get
+        place = open_root(root).directory(Kind.EXECUTABLES)
+        flipped = flip(root, chance)
+        env = {"JAX_COMPILATION_CACHE_DIR": str(place)} if plain else {"JCACHE_DIR": str(root)}
+        done = call([sys.executable, "-m", "jcache", "run", "--", *way], env=env, cwd=programs)
+        assert (done.code, done.out) == (0, filled[1]) and "Error reading" not in done.err, (way, env, done)
+        if "misses" in done.err or way[1:2] in (["-I"], ["-S"], ["-E"]):  # it was recorded, or checked before
+            assert done.err.count("was damaged") == flipped or "no usable" in done.err, (way, env, done)
+        else:
+            assert "has no cache" in done.err and "was damaged" not in done.err, (way, env, done)
+        shutil.rmtree(root)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("options", OPTIONS[1:4])
+def test_a_python_that_is_the_command_is_warm(options: list[str], filled: tuple[Path, str], programs: Path) -> None:
+    """It uses what was checked before it started, though it runs no recorder."""
+    text = (
+        "import jax.monitoring as m; m.register_event_listener(lambda e, **_: print(e)); exec(open(sys.argv[1]).read())"
+    )
+    start = f"import sys; sys.path.append({str(Path(pytest.__file__).parent.parent)!r}); {text}"
+    command = [sys.executable, *options, "-c", start, str(programs / "program.py")]
+    done = call([sys.executable, "-m", "jcache", "run", "--root", str(filled[0]), "--", *command])
+    assert done.code == 0 and "/jax/compilation_cache/cache_hits" in done.out, done
+    assert "/jax/compilation_cache/cache_misses" not in done.out
+
+
+def test_what_cannot_be_checked_is_hidden(native: Root) -> None:
+    """Neither a damaged entry that stays nor one that may still be written is passed on unchecked."""
+    path = add(native.directory(Kind.EXECUTABLES), key(1), data=executable())
+    reads = CheckedReads(native)
+    assert reads.check_all()
+    torn = add(native.directory(Kind.EXECUTABLES), key(2), data=b"")
+    os.utime(torn)  # just now
+    assert not reads.check_all() and torn.exists()
+    os.utime(torn, (0, 0))
+    with mounted_read_only(native.path):
+        assert not reads.check_all()
+    assert reads.check_all() and path.exists() and not torn.exists()
+    reads.close()

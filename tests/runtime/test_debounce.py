@@ -2,8 +2,9 @@
 
 import gc
 import threading
-from collections.abc import Iterator
-from typing import ClassVar
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -11,81 +12,85 @@ from jcache.runtime.debounce import Soon
 from tests.helpers.waiting import LIMIT_S
 
 
-class Moment(threading.Timer):
-    """A moment that is over when the test says so."""
+class Moments:
+    """Moments that are over when the test says so."""
 
-    moments: ClassVar[list["Moment"]] = []
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self._over = threading.Semaphore(0)
 
-    def start(self) -> None:
-        self.over = threading.Event()
-        self.moments.append(self)
-        super().start()
+    def sleep(self, seconds: float) -> None:
+        """Lets one pass."""
+        self.asked.append(seconds)
+        assert self._over.acquire(timeout=LIMIT_S)
 
-    def run(self) -> None:
-        assert self.over.wait(LIMIT_S)
-        self.function()
+    def were_asked(self, times: int) -> bool:
+        """Whether that many were asked for."""
+        return len(self.asked) == times
 
     def pass_(self) -> None:
-        """Lets the moment be over, and waits until what was to be done then is done."""
-        self.over.set()
-        self.join(LIMIT_S)
-        assert not self.is_alive()
+        """Lets one be over."""
+        self._over.release()
 
 
-@pytest.fixture(autouse=True)
-def _moments() -> Iterator[None]:
-    Moment.moments.clear()
-    yield
-    for moment in Moment.moments:
-        moment.pass_()
+@pytest.fixture
+def moments() -> Iterator[Moments]:
+    made = Moments()
+    yield made
+    for _ in made.asked:
+        made.pass_()
 
 
 class Owner:
     """Counts what is done."""
 
-    def __init__(self, *, fails: bool = False, timer: type[threading.Timer] = Moment) -> None:
-        self.done: list[str] = []
-        self.happened = threading.Event()
+    def __init__(self, sleep: Callable[[float], object], *, fails: bool = False) -> None:
+        self.done: list[int] = []
+        self.happened = threading.Semaphore(0)
         self.fails = fails
-        self.soon = Soon(self.act, timer=timer)
+        self.soon = Soon(self.act, sleep=sleep)
 
     def act(self) -> None:
-        self.done.append(threading.current_thread().name)
-        self.happened.set()
+        self.done.append(threading.get_ident())
+        self.happened.release()
         if self.fails:
             raise ValueError("of no interest")
 
 
-def test_it_is_done_once_in_a_thread_of_its_own() -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_it_is_done_once_in_a_thread_of_its_own(moments: Moments) -> None:
     """However often it was asked for meanwhile; and again when it is asked for again, even after a failure."""
-    owner = Owner(fails=True)
-    for _ in range(3):
-        owner.soon.ask(0.05)
-    (first,) = Moment.moments
-    assert owner.done == [] and first.interval == 0.05
-    first.pass_()
-    assert owner.done == [first.name] and first is not threading.current_thread()
-    owner.soon.ask(0)
-    _, second = Moment.moments
-    second.pass_()
-    assert owner.done == [first.name, second.name]
+    owner = Owner(moments.sleep, fails=True)
+    for number in (1, 2):
+        for _ in range(3):
+            owner.soon.ask(0.05)
+        wait_until(partial(moments.were_asked, number))
+        assert len(owner.done) == number - 1
+        moments.pass_()
+        assert owner.happened.acquire(timeout=LIMIT_S)
+    assert moments.asked == [0.05, 0.05] and threading.get_ident() not in owner.done
 
 
-def test_it_keeps_nothing_alive() -> None:
-    """What is gone by then is not acted upon, and the thread is a daemon."""
-    owner = Owner()
-    done = owner.done
-    owner.soon.ask(0.1)
-    (moment,) = Moment.moments
-    assert moment.daemon
+def test_it_keeps_nothing_alive(moments: Moments) -> None:
+    """What is gone by then is not acted upon."""
+    owner = Owner(moments.sleep)
+    done, soon = owner.done, owner.soon
+    soon.ask(0.1)
     del owner
     gc.collect()
-    moment.pass_()
+    moments.pass_()
+    wait_until(lambda: soon._asked_in is None)
     assert done == []
 
 
 def test_the_moment_passes_by_itself() -> None:
     """Where nobody says otherwise."""
-    owner = Owner(timer=threading.Timer)
+    owner = Owner(time.sleep)
     owner.soon.ask(0.01)
-    assert owner.happened.wait(LIMIT_S)
+    assert owner.happened.acquire(timeout=LIMIT_S)

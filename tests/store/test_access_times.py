@@ -16,7 +16,7 @@ from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
-from jcache.store.access_times import DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times
+from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
 from jcache.store.eviction import Policy, Reason, plan
 from jcache.store.listing import SNAPSHOT_FROM
 from jcache.store.store import Store
@@ -25,6 +25,7 @@ from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_pr
 
 KIND = Kind.EXECUTABLES
 HOUR = 3600 * SECOND
+MOVED = files.Moved(time.time_ns(), 0)
 OLD_NS = time.time_ns() - 60 * DAY
 PROGRAM = ("-c", "import sys, jax; f = {0}; jax.jit(f)(1.0)")
 NOBODY = 65534
@@ -196,7 +197,7 @@ def test_a_mount_of_another_kind_tells_nothing(tmp_path: Path) -> None:
         times = access_times(descriptor)
     finally:
         os.close(descriptor)
-    assert times.within_ns is None and times.why_unknown.endswith("on this kind of file system (proc)")
+    assert times.within_ns is None and times.why_unknown([UNKNOWN]).endswith("on this kind of file system (proc)")
     assert times.used_ns(os.stat(tmp_path)) == UNKNOWN
     with mounted(tmp_path / "mounted", "ro"):
         assert not kept_here(tmp_path / "mounted")
@@ -204,14 +205,61 @@ def test_a_mount_of_another_kind_tells_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("accessed", "expected"),
-    [(NOW - HOUR, NEVER), (NOW, NEVER), (NOW + 1, UNKNOWN), (NOW + DAY, NOW + DAY), (NOW + 400 * DAY, UNKNOWN)],
-)
-def test_one_access_time(plain: Root, accessed: int, expected: int) -> None:
-    """A time not after the writing is none; one before the mark may be ours, one from the future is wrong."""
+    [
+        (NOW - HOUR, NEVER), (NOW, NEVER), (NOW + 1, UNKNOWN), (NOW + HOUR, UNKNOWN), (NOW + 2 * HOUR, None),
+        (NOW + 2 * HOUR + 1, NOW + 2 * HOUR + 1), (NOW + DAY, NOW + DAY), (NOW + 400 * DAY, AHEAD),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("before", "known"), [(NOW, UNKNOWN), (NOW + 1, NOW + 1)])
+def test_one_access_time(plain: Root, accessed: int, expected: int | None, before: int, known: int) -> None:
+    """A time not after the writing is none; in place of one that we have set the one before counts."""
+    expected = known if expected is None else expected
     path = add(plain.path, key(1))
     os.utime(path, ns=(accessed, NOW))
-    times = AccessTimes(0, moved_ns=NOW + HOUR, latest_ns=NOW + 2 * DAY)
+    moved = {0: files.Moved(NOW + HOUR, 0), path.stat().st_ino: files.Moved(NOW + 2 * HOUR, before)}
+    times = AccessTimes(0, moved, latest_ns=NOW + 2 * DAY)
     assert times.used_ns(path.stat()) == expected
+
+
+def test_the_reason_is_the_true_one(jcache: Jcache, plain: Root) -> None:
+    """Where nothing was moved nothing is said of that; both reasons are told where both are true."""
+    for number in range(3):
+        path = add(plain.path, key(number), executable(number), written_ns=OLD_NS)
+        os.utime(path, ns=(time.time_ns() + 400 * DAY, OLD_NS))
+    future = "access times lie in the future, by this machine's clock"
+    for command in (["prune", "--older-than", "1d", "--dry-run"], ["ls"], ["show", key(1)]):
+        done = jcache(*command, "--root", plain.path)
+        assert future in (done.out + done.err).replace("\n", " ") and "jcache had to move" not in done.out + done.err
+    plain.state.mkdir(exist_ok=True)
+    used_ns = time.time_ns() - DAY
+    os.utime(path, ns=(used_ns, OLD_NS))
+    plain.moved_mark.write_text(f"{path.stat().st_ino} {used_ns} {OLD_NS}\n")
+    (notice,) = api.prune(root=plain.path, older_than="1d", dry_run=True).notices
+    assert f"others; {future}" in notice
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"1", b"a b", b"1 2 3 4", b"\xff" * 100, b"1 " + b"9" * 5000, b"1 2 3\n" * 100_000]
+)
+def test_what_was_moved_is_input(plain: Root, text: bytes) -> None:
+    """Whatever stands in that file, no command fails."""
+    add(plain.path, key(1), executable(), written_ns=OLD_NS)
+    plain.state.mkdir()
+    plain.moved_mark.write_bytes(text)
+    assert len(api.prune(root=plain.path, older_than="30d", dry_run=True).removed) == 1
+
+
+def test_a_directory_with_the_attribute_keeps_none(jcache: Jcache, tmp_path: Path) -> None:
+    """chattr +A: nobody knows when anything was used, and `prune` says so."""
+    with mounted(tmp_path / "mounted"):
+        cache = tmp_path / "mounted" / "cache"
+        cache.mkdir()
+        if subprocess.run(["chattr", "+A", cache], capture_output=True, check=False).returncode:
+            pytest.skip("chattr +A is not known here")
+        add(cache, key(1), executable(), written_ns=OLD_NS)
+        pruned = jcache("prune", "--root", cache, "--older-than", "30d", "--json")
+        assert [one["reason"] for one in pruned.json["removed"]] == ["written"]
+        assert "the directory has the attribute A of chattr" in pruned.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(("hours", "reason"), [(23, Reason.WITHIN), (25, Reason.AGE)])
@@ -316,7 +364,7 @@ def give_away(root: Root) -> None:
 @pytest.mark.parametrize("command", [["verify"], ["export"], ["show"], ["du", "--by", "device"]], ids=" ".join)
 @pytest.mark.parametrize("many", [False, True], ids=["alone", "in processes"])
 def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[str], *, many: bool) -> None:
-    """Who may not leave access times as they are leaves a mark, until which they tell nothing; later ones do."""
+    """Who may not leave access times as they are says which are no uses; later ones are."""
     for number in range(100, 190 * many):
         add(
             others.path,
@@ -340,6 +388,43 @@ def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[s
     os.utime(others.path / f"{key(0)}-cache", ns=(time.time_ns(), OLD_NS))  # as plain JAX does, a day later
     assert not entry_of(others, 0).unknown
     assert key(0) not in {v.entry.key for v in api.prune(root=others.path, older_than="30d", dry_run=True).removed}
+
+
+@pytest.mark.parametrize("command", [["info"], ["info", "-v"], ["show", key(0)]], ids=" ".join)
+def test_what_was_not_read_is_as_well_known_as_before(others: Root, command: list[str]) -> None:
+    """A colleague's look at one entry says nothing of the others, nor of an entry that was hit a short time before."""
+    for number in range(2, 6):
+        add(others.path, key(number), executable(number), written_ns=OLD_NS)
+    for number in range(6):
+        if number:
+            use(others.path / f"{key(number)}-cache")
+    give_away(others)
+    done = without(FOWNER, *command, "--root", others.path)
+    assert "Traceback" not in done.stderr, done
+    planned = api.prune(root=others.path, older_than="30d", dry_run=True)
+    assert {v.entry.key for v in planned.removed} == {key(0)}
+
+
+def test_what_was_moved_twice_was_used_before(others: Root) -> None:
+    """A second look, days after the first one, does not take that for a use."""
+    path = others.path / f"{key(0)}-cache"
+    for first, later in ((OLD_NS + DAY, OLD_NS + 5 * DAY), (OLD_NS + 5 * DAY, OLD_NS + 9 * DAY)):
+        files.note_moved_in(others.path, {path.stat().st_ino: files.Moved(later, first)})
+        assert note_moved(others) is None
+        os.utime(path, ns=(later, OLD_NS))
+        assert entry_of(others, 0).recency_ns == OLD_NS + DAY
+
+
+def test_many_marks_become_one(others: Root) -> None:
+    """That all access times until then may be ours; and a mark that is there already is not written again."""
+    path = others.path / f"{key(0)}-cache"
+    status = path.stat()
+    for count in (1, 5000):
+        files.note_moved_in(others.path, {status.st_ino + i: MOVED for i in range(count)})
+        assert note_moved(others) is None
+        assert len(others.moved_mark.read_text().splitlines()) == 1
+    os.utime(path, ns=(time.time_ns() - DAY, OLD_NS))
+    assert entry_of(others, 0).unknown
 
 
 def test_where_it_cannot_be_said_it_is_told(others: Root) -> None:

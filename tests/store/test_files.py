@@ -270,3 +270,36 @@ def test_what_is_not_there_was_not_born(tmp_path: Path) -> None:
     """Neither is what the system does not tell of."""
     assert files.born_ns(tmp_path / "none") is None
     assert files.born_ns(Path("/proc/self/status")) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"01234567", b"a thesis" * 100])
+def test_what_is_written_in_place_has_no_other_name(tmp_path: Path, text: bytes) -> None:
+    """A file that has names elsewhere stays as it is there; under its name here there is a new one."""
+    for name in ("sidecar", "count"):
+        (tmp_path / f"{name} elsewhere").write_bytes(text)
+        os.link(tmp_path / f"{name} elsewhere", tmp_path / name)
+    (tmp_path / "count").chmod(0o640)
+    elsewhere = [tmp_path / "sidecar elsewhere", tmp_path / "count elsewhere"]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in elsewhere]
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(2):
+            files.write_recency("sidecar", 7, directory=directory)
+        assert files.append("count", b".", directory=directory, limit=5) == len(text[:5]) + 1
+        assert files.append("count", b".", directory=directory, limit=5) == len(text[:5]) + 2
+    finally:
+        os.close(directory)
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in elsewhere] == before
+    assert files.read_recency(tmp_path / "sidecar") == 7
+    assert (tmp_path / "count").read_bytes() == text[:5] + b".."
+    assert (tmp_path / "count").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_is_no_file_is_no_sidecar(tmp_path: Path) -> None:
+    """A sidecar's name on a directory or on a device is left alone."""
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "device").symlink_to(os.devnull)
+    for name in ("directory", "device"):
+        with pytest.raises(OSError, match=r"directory|symbolic links"):
+            files.write_recency(tmp_path / name, 7)
+        assert os.path.lexists(tmp_path / name)

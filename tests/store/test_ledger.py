@@ -187,3 +187,32 @@ def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: P
         ["-W", "always", "-c", AT_THE_END, str(tmp_path / ".jcache" / "l.sqlite")], environment=base_environment()
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "while it is open"])
+def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path: Path, opened: bool) -> None:
+    """A backup of hard links is not changed, whoever has the ledger open, and nothing that is recorded is lost."""
+    one, other = Ledger(tmp_path / "ledger.sqlite3"), ledger
+    one.record([Known(Kind.TRACES, key(1), seconds=1.0)])
+    if opened:
+        other.record([Known(Kind.TRACES, key(2), seconds=1.0)])
+    else:
+        one.close()
+    backup = tmp_path / "backup"
+    for number in range(3, 6):
+        backup.unlink(missing_ok=True)
+        os.link(tmp_path / "ledger.sqlite3", backup)
+        before = backup.read_bytes(), backup.stat().st_mtime_ns
+        for each in (one, other):
+            each.record([Known(Kind.TRACES, key(number), hits=1)])
+        assert (backup.read_bytes(), backup.stat().st_mtime_ns) == before
+        assert one.known(Kind.TRACES)[key(number)].hits == other.known(Kind.TRACES)[key(number)].hits == 2
+    assert not list(tmp_path.glob(".jcache-tmp-*"))
+
+
+def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> None:
+    """A process that has it open does not go on writing to a file without a name."""
+    ledger.record([Known(Kind.TRACES, key(1), seconds=1.0)])
+    (tmp_path / "ledger.sqlite3").unlink()
+    ledger.record([Known(Kind.TRACES, key(2), seconds=1.0)])
+    assert Ledger(tmp_path / "ledger.sqlite3").known(Kind.TRACES).keys() == {key(2)}

@@ -32,14 +32,13 @@ def test_values_that_fit() -> None:
     """Each column takes what it is for, and nothing else."""
     fitting = {
         rows.text: ("", "x"), rows.report: ("x" * 10_000,), rows.key: ("x", key(1)),
-        rows.recorded: (f"legacy/{key(1)}",),
         rows.count: (0, 5), rows.number: (-1, 5), rows.seconds: (0, 1.5), rows.blob: (b"",),
     }  # fmt: skip
     for column, values in fitting.items():
         assert [column(value) for value in values] == list(values)
         assert column(None) is None and column([]) is None
     assert rows.kind("traces") is Kind.TRACES and rows.kind("other") is None
-    odd = (rows.key, "a/b"), (rows.key, ""), (rows.recorded, "legacy/../x"), (rows.count, -1), (rows.count, "5")
+    odd = (rows.key, "a/b"), (rows.key, ""), (rows.key, "legacy/../x"), (rows.count, -1), (rows.count, "5")
     more = (
         (rows.seconds, -1),
         (rows.seconds, float("nan")),

@@ -96,7 +96,7 @@ def test_a_ledger_that_never_held_pins_loses_none(plain: Root, pins: Pins) -> No
 
 
 def remove_by_prune(root: Root) -> None:
-    prune(root=root.path, max_entries=0)
+    prune(root=root.path, keep_last=0)
 
 
 def remove_by_clear(root: Root) -> None:

@@ -86,3 +86,69 @@ print(json.dumps([float(f(Pair(a, b))) for a, b in ((one, two), (two, two), (one
 """
     for _ in range(2):
         assert run(program, tmp_path).value == [12.0, 22.0, 11.0, 21.0]
+
+
+VERSIONED = """
+import json, sys
+import jax.numpy as jnp
+import jcache
+from jcache.traces import keys
+jcache.enable(sys.argv[1])
+keys._VERSION = sys.argv[2] or keys._VERSION
+traced = []
+def step(x):
+    traced.append(1)
+    return x * 2
+jcache.jit(step)(jnp.ones(2))
+print(len(traced))
+"""
+
+
+def test_what_weaker_rules_have_stored_is_not_served(tmp_path: Path) -> None:
+    """Traces of other rules than today's are traced anew: the number of the rules is in the key."""
+    assert [run(VERSIONED, tmp_path, rules).value for rules in ("trace 1", "trace 1", "", "")] == [1, 0, 1, 0]
+
+
+MOVED = """
+import json, sys
+import jax, jax.numpy as jnp
+import jcache
+from jcache.fingerprint import fingerprint
+from jcache.traces.arguments import Given
+from jcache.traces.keys import Statics, asked
+
+class Codec(jcache.FileCodec):
+    name = "codec"
+    def save(self, value, path): pass
+    def load(self, path): return None
+
+inner, cache, check = jcache.jit(lambda x: x * 2), jcache.GraphCache(), jcache.Kind.GRAPHS
+@jcache.graph
+def table(n: int, cache: jcache.GraphCache | None = None) -> jcache.Explanation:
+    return [1.0] * n
+class Holder:
+    cache: jcache.GraphCache
+    codec = Codec
+    error = jcache.JcacheError
+def step(tree, x):
+    return inner(tree["a"][0]) + x * table(2)[0] + bool(cache) + bool(check) + bool(Holder)
+
+def keys():
+    given = Given(({"a": [jnp.ones(2)]}, jnp.ones(2)), {})
+    return [asked(step, Statics(step, None, None), given).key, fingerprint(table.build, (3, cache)).key]
+
+before = keys()
+for name, module in sorted(sys.modules.items()):
+    if name.startswith("jcache."):
+        sys.modules[f"jcache.moved.{name[7:]}"] = module
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == name:
+                value.__module__ = f"jcache.moved.{name[7:]}"
+print(json.dumps([before, keys()]))
+"""
+
+
+def test_a_module_of_jcache_may_move(tmp_path: Path) -> None:
+    """Keys have jcache's own classes by name, without the module: what was stored before a move is served after it."""
+    before, after = run(MOVED, tmp_path, new_interpreter=True).value
+    assert before == after

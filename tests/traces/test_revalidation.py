@@ -152,3 +152,86 @@ def test_nothing_of_the_program_runs_in_another_thread(tmp_path: Path) -> None:
     for compared in (0, 5):
         wrong, threads, counted = run(HANDLERS, tmp_path / "root").value
         assert (wrong, counted) == ([], compared) and "jcache compares" not in threads
+
+
+RAISING = """
+import json, sys, warnings
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1])
+changed = int(sys.argv[2]) > 4000
+sys.setrecursionlimit(int(sys.argv[2]))  # which nothing tells jcache of
+
+def raised(x):
+    if sys.getrecursionlimit() > 4000:
+        raise ValueError("now")
+    return x * 2
+
+def no_array(x):
+    return "text" if sys.getrecursionlimit() > 4000 else x * 2
+
+def interrupted(x):
+    if sys.getrecursionlimit() > 4000:
+        raise KeyboardInterrupt
+    return x * 2
+
+def other_argument(x, y):
+    return x if sys.getrecursionlimit() > 4000 else y
+
+def other_structure(x, y):
+    return [x, y] if sys.getrecursionlimit() > 4000 else (x, y)
+
+def other_type(x):
+    return x.astype(int) if sys.getrecursionlimit() > 4000 else x + 1
+
+def outcome(jit, function, count):
+    try:
+        return repr(jit(function)(*[jnp.ones(2)] * count))
+    except BaseException as error:
+        return repr(error)
+
+def checked(function):
+    return jcache.jit(function, check="always")
+
+said = {}
+for function, count in ((raised, 1), (no_array, 1), (interrupted, 1), (other_argument, 2), (other_structure, 2),
+                        (other_type, 1)):
+    before = jcache.stats().traces
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ours = outcome(checked, function, count)
+    after = jcache.stats().traces
+    said[function.__name__] = [
+        ours == outcome(jax.jit, function, count),
+        [after.stored - before.stored, after.compared - before.compared, after.differing - before.differing],
+        [str(each.message).partition(": ")[2].partition(". ")[0] for each in heard],
+    ]
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.jax
+def test_a_compared_start_says_what_differs(tmp_path: Path) -> None:
+    """An exception too: it goes on as with `jax.jit`, and the stored trace, which would not raise, goes to quarantine.
+
+    An exception that is no `Exception`, as of Ctrl-C, says nothing about the trace.
+    """
+    root = tmp_path / "root"
+    assert all(each == [True, [1, 0, 0], []] for each in run(RAISING, root, 4000).value.values())
+    differs, again = [True, [0, 1, 1]], [True, [1, 0, 0], []]
+    assert run(RAISING, root, 4001).value == {
+        "raised": [*differs, ["it raises ValueError"]],
+        "no_array": [*differs, ["it raises TypeError"]],
+        "interrupted": [True, [0, 0, 0], []],
+        "other_argument": [*differs, ["it used its arguments 1 and uses 0"]],
+        "other_structure": [
+            *differs,
+            [
+                'the structure of its result was `[["builtins:tuple", null, 2], "*", "*"]` and is '
+                '`[["builtins:list", null, 2], "*", "*"]`'
+            ],
+        ],
+        "other_type": [*differs, ["the array 0 of its result was `float32[2]` and is `int32[2]`"]],
+    }
+    said = run(RAISING, root, 4000).value
+    assert said.pop("interrupted") == [True, [0, 1, 0], []] and all(each == again for each in said.values())

@@ -56,7 +56,7 @@ def damage_of(checked: Checked) -> Damage | None:
 
 @pytest.mark.parametrize("data", [ZSTD, ZLIB, packed(CPU_BODY), with_metadata(CPU_BODY)], ids=itertools.count())
 def test_whole_entries_are_sound(data: bytes) -> None:
-    """Either codec, with or without metadata, and under a legacy key, which has no name to compare."""
+    """Either codec, with or without metadata, also where the key has no name to compare."""
     assert fault_of(data, Kind.EXECUTABLES, key(1)) is None
     assert fault_of(data, Kind.EXECUTABLES, "0" * 64) is None
 
@@ -220,7 +220,7 @@ def born(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int | No
 
 
 def test_a_sound_file(tmp_path: Path) -> None:
-    """Its digest, stamp and exposure are told, and that it has passed; a legacy one's name has no suffix."""
+    """Its digest, stamp and exposure are told, and that it has passed."""
     path = add(tmp_path, key(1), ZSTD, written_ns=5 * SECOND)
     status = path.lstat()
     checked, quick = check(tmp_path, claim()), check(tmp_path, claim(), quick=True)
@@ -229,7 +229,7 @@ def test_a_sound_file(tmp_path: Path) -> None:
     assert checked.passed and not (checked.finding or checked.gone or checked.being_written or checked.anew)
     assert not quick.passed and quick.finding is None and quick.digest == checked.digest
     path.rename(tmp_path / key(1))
-    assert check(tmp_path, claim(legacy=True)).passed and check(tmp_path, claim()).gone
+    assert check(tmp_path, claim()).gone
 
 
 @pytest.mark.parametrize("what", ["directory", "symbolic link", "special file"])

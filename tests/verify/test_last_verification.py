@@ -2,15 +2,21 @@
 
 import json
 import os
+import re
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from jcache.admin.api import info
+from jcache.admin.api import clear, info
 from jcache.layout import Kind, Root
+from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify.last_verification import read
-from jcache.verify.repair import repair
+from jcache.verify.repair import damage_of, put_back, repair
+from jcache.verify.subset import Subset
 from jcache.verify.verification import Request, verify, write_down
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
@@ -37,7 +43,7 @@ def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
     assert info(plain.path).health.startswith("ok (verified ")
     verified(plain)
     last = read(plain)
-    assert last is not None and (last.entries, last.checked, last.damaged) == (3, 3, 2)
+    assert last is not None and (last.entries, last.checked, last.damaged, last.changed) == (3, 3, 2, 0)
     assert info(plain.path).health.startswith("2 findings of the last verify")
     (plain.path / f"{key(2)}-cache").unlink()  # as JAX does, or somebody by hand
     assert info(plain.path).health.startswith("1 finding of the last verify")
@@ -84,11 +90,11 @@ def test_what_can_be_seen_without_reading(plain: Root) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "null", "[]", "{}", '{"schema_version": 2}', "[" * 100_000, "\0",
-        json.dumps({"schema_version": 1, "ended_ns": -1, "entries": 1, "checked": 1, "findings": 1, "named": []}),
-        json.dumps({"schema_version": 1, "ended_ns": 1, "entries": "1", "checked": 1, "findings": 1, "named": []}),
-        json.dumps({"schema_version": 1, "ended_ns": 1, "entries": 1, "checked": 1, "findings": 1, "named": [1]}),
-        json.dumps({"schema_version": 1, "ended_ns": 1, "entries": 1, "checked": 1, "findings": 1, "named": 5}),
+        "", "null", "[]", "{}", '{"schema_version": 3}',  "[" * 100_000, "\0",
+        json.dumps({"schema_version": 2, "ended_ns": -1, "entries": 1, "checked": 1, "findings": 1, "named": []}),
+        json.dumps({"schema_version": 2, "ended_ns": 1, "entries": "1", "checked": 1, "findings": 1, "named": []}),
+        json.dumps({"schema_version": 2, "ended_ns": 1, "entries": 1, "checked": 1, "findings": 1, "named": [1]}),
+        json.dumps({"schema_version": 2, "ended_ns": 1, "entries": 1, "checked": 1, "findings": 1, "named": 5}),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_nothing(plain: Root, text: str) -> None:
@@ -106,3 +112,115 @@ def test_a_root_that_cannot_be_written_is_verified(plain: Root, beyond: Path) ->
     with Store(plain) as store:
         assert len(verify(store, Request(grace_ns=0, kinds=(Kind.EXECUTABLES,))).findings) >= 1
     assert sorted(beyond.iterdir()) == before and read(plain) is None
+
+
+def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
+    """Also where nothing was ever verified; a stale graph is not damaged."""
+    add(plain.path, key(1), executable(), written_ns=NOW)
+    add(plain.path, key(2), TORN, written_ns=NOW)
+    verified(plain, mend=True)
+    (plain.state / "verified.json").unlink()
+    restore(plain)
+    assert info(plain.path).health.startswith("1 finding, put back from quarantine; `jcache verify --repair --root ")
+    (plain.path / f"{key(2)}-cache").unlink()
+    assert info(plain.path).health == "ok (never verified)"
+
+
+def test_many_findings(plain: Root) -> None:
+    """Those that are not named are not forgotten, but not known for certain any more."""
+    for number in range(1010):
+        add(plain.path, key(number), TORN, written_ns=NOW)
+    verified(plain)
+    assert info(plain.path).health.startswith("at least 1,000 findings of the last verify")
+    for number in range(1010):
+        (plain.path / f"{key(number)}-cache").unlink()
+    assert info(plain.path).health.startswith("10 files with findings of the last verify, ")
+    verified(plain)
+    assert info(plain.path).health.startswith("ok")
+
+
+def test_sidecars_and_directories(plain: Root) -> None:
+    """A directory with an entry's name is still one; a sidecar without an entry is one until the entry comes."""
+    (plain.path / f"{key(1)}-cache").mkdir()
+    (plain.path / f"{key(2)}-atime").write_bytes(bytes(8))
+    os.utime(plain.path / f"{key(2)}-atime", ns=(NOW, NOW))
+    verified(plain)
+    assert info(plain.path).health.startswith("2 findings")
+    add(plain.path, key(2), executable(), written_ns=NOW)
+    (plain.path / f"{key(1)}-cache" / "more").touch()
+    assert info(plain.path).health.startswith("1 finding ")
+    (plain.path / f"{key(1)}-cache" / "more").unlink()
+    (plain.path / f"{key(1)}-cache").rmdir()
+    assert info(plain.path).health.startswith("ok")
+
+
+def restore(root: Root) -> None:
+    """What `jcache quarantine restore` does with each entry that is named, and not there again."""
+    with Store(root) as store:
+        place = Quarantine(root)
+        for record in place.records():
+            if not (root.path / record.file_name).exists():
+                put_back(store, place, record, damage=damage_of(store, place, record), replace=False)
+
+
+ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear", "touch", "mend", "tear", "remove")
+
+
+@given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2)), max_size=10), st.sampled_from(["move", "copy"]))
+@settings(max_examples=40)
+def test_health_is_what_is_known(steps: list[tuple[str, int]], last: str) -> None:
+    """It is never ok while damage is there that was found in these files, and damage that is gone is not named."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Root(Path(place, "root"), plain=True)
+        found: set[str] = set()
+        for number in range(3):
+            add(root.path, key(number), TORN if number else executable(), written_ns=NOW)
+        for at, (act, number) in enumerate([*steps, (last, 0)]):
+            before = torn(root)
+            root = carry_out(act, root, root.path / f"{key(number)}-cache", at)
+            found = after(act, found, before, torn(root))
+            if not any(root.path.glob("*-cache")) and not root.state.exists():
+                continue
+            health = info(root.path).health
+            assert not (found & torn(root) and health.startswith("ok")), (act, health)
+            named = re.match(r"(?:at least )?(\d+) findings?[ ,]", health)
+            assert named is None or int(named[1]) <= len(torn(root)), (act, health)
+
+
+def carry_out(act: str, root: Root, path: Path, at: int) -> Root:
+    """Does something to a root, or to a file of it; returns where the root is then."""
+    if act in ("verify", "repair"):
+        verified(root, mend=act == "repair")
+    elif act in ("part", "quick"):
+        with Store(root) as store:
+            verify(store, Request(grace_ns=0, quick=act == "quick", subset=Subset.parse("1/3")))
+    elif act == "restore":
+        restore(root)
+    elif act in ("move", "copy"):
+        new = root.path.with_name(f"root {at}")
+        (os.rename if act == "move" else shutil.copytree)(root.path, new)
+        return root._replace(path=new)
+    elif act == "clear" and torn(root):
+        clear(root=root.path)
+    elif act == "touch" and path.exists():
+        os.utime(path, ns=(NOW + at, NOW + at))
+    elif act in ("mend", "tear"):
+        path.write_bytes(executable() if act == "mend" else TORN)
+        os.utime(path, ns=(NOW + at, NOW + at))
+    elif act == "remove":
+        path.unlink(missing_ok=True)
+    return root
+
+
+def after(act: str, found: set[str], before: set[str], now: set[str]) -> set[str]:
+    """Of which damaged entries it is known, in these very files."""
+    if act in ("verify", "repair"):
+        return now
+    if act == "restore":
+        return found | (now - before)
+    return found & now
+
+
+def torn(root: Root) -> set[str]:
+    """The entries that are damaged."""
+    return {path.name for path in root.path.glob("*-cache") if path.read_bytes() == TORN}

@@ -79,10 +79,10 @@ def test_what_is_damage(
         assert finding.stamp is not None and finding.path == path and "its words" in finding.evidence
 
 
-def test_only_executables_of_today_are_opened(plain: Root) -> None:
-    """Traces, graphs and legacy entries are passed over; without any other no process is started."""
+def test_only_executables_are_opened(plain: Root) -> None:
+    """Traces and graphs are passed over; without any other no process is started."""
     add(plain.directory(Kind.TRACES), key(1), b"x")
-    others = [Claim(Kind.TRACES, key(1)), Claim(KIND, key(2), legacy=True), Claim(KIND, key(3))]
+    others = [Claim(Kind.TRACES, key(1)), Claim(KIND, key(3))]
     before = sys.modules.get("jax")
     with Store(plain) as store:
         assert load_sound(store, others).verdicts == {}

@@ -125,7 +125,7 @@ def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
     before = plain.ledger.read_bytes()
-    assert sorted(damages(verify(plain))) == [Damage.CODEC, Damage.LEDGER]
+    assert sorted(damages(verify(plain))) == [Damage.CODEC, Damage.LEDGER, Damage.PINS]
     assert plain.ledger.read_bytes() == before
     assert {path.name for path in plain.state.iterdir()} == {plain.ledger.name, "verified.json"}
 
@@ -144,7 +144,7 @@ def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: py
 
 
 def test_a_legacy_entry_and_one_of_today_under_one_key_are_two(plain: Root) -> None:
-    """Each has bytes of its own, and neither is damaged for not having the other's."""
+    """The legacy entry is not looked at, and the one of today is not damaged for having other bytes."""
     (add(plain.path, key(1), executable(1), written_ns=OLD).with_name(key(1))).write_bytes(executable(2))
     assert damages(verify(plain)) == damages(verify(plain)) == []
 

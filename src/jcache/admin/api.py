@@ -16,7 +16,7 @@ from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotInEffect, OutOfReach
 from jcache.layout import Kind, Root, parse_kind
 from jcache.store import roots
-from jcache.store.eviction import Order, Plan, Policy, Verdict, everything, plan
+from jcache.store.eviction import Order, Plan, Policy, Reason, Verdict, everything, plan
 from jcache.store.files import refusal
 from jcache.store.links import NO_LINKS, Links
 from jcache.store.locking import timeout_in
@@ -25,9 +25,10 @@ from jcache.store.removal import Removed, foresee, xla_size
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command
-from jcache.units import format_size, parse_age, parse_choice, parse_size, whole_number
+from jcache.units import format_apart, parse_age, parse_choice, parse_size, whole_number
 
 _BLOCK = 4096
+_PINNED = (Reason.PINNED, Reason.NEEDED)
 __all__ = ["Removed", "carry_out", "clear", "info", "make_policy", "plan_clear", "plan_prune", "prune"]
 
 
@@ -139,7 +140,8 @@ def prune(
         InvalidValue: a size, age, number, order, kind or the root cannot be read, or nothing says what to remove.
         NoCacheHere: there is no cache.
         NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
-        OutOfReach: ``min_free`` cannot be reached, whatever is removed; nothing was removed.
+        OutOfReach: ``min_free`` cannot be reached, or what is pinned is over ``max_size`` or ``max_entries`` by itself;
+            nothing was removed.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
         LedgerUnavailable: what is pinned cannot be known; nothing was removed.
         CannotWrite: the root is read-only or otherwise refuses.
@@ -206,7 +208,7 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
-        OutOfReach: as much as is to be free cannot be, whatever is removed.
+        OutOfReach: a bound, or what is to be free, cannot be reached, whatever is removed.
     """
     kinds = frozenset(kinds)
     entries, links = _linked(store, kinds)
@@ -223,14 +225,32 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
             f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, counted from writing: {why}. "
             "jcache run and jcache.enable() record it from now on."
         )
+    _check_bounds(entries, policy, links, kinds, root=store.root)
     reachable = free + sum(_on_disk(verdict.entry) for verdict in decided.victims)
     reachable += xla_size(store.root) if xla else 0
     if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
+        wanted, now, at_most = format_apart(policy.min_free_bytes, free, reachable)
         raise OutOfReach(
-            f"--min-free {format_size(policy.min_free_bytes)} cannot be reached: {format_size(free)} are free, and "
-            f"removing all that may go would make it {format_size(reachable)}. Nothing was removed."
+            f"--min-free {wanted} cannot be reached: {now} are free, and removing all that may go would make it "
+            f"{at_most}. Nothing was removed."
         )
     return decided
+
+
+def _check_bounds(entries: list[Entry], policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root) -> None:
+    """Raises OutOfReach where what is pinned, and what that needs, is over a bound by itself."""
+    kept = everything(entries, links=links, kinds=kinds).kept if any(entry.pinned for entry in entries) else ()
+    staying = [v.entry for v in kept if v.reason in _PINNED and not v.entry.legacy]
+    size, unpin = sum(entry.bytes for entry in staying), command("unpin KEY", root.path)
+    if policy.max_bytes is not None and size > policy.max_bytes:
+        bound, held = format_apart(policy.max_bytes, size)
+        option, why = f"--max-size {bound}", f"what is pinned, and what it needs, takes {held}"
+    elif policy.max_entries is not None and len(staying) > policy.max_entries:
+        option = f"--max-entries {policy.max_entries:,}"
+        why = f"{len(staying):,} entries are pinned, or needed by what is pinned"
+    else:
+        return
+    raise OutOfReach(f"{option} cannot be reached: {why}. Nothing was removed; `{unpin}` lets an entry go.")
 
 
 def _on_disk(entry: Entry) -> int:

@@ -2,8 +2,7 @@
 
 import os
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -38,7 +37,7 @@ class KindCensus:
         sidecars: how many have one.
         oldest_ns: the longest unused one's last use, nanoseconds since 1970; None without entries.
         newest_ns: the most recent use.
-        pinned: how many of them prune must keep.
+        pinned: how many of them prune must keep; None where that is not known.
         cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
         empty: how many of them are empty files.
         unknown: of how many nobody knows the last use; theirs is counted from writing.
@@ -50,7 +49,7 @@ class KindCensus:
     sidecars: int
     oldest_ns: int | None
     newest_ns: int | None
-    pinned: int
+    pinned: int | None
     cap: int | None
     empty: int = 0
     unknown: int = 0
@@ -85,6 +84,7 @@ class Census:
         verified: what the last `jcache verify` has found; None if there was none.
         exposed: a directory of the root that belongs to somebody else.
         unfinished: how many temporary files are older than a minute.
+        pins_known: whether it is known what is pinned; else nothing is removed.
     """
 
     root: Root
@@ -99,6 +99,7 @@ class Census:
     verified: LastVerification | None = None
     exposed: Finding | None = None
     unfinished: int = 0
+    pins_known: bool = True
 
     @property
     def health(self) -> str:
@@ -130,14 +131,22 @@ class Census:
         last = self.verified
         if last is not None and last.damaged:
             found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
-            mend = self._command("verify --repair")
-            return f"{found} of the last verify, {self._age} ago; `{mend}` mends what can be mended"
+            found = f"at least {found}" if last.changed else found
+            when = f" of the last verify, {self._age} ago" if last.ended_ns else ", put back from quarantine"
+            return f"{found}{when}; `{self._command('verify --repair')}` mends what can be mended"
         if empty := sum(counted.empty for counted in self.kinds.values()):
             entries = f"{empty:,} entries are empty files" if empty > 1 else "1 entry is an empty file"
             return f"{entries}; `{self._command('verify --repair')}` takes out what is damaged"
+        if last is not None and last.changed:
+            files = f"{last.changed:,} files" if last.changed > 1 else "1 file"
+            when = f", {self._age} ago" if last.ended_ns else ""
+            again = self._command("verify")
+            return f"{files} with findings of the last verify{when}, may have changed since; `{again}` looks again"
         if self.unfinished:
             files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
             return f"{files} begun and never finished; `{self._command('verify --repair')}` removes what is left over"
+        if not self.pins_known:
+            return f"what is pinned is not known, so that nothing is removed; `{self._command('verify')}` says why"
         if self.exposed is not None:
             return f"{shown(str(self.exposed.path))}: {self.exposed.evidence} See `{self._command('verify')}`"
         return None
@@ -152,7 +161,7 @@ class Census:
     @property
     def _verified(self) -> str:
         """How much of the root was verified, and when."""
-        if self.verified is None:
+        if self.verified is None or not self.verified.ended_ns:
             return "never verified"
         checked, entries = self.verified.checked, self.verified.entries
         some = "verified" if checked == entries else f"{checked:,} of {entries:,} entries verified"
@@ -179,10 +188,9 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
-    pins = store.softly(store.pins.known) or set()
-    pinned = Counter(kind for kind, _ in pins)
+    pins = store.softly(store.pins.known)
     cap = None if store.root.adapter else cap_of(environment)
-    kinds = {kind: _count(listing, pinned[kind], cap) for kind, listing in listings.items()}
+    kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
         disk = shutil.disk_usage(store.root.path)
@@ -198,6 +206,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         taken_ns=clock.now_ns(),
         verified=last_verification.read(store.root),
         unfinished=sum(map(_unfinished, listings.values())),
+        pins_known=pins is not None,
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
 
@@ -212,15 +221,17 @@ def _unfinished(listing: Listing) -> int:
     return count
 
 
-def _count(listing: Listing, pinned: int, cap: int | None) -> KindCensus:
+def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int | None) -> KindCensus:
     used = list(listing.used())
+    ours = {key for kind, key in pins or () if kind is listing.kind}
+    there = (*listing.columns.keys, *(entry.key for entry in listing.legacy)) if ours else ()
     return KindCensus(
         entries=len(listing),
         bytes=listing.bytes,
         sidecars=listing.sidecars,
         oldest_ns=min(used, default=None),
         newest_ns=max(used, default=None),
-        pinned=pinned,
+        pinned=None if pins is None else sum(key in ours for key in there),
         empty=listing.columns.sizes.count(0),
         unknown=listing.unknown,
         accessed_ns=listing.accessed_ns,

@@ -86,7 +86,8 @@ def select(
 
 def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
     """The entries with the seconds that building each took, from its own header where the ledger does not know."""
-    unknown = [entry for entry in entries if entry.seconds is None] if store.root.adapter is None else []
+    own = entries if store.root.adapter is None else ()
+    unknown = [entry for entry in own if entry.seconds is None and not entry.legacy]
     if not unknown:
         return list(entries)
     read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}

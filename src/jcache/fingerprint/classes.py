@@ -94,7 +94,7 @@ def _shallow(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_shallow(each) for each in value]
     kind = value if isinstance(value, type) else type(value)
-    name = f"{kind.__module__}.{kind.__qualname__}"
+    name = origins.path_of(kind)
     inner = [_shallow(each) for part in _OF_ALIASES if (each := getattr(value, part, None))]
     return [name, *(inner or [_shallow(getattr(value, "_name", None))])] if value is not kind else name
 

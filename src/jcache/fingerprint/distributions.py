@@ -1,30 +1,31 @@
-"""Installed distributions: their versions, and what their files hold.
+"""The installed distributions that a result depends on.
 
-A distribution is the content of its files, not its version: after an edit `pip install .` puts other files under the
-same one. Its ``RECORD`` has a digest for each file
-(https://packaging.python.org/en/latest/specifications/recording-installed-packages/). Scripts, whose first line holds
-the environment's path, bytecode and the metadata are left out, so that two hosts agree.
+Those that the code names, and all that they require, are known before it runs, and are parts of the key. They may use
+others: a package may import one that it does not require, or that it requires for an extra, or find it by an entry
+point. So the content of every distribution that is loaded when the result is there is stored with the result, and
+compared before it is served. The key has none of that: a process that is served need not load them.
 """
 
-import base64
-import hashlib
-import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from jcache.fingerprint.encoding import sha256
-from jcache.fingerprint.origins import Origin, metadata_in, normalised, record
+from jcache.fingerprint.describe import shortened
+from jcache.fingerprint.distribution_content import content, is_local, is_recorded, places
+from jcache.fingerprint.encoding import sha256, text
+from jcache.fingerprint.origins import OURS, STDLIB, Origin, metadata_in, normalised, record
+from jcache.package import OWN_FILES
 
+LOADED: Final = "loaded distribution "
+"""How the labels of those begin that were loaded when a result was there."""
+_REQUIRED: Final = "distribution "
+_ABSENT: Final = "absent"
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(.*)")
 _FIELDS: Final = ("Version:", "Requires-Dist:")
-_SCRIPTS: Final = re.compile(rb"(?:\.\./)+(?:bin|Scripts)/")
-_SOURCES: Final = (".py", ".so", ".pyd", ".dylib")
-_LARGE: Final = 32 << 20  # bytes of a file that is told by its size and time instead
+_TOP: Final = re.compile(rb'\n"?([^/,\n]+)')
 
 
 class Distribution(NamedTuple):
@@ -43,39 +44,69 @@ class Distribution(NamedTuple):
     metadata: str
 
 
-def versions(origin: Origin) -> Mapping[str, str]:
-    """The versions of distributions, and of all that they require and that is installed."""
-    return {name: distribution.version for name, distribution in _needed(origin).items()}
+class Installed(NamedTuple):
+    """The distributions that are installed in a directory.
+
+    Attributes:
+        by_top: their names, by the names of the modules and packages that they have there.
+        by_places: the places of those whose files no record tells, by their names.
+        local: the names of those that were installed from a directory or a file of this host.
+    """
+
+    by_top: Mapping[str, list[str]]
+    by_places: Mapping[str, tuple[str, ...]]
+    local: frozenset[str]
+
+
+def required_label(name: str) -> str:
+    """Under which a distribution stands among the parts of a key."""
+    return _REQUIRED + name
+
+
+def required(origin: Origin) -> Mapping[str, bytes]:
+    """The distributions of an origin and all that they require and that is installed: version and content of each."""
+    return {name: _encoded(name) for name in _needed(origin)}
 
 
 @lru_cache(maxsize=4096)
-def contents(name: str) -> bytes:
-    """A digest of the files of an installed distribution; as they are now, where its record does not tell."""
+def in_words(name: str) -> str:
+    """The version of a distribution and a digest of it and of its content."""
     found = _distribution(name)
-    if found is None:
-        return b""
-    rows = record(found.metadata)
-    if _is_editable(found.metadata) or not os.path.exists(os.path.join(found.metadata, "RECORD")):
-        return sha256(b"\n".join(_rows_of(_places(found, rows))))
-    metadata = os.fsencode(os.path.basename(found.metadata)) + b"/"
-    told = [row for row in rows.split(b"\n") if b",sha256=" in row and not row.startswith(metadata)]
-    told = [row for row in told if b".pyc," not in row and not (row[:3] == b"../" and _SCRIPTS.match(row))]
-    if newer := _newer(found, rows):
-        now = {path: _row(os.path.join(found.directory, os.fsdecode(path)), path) for path in newer}
-        told = [*(row for row in told if row.partition(b",")[0] not in now), *now.values()]
-    return sha256(b"\n".join(sorted(told)))
+    return _ABSENT if found is None else f"{found.version} {shortened(sha256(_encoded(name)))}"
+
+
+def loaded(parts: Collection[str], read: Iterable[Origin] = ()) -> dict[str, str]:
+    """The distributions that a result may depend on besides those in its key, in words by their labels.
+
+    Args:
+        parts: the labels of the parts of its key.
+        read: where files come from that were read while it was made.
+    """
+    names = {name for origin in read if origin not in {STDLIB, OURS} for name in origin.split()} | _names_loaded()
+    return {LOADED + name: in_words(name) for name in sorted(names) if _REQUIRED + name not in parts}
+
+
+def loaded_now(then: Iterable[str]) -> dict[str, str]:
+    """Those of some labels that are of loaded distributions, with what is installed now; nothing is imported for it."""
+    return {label: in_words(label.removeprefix(LOADED)) for label in then if label.startswith(LOADED)}
 
 
 @lru_cache(maxsize=4096)
-def _needed(origin: Origin) -> dict[str, Distribution]:
-    found: dict[str, Distribution] = {}
+def _needed(origin: Origin) -> list[str]:
+    found: set[str] = set()
     waiting = origin.split()
     while waiting:
         name = waiting.pop()
         if name not in found and (distribution := _distribution(name)) is not None:
-            found[name] = distribution
+            found.add(name)
             waiting.extend(distribution.requires)
-    return dict(sorted(found.items()))
+    return sorted(found)
+
+
+@lru_cache(maxsize=4096)
+def _encoded(name: str) -> bytes:
+    found = _distribution(name)
+    return b"" if found is None else text(found.version) + content(found.directory, found.metadata)
 
 
 @lru_cache(maxsize=4096)
@@ -95,7 +126,7 @@ def _distribution(name: str) -> Distribution | None:
 
 
 def _headers(data: bytes) -> tuple[str, list[str]]:
-    version, required = "unknown", []
+    version, requires = "unknown", []
     head = data.partition(b"\n\n")[0].decode(errors="replace")  # a line of blanks belongs to a licence
     for field, _, value in (line.partition(":") for line in head.split("\n") if line.startswith(_FIELDS)):
         if field == "Version":
@@ -103,86 +134,70 @@ def _headers(data: bytes) -> tuple[str, list[str]]:
         else:
             match = _REQUIREMENT.match(value.strip())
             if match and "extra" not in match[2].partition(";")[2]:
-                required.append(normalised(match[1]))
-    return version, required
+                requires.append(normalised(match[1]))
+    return version, requires
 
 
-# -- where the record does not tell
+# -- what is loaded
+
+
+def _names_loaded() -> frozenset[str]:
+    """The names of the distributions of all modules that are loaded, but for jcache's own."""
+    return _names_of_modules(len(sys.modules), next(reversed(sys.modules), ""))
+
+
+@lru_cache(maxsize=1)
+def _names_of_modules(count: int, last: str) -> frozenset[str]:
+    files = [file for module in list(sys.modules.values()) for file in _files_of(module)]
+    tops: dict[str, set[str]] = {}
+    others = set()
+    for file in files:
+        above, packages, inner = file.rpartition(f"-packages{os.sep}")
+        if packages:
+            tops.setdefault(f"{above}-packages", set()).add(inner.partition(os.sep)[0])
+        else:
+            others.add(file)
+    found = {
+        name for directory, names in tops.items() for top in names for name in _installed(directory).by_top.get(top, ())
+    }
+    here = [_installed(directory) for directory in dict.fromkeys(sys.path)]
+    if any(found & each.local for each in here):  # one's own, which may use what is being worked on beside it
+        found.update(_having(here, [*others, *files]))
+    return frozenset(found)
+
+
+def _having(here: Iterable[Installed], files: Collection[str]) -> Iterator[str]:
+    """The distributions without a record that have any of some files."""
+    for each in here:
+        for name, of in each.by_places.items():
+            if any(file == place or file.startswith(os.path.join(place, "")) for place in of for file in files):
+                yield name
+
+
+def _files_of(module: object) -> list[str]:
+    """The file of a module, or the directories of a package that has none; one that loads lazily is left as it is."""
+    try:
+        namespace = object.__getattribute__(module, "__dict__")
+        file = namespace.get("__file__")
+        if file is None:
+            return [os.path.join(str(place), "") for place in namespace.get("__path__") or ()]
+    except Exception:  # noqa: BLE001  programs put anything among the modules
+        return []
+    return [file] if isinstance(file, str) and not file.startswith(OWN_FILES) else []
 
 
 @lru_cache(maxsize=64)
-def _loaded(directory: str) -> Mapping[bytes, list[tuple[bytes, int]]]:
-    """The files below a directory that are loaded as modules, and when each was written last, by the first name."""
-    prefix = os.path.join(directory, "")
-    files: dict[bytes, list[tuple[bytes, int]]] = {}
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and path.startswith(prefix):
-            name = os.fsencode(path[len(prefix) :].replace(os.sep, "/"))
-            with suppress(OSError):
-                files.setdefault(name.partition(b"/")[0], []).append((name, os.stat(path).st_mtime_ns))
-    return files
-
-
-def _newer(of: Distribution, rows: bytes) -> list[bytes]:
-    """The files of a distribution that are loaded, and newer than its record."""
-    recorded_ns = os.stat(os.path.join(of.metadata, "RECORD")).st_mtime_ns
-    tops = {row.partition(b"/")[0].partition(b",")[0] for row in rows.split(b"\n")}
-    likely = [each for top, files in _loaded(of.directory).items() if top in tops for each in files]
-    return [path for path, ns in likely if ns > recorded_ns and b"\n%s," % path in rows]
-
-
-def _is_editable(metadata: str) -> bool:
-    try:
-        with open(os.path.join(metadata, "direct_url.json"), encoding="utf-8") as file:
-            return bool(json.load(file).get("dir_info", {}).get("editable"))
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def _places(of: Distribution, rows: bytes) -> Iterator[str]:
-    """The files and directories of a distribution that has no digests, or has those of another place."""
-    if _is_editable(of.metadata):
-        from importlib import util
-
-        tops = {os.path.basename(of.metadata).partition("-")[0]}
-        with suppress(OSError), open(os.path.join(of.metadata, "top_level.txt"), encoding="utf-8") as file:
-            tops = set(file.read().split()) or tops
-        for top in sorted(tops):
-            try:
-                spec = util.find_spec(top)
-            except (ImportError, ValueError, AttributeError):
-                continue
-            if spec is not None:
-                yield from spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
-        return
-    for row in sorted(rows.split(b"\n")):
-        path = os.path.join(of.directory, os.fsdecode(row.partition(b",")[0]))
-        if row:
-            yield from (each for each in (path, f"{path}.py") if os.path.exists(each))
-
-
-def _rows_of(places: Iterator[str]) -> Iterator[bytes]:
-    """A row for each module below some places."""
-    for place in places:
-        if os.path.isfile(place):
-            yield _row(place, os.fsencode(os.path.basename(place)))
-        for directory, below, names in os.walk(place):
-            below[:] = sorted(name for name in below if name != "__pycache__")
-            for name in sorted(names):
-                if name.endswith(_SOURCES):
-                    path = os.path.join(directory, name)
-                    yield _row(path, os.fsencode(os.path.relpath(path, place)))
-
-
-def _row(path: str, name: bytes) -> bytes:
-    """A file as a record has it."""
-    try:
-        status = os.stat(path)
-        if status.st_size > _LARGE:
-            return b"%s,mtime=%d,%d" % (name, status.st_mtime_ns, status.st_size)
-        with open(path, "rb") as file:
-            digest = base64.urlsafe_b64encode(hashlib.file_digest(file, "sha256").digest()).rstrip(b"=")
-    except OSError:
-        return name
-    return b"%s,sha256=%s,%d" % (name, digest, status.st_size)
+def _installed(directory: str) -> Installed:
+    by_top: dict[str, list[str]] = {}
+    by_places: dict[str, tuple[str, ...]] = {}
+    local = set()
+    for name, folder in metadata_in(directory).items():
+        metadata = os.path.join(directory, folder)
+        if not is_recorded(metadata):
+            by_places[name] = tuple(places(directory, metadata))
+            continue
+        for top in set(_TOP.findall(record(metadata))):
+            by_top.setdefault(os.fsdecode(top), []).append(name)
+        if is_local(metadata):
+            local.add(name)
+    return Installed(by_top, by_places, frozenset(local))

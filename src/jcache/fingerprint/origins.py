@@ -48,6 +48,12 @@ def of_module_named(name: str) -> Origin:
     return USER if module is None else of_module(module)
 
 
+def path_of(cls: type) -> str:
+    """The module and the name of a class; of a class of jcache's the name alone, so that its module may move."""
+    module = str(cls.__module__)
+    return f"{OURS if of_module_named(module) == OURS else module}.{cls.__qualname__}"
+
+
 def is_findable(value: FunctionType | type) -> bool:
     """Whether a function or class is what a library has under its name."""
     module = sys.modules.get(value.__module__ or "")

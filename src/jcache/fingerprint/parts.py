@@ -20,7 +20,7 @@ from jcache.fingerprint.values import Encoder
 
 _SHORT: Final = 100
 _MANY: Final = 10_000
-_VERSION: Final = b"fingerprint 2"
+_VERSION: Final = b"fingerprint 3"
 """Of the rules by which fingerprints are made. A rule that was found to be too weak gets the next one, so that nothing
 is served that was stored by it."""
 _JAX_OPTIONS: Final[Mapping[str, str]] = {
@@ -148,10 +148,9 @@ class Parts(Encoder):
             return b"" if module is None else self._extension(module)
         if origin not in self._required:
             self._required.add(origin)
-            found = distributions.versions(origin)
-            for name, number in found.items():
-                encoding = text(number) + distributions.contents(name)
-                self._add(f"distribution {name}", encoding, f"{number} {shortened(sha256(encoding))}")
+            found = distributions.required(origin)
+            for name, encoding in found.items():
+                self._add(distributions.required_label(name), encoding, distributions.in_words(name))
             if "jax" in found:
                 self._jax()
         return b""

@@ -75,10 +75,10 @@ class References(Parts):
         is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
             self.require(origin, own if own is not None and is_extension(own) else None)
-            reference = named_by(f"{module}.{cls.__qualname__}") + (b"" if is_compiled else self.patched(cls))
+            reference = named_by(origins.path_of(cls)) + (b"" if is_compiled else self.patched(cls))
             self._named_classes[id(cls)] = cls, reference  # what follows may lead here again
             if registrations.is_by_others(cls):
-                reference += self.flattened(cls, f"{module}.{cls.__qualname__}")
+                reference += self.flattened(cls, origins.path_of(cls))
                 self._named_classes[id(cls)] = cls, reference
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
@@ -133,7 +133,7 @@ class References(Parts):
         if found is not value or (origin == origins.USER and not is_extension(module)):
             return self._ours(value)
         self.require(origin, module)
-        return named_by(f"{home}.{name}")
+        return named_by(f"{origins.OURS if origin == origins.OURS else home}.{name}")
 
     def _ours(self, value: Any) -> bytes | None:
         if origins.of_module_named(type(value).__module__) != origins.OURS:

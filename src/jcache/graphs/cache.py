@@ -228,10 +228,10 @@ class GraphFunction(Protocol[P, R]):
     build: Callable[P, R]
     __name__: str
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The graph, from the cache or built now."""
 
-    def explain(self, *args: P.args, **kwargs: P.kwargs) -> Explanation:
+    def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """Whether that call would be served from the cache; of a method with the instance as first argument."""
 
     @overload

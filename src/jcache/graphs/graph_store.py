@@ -13,6 +13,7 @@ from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.fingerprint.distributions import loaded
 from jcache.forking import TellInChild
 from jcache.formats import pytrees
 from jcache.formats.envelope import read_header
@@ -283,7 +284,9 @@ class Shelf:
         Raises:
             NotStorable: it cannot be stored.
         """
-        data = self._sealed(call, Build(call.store.root.path, call.key), value)
+        build = Build(call.store.root.path, call.key)
+        build.found.update(loaded(call.fingerprint.parts))
+        data = self._sealed(call, build, value)
         try:
             there = open_entry(call.store.root, GRAPHS, call.key)
             if isinstance(there, Opened):

@@ -125,7 +125,7 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
                 expected.mesh = meshes.mesh_of(given.get("intermediate_shardings") or ())
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
                 expected.reason = reasons[0] if reasons else lowering.own_rule(given["hlo"]) or _own_mesh(given)
-                expected.reason = expected.reason or _hoisted()
+                expected.reason = expected.reason or _hoisted() or _other_inputs(expected.kept, given["hlo"])
         return original(*args, **kwargs)
 
     return from_hlo
@@ -155,6 +155,11 @@ def _hoisted() -> str | None:
     if getattr(jax.config, "jax_use_simplified_jaxpr_constants", False):
         return "jax_use_simplified_jaxpr_constants gives its constants as arguments"
     return None
+
+
+def _other_inputs(kept: Sequence[int], module: Any) -> str | None:
+    same = stablehlo.inputs_of(module) == len(kept)
+    return None if same else "its program takes more or fewer arguments than JAX says that it keeps"
 
 
 def _note_key(key: str) -> None:

@@ -11,18 +11,22 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import hashlib
 import inspect
 import json
-import threading
+import os
+import weakref
+from _thread import allocate_lock
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, Final
 
 from jcache import clock
 from jcache.jax_internals import stablehlo
+from jcache.jax_internals.gc_pause import start_thread
 from jcache.jax_internals.speculation import deferring
 from jcache.patching import View
 
@@ -75,17 +79,34 @@ class _Loading:
         self.build_seconds = build_seconds
         self._call = call
         self._executable: Any = None
-        self._thread = threading.Thread(target=self._run, name="jcache ahead")
-        self._thread.start()
+        self._process = os.getpid()
+        self._is_done = allocate_lock()
+        self._is_done.acquire()
+        _end_before_python()
+        start_thread(self._run)
+        _LOADING.add(self)
 
     def result(self) -> Any:
         """The executable; None if it could not be loaded."""
-        self._thread.join()
-        return self._executable
+        if self._process != os.getpid():  # the thread is not in a forked child
+            return None
+        with self._is_done:
+            return self._executable
 
     def _run(self) -> None:
-        with suppress(Exception):
+        try:
             self._executable = self._call()
+        finally:
+            self._is_done.release()
+
+
+_LOADING: Final[weakref.WeakSet[_Loading]] = weakref.WeakSet()
+
+
+@cache
+def _end_before_python() -> None:
+    """Has Python wait at its exit for what is loading: XLA must not load while the process is taken down."""
+    atexit.register(lambda: [loading.result() for loading in list(_LOADING)])
 
 
 def note_of(key: str, around: str) -> str:

@@ -32,15 +32,19 @@ class Preset(StrEnum):
     FAST_COMPILE = "fast_compile"
 
 
+ENABLE_OPTION: Final = "jax_enable_compilation_cache"
+RUN_CACHE: Final = "JCACHE_RUN_CACHE"  # the directory of executables, under `jcache run`
+OFF_BY_RUN: Final = "n"  # by which `jcache run` turns JAX's cache off: a spelling of false that hardly anybody uses
+
 STORE_EVERYTHING: Final[Mapping[str, Value]] = Frozen(
     {
-        "jax_enable_compilation_cache": True,
+        ENABLE_OPTION: True,
         "jax_persistent_cache_min_compile_time_secs": 0,
         "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
     }
 )
 _DEFAULTS: Final[dict[str, Value]] = {
-    "jax_enable_compilation_cache": True,
+    ENABLE_OPTION: True,
     "jax_persistent_cache_min_compile_time_secs": 1.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
     "jax_optimization_level": "UNKNOWN",
@@ -56,6 +60,12 @@ SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = Frozen(
 )
 
 
+def is_off_by_run(environment: Mapping[str, str]) -> bool:
+    """Whether `jcache run` has turned JAX's cache off for processes in which nobody checks what JAX reads from it."""
+    return environment.get(ENABLE_OPTION.upper()) == OFF_BY_RUN and bool(environment.get(RUN_CACHE))
+
+
 def overridden(preset: Preset, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The options of a preset that the environment sets, and which are therefore left as they are."""
-    return frozenset(option for option in SETTINGS[preset] if environment.get(option.upper()))
+    ours = {ENABLE_OPTION} if is_off_by_run(environment) else set()
+    return frozenset(option for option in SETTINGS[preset] if environment.get(option.upper()) and option not in ours)

@@ -98,6 +98,11 @@ def trace_of(module: Any) -> str | None:
     return None
 
 
+def inputs_of(module: Any) -> int:
+    """How many arguments a program takes."""
+    return len(_main(module).regions[0].blocks[0].arguments)
+
+
 def targets_of(module: Any) -> frozenset[str]:
     """What a module calls that is not in it."""
     found: set[str | None] = set()
@@ -181,9 +186,13 @@ def log_as_for(module: Any, compile_options: Any) -> None:
 
 
 def text_digest(module: Any) -> str:
-    """SHA-256 of a module as text, without source positions and its name: the same whenever the same is traced."""
-    text = str(module.operation.get_asm(enable_debug_info=False))
-    return _sha256(_NAMED.sub("module", text, count=1))
+    """SHA-256 of `text_of`."""
+    return _sha256(text_of(module))
+
+
+def text_of(module: Any) -> str:
+    """A module as text, without source positions and its name: the same whenever the same is traced."""
+    return _NAMED.sub("module", str(module.operation.get_asm(enable_debug_info=False)), count=1)
 
 
 def to_artifact(module: Any) -> bytes:

@@ -5,15 +5,17 @@ JAX is imported by the functions, so that importing this module costs nothing.
 
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import count
+from operator import is_
 from typing import Any, Final, cast
 
 from jcache.jax_internals.avals import type_of
 from jcache.jax_internals.cache_hook import versions
-from jcache.package import PACKAGE
+from jcache.package import OWN_FILES, PACKAGE
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
 _IDLE: Final = (
@@ -73,6 +75,20 @@ def are_tracers(leaves: Iterable[Any]) -> bool:
     from jax.core import Tracer
 
     return all(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+def are_inputs(leaves: Sequence[Any]) -> bool:
+    """Whether some tracers are all inputs of what JAX traces now, each once and in order.
+
+    The inputs are variables of the trace, and each tracer stands for one: up to jax 0.6 the trace knows for which.
+    """
+    if not leaves:
+        return True
+    trace = leaves[0]._trace
+    known = getattr(trace.frame, "tracer_to_var", None)
+    variables = [leaf.val if known is None else known.get(id(leaf)) for leaf in leaves if leaf._trace is trace]
+    inputs = list(trace.frame.invars)
+    return len(inputs) == len(variables) and all(map(is_, inputs, variables))
 
 
 def first_computed(results: Sequence[Any], leaves: Iterable[Any]) -> int | None:
@@ -145,3 +161,19 @@ def types_of(values: Iterable[Any]) -> list[str]:
     """The types of what is or may be traced, roughly."""
     avals = map(type_of, values)
     return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]
+
+
+def is_of_jax(error: Exception) -> bool:
+    """Whether an error has come from within JAX or jcache, and not from a signal's handler or a listener."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_filename.startswith(_homes())
+
+
+@cache
+def _homes() -> tuple[str, ...]:
+    import jax
+    import jaxlib
+
+    return (OWN_FILES, *(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (jax, jaxlib)))

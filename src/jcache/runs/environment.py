@@ -1,7 +1,7 @@
 """Recorded runs: the environment that records one, and what the ledger learns from its report.
 
-The recorder (``_recorder/sitecustomize.py``, injected through PYTHONPATH) writes one file of JSON lines per process, of
-which `jcache.runs.report` makes the report.
+The recorder (``recorder/sitecustomize.py``, injected through PYTHONPATH) turns JAX's cache on in each process that runs
+it, and writes one file of JSON lines per process, of which `jcache.runs.report` makes the report.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache import clock
+from jcache.errors import JcacheError
 from jcache.formats.digest import digest
-from jcache.jax_internals.presets import STORE_EVERYTHING
+from jcache.jax_internals.presets import ENABLE_OPTION, OFF_BY_RUN, RUN_CACHE, STORE_EVERYTHING, is_off_by_run
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, storable
 from jcache.package import own_file
 from jcache.runs.calls import HIT, STORED
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
 RECORDER: Final = own_file("runs", "recorder")
 
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
-_ENABLE: Final = "JAX_ENABLE_COMPILATION_CACHE"
+_ENABLE: Final = ENABLE_OPTION.upper()
 _EVERYTHING: Final = {name.upper(): str(value).lower() for name, value in STORE_EVERYTHING.items()}
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
+_GIVEN: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
 _DIRECTORIES: Final = "JCACHE_RUN_DIRECTORIES"
+_FALSE: Final = ("n", "no", "f", "false", "off", "0")  # as JAX reads a variable
 
 
 def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
@@ -74,25 +77,34 @@ def environment(
 ) -> dict[str, str]:
     """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
 
+    JAX's cache is off in it until the recorder turns it on: what does not run the recorder reads nothing from the cache
+    that was not checked. JAX_COMPILATION_CACHE_DIR stays as it is; the recorder sets JAX's directory.
+
     ``log_dir`` should be on a local disk: every event of JAX is one small write to it.
 
     Args:
         cache_dir: as `settings` has it.
         log_dir: the directory.
         base: as `settings` has it.
-        whatever: as `settings` has it.
+        whatever: as `settings` has it, and whether the cache is on although the user has turned it off.
         path_keys: the strings that stand for ``cache_dir`` in keys of its entries, as
         `jcache.verify.path_keys.path_keys` tells.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
         env.pop(_XLA_CACHES, None)
+    if is_off_by_run(env):
+        env.pop(_ENABLE)
     wanted = settings(cache_dir, env, whatever=whatever)
+    directory = wanted.pop(_DIRECTORY)
+    wanted[_ENABLE] = "false" if is_turned_off(env) and not whatever else OFF_BY_RUN
     env |= wanted
     if _XLA_CACHES in wanted:
         env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
     else:
         env.pop(_OUR_XLA_CACHES, None)
+    env[RUN_CACHE] = directory
+    env[_GIVEN] = env.get(_DIRECTORY, "")
     env[_DIRECTORIES] = "\n".join(path_keys)
     env[_LOG] = str(log_dir.absolute())
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
@@ -100,8 +112,18 @@ def environment(
     return env
 
 
+def is_turned_off(env: Mapping[str, str]) -> bool:
+    """Whether the user has turned JAX's cache off in an environment."""
+    return env.get(_ENABLE, "").lower() in _FALSE and not is_off_by_run(env)
+
+
+def with_cache(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment of `environment` in which JAX's cache is on without the recorder, if the user has it on."""
+    return {**env, _DIRECTORY: env[RUN_CACHE], **({_ENABLE: "true"} if is_off_by_run(env) else {})}
+
+
 def without_cache(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment of `environment` with JAX's cache turned off."""
+    """An environment with JAX's cache turned off, with the recorder, too."""
     return {**env, _ENABLE: "false"}
 
 
@@ -121,7 +143,8 @@ def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
     What goes wrong with the ledger is told by the store's notices.
 
     Returns:
-        The report, with notices of what the program has put into cache directories of its own.
+        The report, with notices of what the program has put into cache directories of its own, and of what could not be
+        recorded.
     """
     if not report.processes:
         return report
@@ -135,7 +158,10 @@ def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
-        store.adopt(Kind.EXECUTABLES)
+        try:
+            store.adopt(Kind.EXECUTABLES)
+        except JcacheError as error:
+            report = report._replace(notices=(*report.notices, str(error)))
     return report
 
 
@@ -162,8 +188,8 @@ def _own_directory(directory: Path, path: str, number: int, doing: str, words: S
     there = "" if "://" in path else f"; to look after those: `{again}`"
     return (
         f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "
-        "here, set none in the program, neither as jax_compilation_cache_dir nor as the root of jcache.enable()"
-        f"{there}."
+        "here, set none in the program, neither as jax_compilation_cache_dir, in code or in the environment, nor as "
+        f"the root of jcache.enable(){there}."
     )
 
 
@@ -190,8 +216,9 @@ def news_of(here: Iterable[tuple[str, Program]], stored: Callable[[str, Program]
 
 
 def _file(directory: Path, key: str) -> Path | None:
-    """The file of an entry; jax <= 0.4.30 gives it no suffix."""
-    return next((path for name in (key + ENTRY_SUFFIX, key) if os.path.lexists(path := directory / name)), None)
+    """The file of an entry, None if there is none."""
+    path = directory / (key + ENTRY_SUFFIX)
+    return path if os.path.lexists(path) else None
 
 
 def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:

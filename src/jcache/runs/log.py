@@ -1,6 +1,6 @@
 """What one process did with JAX's cache, read from the lines of the recorder: a file's, or this process's own.
 
-The grammar of the lines is in ``_recorder/sitecustomize.py``. On each thread they come in the order of JAX's own
+The grammar of the lines is in ``recorder/sitecustomize.py``. On each thread they come in the order of JAX's own
 ``compile_or_get_cached`` (jax 0.4.31 to 0.12):
 
     request, hit message, hit event, seconds saved, seconds of retrieval, end of compile
@@ -243,6 +243,8 @@ def _end_of_compile(recording: Recording, thread: _Thread, function: str | None,
 
 
 def _finish(recording: Recording, request: _Request, seconds: float | None) -> None:
+    if request.unreadable is not None:  # under jax_raise_persistent_cache_errors: else JAX says what comes after it
+        request.settle(NOT_STORED, request.unreadable)
     if seconds is None:  # jax 0.4.31 announces no end of a compilation that raises
         request.settle(NOT_STORED, "its compilation failed, or the program ended meanwhile")
     request.settle(NOT_STORED, "its compilation failed, or JAX gave no reason")

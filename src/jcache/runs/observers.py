@@ -36,6 +36,11 @@ def is_recorded() -> bool:
     return bool(_watches) or _recorder() is not None
 
 
+def has_cache_of_run() -> bool:
+    """Whether the recorder of the `jcache run` above has turned JAX's cache on in this process."""
+    return any(getattr(finder, "jcache_turned_on", False) for finder in sys.meta_path)
+
+
 def tell(event: str, **fields: str | float | None) -> None:
     """Tells whoever records this process what has happened on this thread."""
     line = {"e": event, "t": clock.now_ns() / 1e9, "th": get_ident(), **fields}

@@ -33,6 +33,10 @@ from jcache.text import command
 from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
+UNSEEN: Final = (
+    "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with a PYTHONPATH of its own, is not "
+    "watched, and has no cache unless it is the command itself)"
+)
 
 
 class RunReport(NamedTuple):
@@ -217,14 +221,13 @@ def summary(report: RunReport) -> str:
     """The report in a few lines for people."""
     ended = [] if report.signal is None else [f"the program was ended by signal {report.signal}{_name(report.signal)}"]
     if not report.processes:
-        unseen = "no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)."
-        return "\n  ".join([f"jcache: {unseen}", *ended])
+        return "\n  ".join([f"jcache: {UNSEEN}.", *ended])
     calls = [*trace_lines(report.traces.to_json()), *graph_lines(report.graphs.to_json())]
     tracing = report.traces.saved_seconds if report.traces else None
     building = report.graphs.saved_seconds if report.graphs else None
     saved = saved_text(report.saved_seconds, tracing, building)
     lines = [*_of_executables(report, saved), *calls]
-    if report.jax_version is None and calls:  # a program of graphs alone
+    if report.graphs and not report.programs and not report.traces:  # a program of graphs alone
         lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
     lines += ended
     return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
 from jcache.fingerprint import Fingerprint
+from jcache.fingerprint.distributions import loaded
 from jcache.fingerprint.flattening import flattened
 from jcache.fingerprint.io.audit import Reads
 from jcache.fingerprint.observed import Discovery
@@ -36,8 +37,8 @@ class Build:
     Attributes:
         seconds: that it took; 0 where nobody knows.
         parents: keys of the graphs that were asked for meanwhile.
-        found: what ran and was read meanwhile that the fingerprint does not cover, and in the builds of graphs that
-            were loaded.
+        found: what ran, was read and was loaded then that the fingerprint does not cover, and in the builds of graphs
+            that were loaded.
         reason: why the graph must not be stored, None if it may.
         is_passing: whether that reason says nothing about the same build in another process.
         kept: as `jcache.fingerprint.io.Reads` has it.
@@ -66,7 +67,7 @@ class Build:
         finally:
             under_way.end(self)
         self.kept = read.kept
-        self.found.update({**read.parts, **ran.parts, **flattened()})
+        self.found.update({**read.parts, **ran.parts, **flattened(), **loaded(of.parts, read.origins)})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
         if self.reason is None and of.counts and ran.parts:

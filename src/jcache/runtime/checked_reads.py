@@ -6,7 +6,8 @@ entry: the request is a line, the cache's directory, the key and the program's p
 answer is ``+``, the number of bytes in 16 hexadecimal digits and the bytes; ``-`` where there is none that may be
 served; and ``?`` where the directory is not that of the root.
 
-A Python that does not run the recorder (``-I``, ``-S``, ``-E``) reads by itself: what it may find is checked before.
+A Python that does not run the recorder (``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache. Where the command
+itself is one (`is_alone`), all entries are checked before it starts, and it has the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Final
 from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
-from jcache.layout import Root, storable
+from jcache.layout import ENTRY_SUFFIX, Root, storable
 from jcache.runtime.program_store import Desk, ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, Gate, Sound
 from jcache.store.locking import DEFAULT_TIMEOUT
@@ -85,12 +86,20 @@ class CheckedReads:
             return False
 
     def check_all(self, seconds: float = CHECKED_BEFORE_S) -> bool:
-        """Checks all entries, for so many seconds at most; returns whether it was all of them."""
+        """Checks all entries, for so many seconds at most.
+
+        Returns:
+            Whether each entry that is there now may be served. One that is being written may not be, nor one that is
+            damaged and cannot be moved.
+        """
         until = clock.monotonic() + seconds
         for entry in self._desk.store.entries([EXECUTABLES]):
             if clock.monotonic() >= until:
                 return False
-            self.get(entry.key, as_use=False)
+            if self.get(entry.key, as_use=False) is None and os.path.lexists(
+                self._directory / (entry.key + ENTRY_SUFFIX)
+            ):
+                return False
         return True
 
     def close(self) -> None:

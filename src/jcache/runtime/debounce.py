@@ -1,10 +1,11 @@
 """Doing something a moment later, without keeping anybody waiting."""
 
 import os
-import threading
+import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+
+from jcache.jax_internals.gc_pause import start_thread
 
 
 class Soon:
@@ -15,12 +16,12 @@ class Soon:
 
     Args:
         action: a bound method. What it raises is lost.
-        timer: of what class the threads are that let the moment pass.
+        sleep: lets so many seconds pass.
     """
 
-    def __init__(self, action: Callable[[], object], *, timer: type[threading.Timer] = threading.Timer) -> None:
+    def __init__(self, action: Callable[[], object], *, sleep: Callable[[float], object] = time.sleep) -> None:
         self._action = weakref.WeakMethod(action)
-        self._timer = timer
+        self._sleep = sleep
         self._asked_in: int | None = None  # the process that a thread waits in
 
     def ask(self, delay: float) -> None:
@@ -29,10 +30,8 @@ class Soon:
         if self._asked_in == process:
             return
         self._asked_in = process
-        timer = self._timer(delay, self._act)
-        timer.daemon = True
         try:
-            timer.start()
+            start_thread(self._act, after=delay, sleep=self._sleep)
         except RuntimeError:  # the interpreter is ending, or there are no threads left
             self._asked_in = None
 
@@ -40,5 +39,4 @@ class Soon:
         self._asked_in = None
         action = self._action()
         if action is not None:
-            with suppress(Exception):
-                action()
+            action()

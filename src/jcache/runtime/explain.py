@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint.describe import changes, some
+from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
 from jcache.runtime.sealed_store import Opened, open_entry
@@ -22,6 +23,7 @@ _MOST_READ: Final = 200
 _FEW_READ: Final = 20
 _FOUND: Final = (
     "ran ",
+    LOADED,
     "pytrees registered",
     "file ",
     "directory ",
@@ -111,8 +113,17 @@ def nearest(
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
     _, _, other, lines = min(compared)
-    reason = f"none of the {kind} was made from this:" if lines else "it was stored by another codec"
+    reason = f"none of the {kind} was made from this:" if lines else _alike(kind, is_same=other == key)
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
+
+
+def _alike(kind: Kind, *, is_same: bool) -> str:
+    """Why a call was missed though an entry was made from the same."""
+    if is_same:
+        return "another thread or process has stored it meanwhile"
+    if kind is Kind.GRAPHS:
+        return "it was stored by another codec"
+    return "a trace of the same description has another key: what is described in words was not all the same"
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.path_keys import is_file
-from jcache.jax_internals.presets import JAX_DEFAULTS, SETTINGS, overridden
+from jcache.jax_internals.presets import ENABLE_OPTION, JAX_DEFAULTS, SETTINGS, is_off_by_run, overridden
 from jcache.layout import Kind, Root, storable
 from jcache.runs import in_process, observers
 from jcache.runtime.debounce import Soon
@@ -228,6 +228,8 @@ class Session:
         theirs = overridden(preset, os.environ)
         for option in sorted(SETTINGS[preset].keys() - theirs):
             wanted, found = SETTINGS[preset][option], config.option(option)
+            if option == ENABLE_OPTION and is_off_by_run(os.environ) and not observers.has_cache_of_run():
+                continue  # nobody checks what JAX itself would read here; jcache's cache does
             if found is not None and found not in (wanted, JAX_DEFAULTS[option]):
                 theirs |= {option}
                 self._warnings.append(

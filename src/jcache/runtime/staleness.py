@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jcache.fingerprint.describe import changes
+from jcache.fingerprint.distributions import loaded_now
 from jcache.fingerprint.flattening import flattened_now
 from jcache.fingerprint.io.digests import now
 from jcache.fingerprint.observed import discovered, discovered_now
@@ -26,6 +27,7 @@ def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
     then = found_in(header, known)
     if not then:
         return []
-    ran, pytrees = discovered(then), flattened_now(then)
-    today = {**now(then.keys() - ran.keys() - pytrees.keys()), **discovered_now(ran), **pytrees}
+    ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)
+    rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
+    today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
     return [] if today == then else changes(then, today)

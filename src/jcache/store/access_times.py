@@ -6,25 +6,35 @@ never. What other machines read through a network file system need not move it, 
 systems are taken to keep none.
 
 Our own reading leaves the access time where the system allows it (`jcache.store.files.open_to_look`). Where it does
-not, since the files belong to somebody else, a mark in the root says until when access times may be ours.
+not, since the files belong to somebody else, a file in the root says which access times are ours::
+
+    ROOT/.jcache/moved       a line for each file: its inode, the access time that our reading has given it, and the one
+                             before; after many files, or under strictatime, inode 0 and until when all may be ours
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from contextlib import suppress
+import sys
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from jcache import clock
+from jcache.frozen import Frozen
 from jcache.layout import Kind, Root
 from jcache.store.directories import opened
-from jcache.store.files import LATEST_NS, moved_in
+from jcache.store.files import LATEST_NS, Moved, add_moved, moved_in, publish, read
 
 UNKNOWN: Final = -1  # in place of an access time: nobody knows when the file was last read
+AHEAD: Final = -2  # the same, since the access time lies in the future
 NEVER: Final = 0  # nobody has read it since it was written
 DAY_NS: Final = 86_400_000_000_000
 _AHEAD_NS: Final = 300_000_000_000
+_ALL: Final = 0  # in place of an inode
+_MOST: Final = 4096  # files that are named
+_LARGEST: Final = 1 << 19
+_GET_FLAGS: Final = 0x80086601  # FS_IOC_GETFLAGS of linux/fs.h, on most machines
+_NO_ATIME_FLAG: Final = 0x80  # FS_NOATIME_FL
 _LOCAL: Final = frozenset(
     ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "zfs", "bcachefs", "jfs", "reiserfs", "nilfs2")
 )
@@ -36,29 +46,40 @@ class AccessTimes(NamedTuple):
 
     Attributes:
         within_ns: how much later than its access time a file may have been read; None where the time tells nothing.
-        moved_ns: until when jcache itself may have moved them, nanoseconds since 1970.
+        moved: which of them jcache itself has moved, by inodes; `_ALL` says until when it may have moved all.
         latest_ns: later ones are wrong.
         reason: why they tell nothing, as the end of a sentence; empty where they do.
     """
 
     within_ns: int | None
-    moved_ns: int = 0
+    moved: Mapping[int, Moved] = Frozen({})
     latest_ns: int = LATEST_NS
     reason: str = ""
 
     def used_ns(self, status: os.stat_result) -> int:
-        """When a file was last read, nanoseconds since 1970, `NEVER` since it was written, or `UNKNOWN`."""
+        """When a file was last read, in ns since 1970, `NEVER` since it was written, or `UNKNOWN` or `AHEAD`."""
         accessed = status.st_atime_ns
         if self.within_ns is None:
             return UNKNOWN
         if accessed <= status.st_mtime_ns:
             return NEVER
-        return accessed if self.moved_ns < accessed <= self.latest_ns else UNKNOWN
+        if accessed > self.latest_ns:
+            return AHEAD
+        if self.moved:
+            if accessed <= self.moved[_ALL].to_ns:
+                return UNKNOWN
+            moved = self.moved.get(status.st_ino)
+            if moved is not None and moved.to_ns == accessed:
+                return moved.from_ns if moved.from_ns > status.st_mtime_ns else UNKNOWN
+        return accessed
 
-    @property
-    def why_unknown(self) -> str:
-        """Why a last use is unknown, as the end of a sentence."""
-        return self.reason or "jcache had to move access times here, since it read files that belong to others"
+    def why_unknown(self, used: Collection[int]) -> str:
+        """Why last uses are unknown that `used_ns` has told, as the end of a sentence."""
+        if self.reason:
+            return self.reason
+        ahead = "access times lie in the future, by this machine's clock" if AHEAD in used else ""
+        moved = "jcache had to move access times here, since it read files that belong to others"
+        return "; ".join(filter(None, (moved if UNKNOWN in used else "", ahead)))
 
 
 NOT_KEPT: Final = AccessTimes(None, reason="access times are not looked at on this system")
@@ -81,12 +102,34 @@ def access_times(descriptor: int, root: Root | None = None) -> AccessTimes:
         return AccessTimes(None, reason=f"access times tell nothing on this kind of file system ({kind})")
     if "ro" in options or "ro" in of_all:
         return AccessTimes(None, reason="the file system is mounted read-only")
-    moved_ns = 0
-    if root is not None:
-        with suppress(OSError):
-            moved_ns = os.lstat(root.moved_mark).st_mtime_ns
+    if _has_attribute(descriptor):
+        return AccessTimes(None, reason="the directory has the attribute A of chattr, so that none are kept")
+    moved = {} if root is None else _moved(root)
     within_ns = DAY_NS if "relatime" in options else 0
-    return AccessTimes(within_ns, moved_ns, clock.now_ns() + _AHEAD_NS)
+    return AccessTimes(within_ns, moved, clock.now_ns() + _AHEAD_NS)
+
+
+def _has_attribute(descriptor: int) -> bool:
+    """Whether files that are made in an open directory are to keep no access times, as chattr(1) can say on Linux."""
+    try:
+        import fcntl
+
+        answer = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8))
+    except (ImportError, OSError):  # not on this system, or not on this file system
+        return False
+    return bool(int.from_bytes(answer[:4], sys.byteorder) & _NO_ATIME_FLAG)
+
+
+def _moved(root: Root) -> dict[int, Moved]:
+    """What the file in a root says was moved; it is input, and what cannot be read says nothing."""
+    try:
+        with opened(root, root.moved_mark.parent) as state:
+            lines = read(root.moved_mark.name, _LARGEST, directory=state).splitlines()
+        numbers = [tuple(min(int(number), LATEST_NS) for number in line.split()) for line in lines]
+        told = {inode: Moved(to_ns, from_ns) for inode, to_ns, from_ns in numbers}
+    except (OSError, ValueError):
+        return {}
+    return {_ALL: Moved(0, 0), **told} if told else {}
 
 
 def _mount_of(descriptor: int) -> tuple[frozenset[str], str, frozenset[str]] | None:
@@ -106,23 +149,28 @@ def _mount_of(descriptor: int) -> tuple[frozenset[str], str, frozenset[str]] | N
 
 
 def note_moved(root: Root) -> str | None:
-    """Leaves a mark in a root where this process has moved access times; a sentence if that cannot be done."""
+    """Says in a root which access times this process has moved; a sentence if that cannot be done."""
     below = root.adapter.directories if root.adapter else ()
-    if not any(map(moved_in, [*map(root.directory, Kind), *(root.path / name for name in below)])):
+    moved: dict[int, Moved] = {}
+    for place in (*map(root.directory, Kind), *(root.path / name for name in below)):
+        moved |= moved_in(place)
+    if not moved:
         return None
     mark = root.moved_mark
     try:
         with opened(root, root.path) as directory:
-            if access_times(directory).within_ns is None:
-                return None
+            within_ns = access_times(directory).within_ns
+        if within_ns is None:
+            return None
+        known = _moved(root)
+        if all(inode in known and known[inode].to_ns == one.to_ns for inode, one in moved.items()):
+            return None
+        add_moved(known, moved)
+        if within_ns == 0 or len(known) > _MOST:
+            known = {_ALL: Moved(max(clock.now_ns(), *(one.to_ns for one in known.values())), 0)}
+        text = "".join(f"{inode} {to_ns} {from_ns}\n" for inode, (to_ns, from_ns) in known.items())
         with opened(root, mark.parent, make=True) as state:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(mark.name, flags, 0o666, dir_fd=state)
-            try:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    os.utime(descriptor)
-            finally:
-                os.close(descriptor)
+            publish(mark.name, text.encode(), directory=state)
     except OSError as error:
         return (
             f"Files in {root.path} belong to others, so that reading them has moved their access times, by which "

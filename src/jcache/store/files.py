@@ -13,10 +13,10 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache.errors import CannotWrite
 from jcache.layout import TEMPORARY_PREFIX
@@ -25,9 +25,32 @@ RECENCY_BYTES: Final = 8
 _WITHOUT_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 LATEST_NS: Final = 2**63 - 1  # what SQLite and our columns hold, in the year 2262
 _READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_IN_PLACE: Final = (
+    os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+)  # no wait for a FIFO's reader
 _NO_ATIME: Final = getattr(os, "O_NOATIME", 0)  # of Linux
-_moved: set[tuple[int, int]] = set()  # devices and inodes of directories
+_moved: dict[tuple[int, int], dict[int, Moved]] = {}  # by device and inode of a directory: see `moved_in`
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800  # linux/fcntl.h, linux/stat.h
+
+
+class Moved(NamedTuple):
+    """What reading has done to a file's access time, in nanoseconds since 1970.
+
+    Attributes:
+        to_ns: what it is since.
+        from_ns: what it was before; what it was last when a program used the file, if jcache has moved it repeatedly.
+    """
+
+    to_ns: int
+    from_ns: int
+
+
+def add_moved(known: dict[int, Moved], more: Mapping[int, Moved]) -> None:
+    """Adds what was moved later, by inodes."""
+    for inode, (to_ns, from_ns) in more.items():
+        before = known.get(inode)
+        known[inode] = Moved(to_ns, before.from_ns if before and before.to_ns == from_ns else from_ns)
+
 
 _REFUSED = {
     errno.EROFS: "the file system is read-only",
@@ -208,7 +231,7 @@ def give_name(temporary: str, name: str, *, directory: int) -> bool:
 def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
     """Opens a file so that reading it leaves its access time, by which is told when a program last used it.
 
-    The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells so.
+    The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells where to.
 
     Raises:
         OSError: it cannot be opened.
@@ -220,26 +243,33 @@ def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
             if error.errno != errno.EPERM:
                 raise
     descriptor = os.open(path, _READING, dir_fd=directory)
-    note_moved_in(directory if directory is not None else os.path.dirname(path) or ".")
+    before = os.fstat(descriptor)
+    with suppress(OSError):
+        os.pread(descriptor, 1, 0)  # which moves it now, if reading does; under relatime no later reading does
+    after = os.fstat(descriptor)
+    if after.st_atime_ns != before.st_atime_ns:
+        above = directory if directory is not None else os.path.dirname(path) or "."
+        note_moved_in(above, {after.st_ino: Moved(after.st_atime_ns, before.st_atime_ns)})
     return descriptor
 
 
-def note_moved_in(directory: str | Path | int) -> None:
-    """Keeps in mind that this process has moved access times of files in a directory."""
-    with suppress(OSError):
-        status = os.stat(directory)
-        _moved.add((status.st_dev, status.st_ino))
+def note_moved_in(directory: str | Path | int, moved: Mapping[int, Moved]) -> None:
+    """Keeps in mind that access times of files in a directory were moved, by the inodes of the files."""
+    if moved:
+        with suppress(OSError):
+            status = os.stat(directory)
+            add_moved(_moved.setdefault((status.st_dev, status.st_ino), {}), moved)
 
 
-def moved_in(directory: str | Path) -> bool:
-    """Whether this process has moved access times of files in a directory, as far as it knows."""
+def moved_in(directory: str | Path) -> Mapping[int, Moved]:
+    """The access times that this process has moved in a directory, by the inodes of the files."""
     if not _moved:
-        return False
+        return {}
     try:
         status = os.stat(directory)
     except OSError:
-        return False
-    return (status.st_dev, status.st_ino) in _moved
+        return {}
+    return _moved.get((status.st_dev, status.st_ino), {})
 
 
 def read(path: str | Path, limit: int | None = None, *, directory: int | None = None, as_use: bool = False) -> bytes:
@@ -264,21 +294,82 @@ def read(path: str | Path, limit: int | None = None, *, directory: int | None = 
         return os.pread(descriptor, limit, 0)
 
 
+def separate(name: str, *, directory: int, limit: int | None = None) -> None:
+    """Gives a name a file of its own where its file has other names: they may lie outside the root, as in a backup.
+
+    Whatever changes a file in place calls this first. The other names keep the old file, which is not changed.
+
+    Args:
+        name: of a regular file; nothing is done if there is none.
+        directory: descriptor of the directory that it is in.
+        limit: how many bytes to keep at most; None for all.
+
+    Raises:
+        OSError: it cannot be read, or the copy cannot be written.
+    """
+    if not is_linked(name, directory=directory):
+        return
+    copy = Unpublished(directory)
+    try:
+        copy.write(read(name, limit, directory=directory))
+        copy.take_mode_of(name)
+        copy.publish(name, replace=True)
+    finally:
+        copy.discard()
+
+
+def is_linked(name: str, *, directory: int) -> bool:
+    """Whether a name is that of a regular file that has other names, too."""
+    try:
+        status = os.lstat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+def append(name: str, data: bytes, *, directory: int, limit: int) -> int:
+    """Appends to a file, which is made if it is absent; returns where the data ends, whoever else appends.
+
+    Args:
+        name: of the file.
+        data: what to append.
+        directory: descriptor of the directory that it is in.
+        limit: how many bytes to copy at most, of a file that has other names (see `separate`).
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    separate(name, directory=directory, limit=limit)
+    descriptor = os.open(name, _IN_PLACE | os.O_APPEND, 0o666, dir_fd=directory)
+    try:
+        if os.fstat(descriptor).st_nlink > 1:  # it was linked since
+            raise OSError(errno.EMLINK, os.strerror(errno.EMLINK), name)
+        os.write(descriptor, data)
+        return os.lseek(descriptor, 0, os.SEEK_CUR)
+    finally:
+        os.close(descriptor)
+
+
 def write_recency(path: str | Path, time_ns: int, *, directory: int | None = None) -> None:
     """Writes a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
 
     JAX reads it as an 8-byte little-endian number of nanoseconds since 1970; a time before or long after becomes the
-    nearest that we keep.
+    nearest that we keep. What is no sidecar, or has other names (see `separate`), is replaced by a new file.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for a reader
-    descriptor = os.open(path, flags, 0o666, dir_fd=directory)
+    data = min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little")
+    descriptor = os.open(path, _IN_PLACE, 0o666, dir_fd=directory)
     try:
-        os.pwrite(descriptor, min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little"), 0)
-        os.ftruncate(descriptor, RECENCY_BYTES)
-    except OSError:
-        if os.fstat(descriptor).st_size == 0:  # of a full disk: none is better than half a one
-            os.unlink(path, dir_fd=directory)
-        raise
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_nlink > 1 or status.st_size not in (0, RECENCY_BYTES):
+            return publish(path, data, directory=directory)
+        try:
+            os.pwrite(descriptor, data, 0)
+        except OSError:
+            if status.st_size == 0:  # of a full disk: none is better than half a one
+                os.unlink(path, dir_fd=directory)
+            raise
     finally:
         os.close(descriptor)
 

@@ -62,7 +62,7 @@ class Known(NamedTuple):
 
 _COLUMNS: Final = ", ".join(Known._fields)
 _KNOWN: Final = (
-    rows.kind, rows.recorded, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
+    rows.kind, rows.key, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
     rows.count, rows.count, rows.number, rows.hits, rows.count,
 )  # fmt: skip
 _CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given them when there is something to keep

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from jcache.errors import LedgerUnavailable
 from jcache.layout import PINS_NAME
 from jcache.store import files
 from jcache.store.directories import open_below
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 3
+_ATTEMPTS: Final = 3
 _SCHEMA: Final = """
 CREATE TABLE entries (
     kind TEXT NOT NULL, key TEXT NOT NULL,
@@ -141,6 +143,19 @@ class LedgerFile:
             return self._transact(action)
 
     def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
+        """Changes the file at the path: not one that was moved away, nor one that has got other names since."""
+        from jcache.store import sqlite
+
+        for attempt in range(_ATTEMPTS):
+            database = self._for_writing()
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                if sqlite.is_current(database, self._path, alone=attempt < _ATTEMPTS - 1):
+                    return action(database)
+            self.close()
+        raise LedgerUnavailable(f"The ledger {self._path} is replaced again and again: try again later.")
+
+    def _for_writing(self) -> "sqlite3.Connection":
         from jcache.store import sqlite
 
         if self._database is None or not self._writable:
@@ -153,9 +168,7 @@ class LedgerFile:
             schema = _SCHEMA + home
             self._database = sqlite.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
             self._writable = True
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            return action(self._database)
+        return self._database
 
 
 def has(database: "sqlite3.Connection", table: str) -> bool:

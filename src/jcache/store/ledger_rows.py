@@ -15,7 +15,6 @@ from jcache.layout import Kind
 T = TypeVar("T")
 _MOST_SECONDS: Final = 1e10  # some 300 years
 _LONGEST: Final = 4096  # characters of a text that is no report
-LEGACY_RECORD: Final = "legacy/"  # before the key of such an entry
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
@@ -37,11 +36,6 @@ def hits(value: object) -> int:
 def key(value: object) -> str | None:
     """What may be a key, as which it is the beginning of a file's name."""
     return value if isinstance(value, str) and 0 < len(value) <= 255 and not {"/", "\0"} & set(value) else None
-
-
-def recorded(value: object) -> str | None:
-    """A key under which something is on record: entries that only old versions of JAX read have a prefix there."""
-    return value if isinstance(value, str) and key(value.removeprefix(LEGACY_RECORD)) is not None else None
 
 
 def kind(value: object) -> Kind | None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, Root, are_files_of_keys, is_key, member
-from jcache.store.access_times import NOT_KEPT, UNKNOWN, AccessTimes, access_times
+from jcache.store.access_times import NEVER, NOT_KEPT, AccessTimes, access_times
 from jcache.store.directories import open_below
 from jcache.store.files import LATEST_NS, read, read_recency, tree_size
 
@@ -47,6 +47,7 @@ class Listing:
     Attributes:
         times: what access times tell here.
         accessed_ns: as of when they are known, nanoseconds since 1970; None for now.
+        legacy_used: what access times tell of the legacy entries.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Listing:
     changed_ns: int = 0
     times: AccessTimes = NOT_KEPT
     accessed_ns: int | None = None
+    legacy_used: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.columns.keys)
@@ -96,7 +98,7 @@ class Listing:
     def _with_use(self, entry: Entry, accessed: int) -> Entry:
         if accessed > entry.recency_ns:
             return entry._replace(recency_ns=accessed, within_ns=self.times.within_ns or 0, unknown=False)
-        if accessed == UNKNOWN and entry.recency_ns == entry.created_ns:  # which a sidecar of use never says
+        if accessed < NEVER and entry.recency_ns == entry.created_ns:  # which a sidecar of use never says
             return entry._replace(unknown=True)
         return entry
 
@@ -109,9 +111,14 @@ class Listing:
     def unknown(self) -> int:
         """How many entries there are whose last use nobody knows."""
         c = self.columns
-        if UNKNOWN not in c.accessed:
+        if min(c.accessed, default=NEVER) >= NEVER:
             return 0
-        return sum(a == UNKNOWN and r == m for a, r, m in zip(c.accessed, c.recency, c.created, strict=True))
+        return sum(a < NEVER and r == m for a, r, m in zip(c.accessed, c.recency, c.created, strict=True))
+
+    @property
+    def why_unknown(self) -> str:
+        """Why the last use of entries is unknown, as the end of a sentence."""
+        return self.times.why_unknown({*self.legacy_used, *self.columns.accessed})
 
     def entries(self) -> Iterator[Entry]:
         return map(self.entry, range(len(self)))
@@ -317,7 +324,8 @@ def _describe_others(listing: Listing, reader: _Reader, others: list[str]) -> No
         if what is Member.LEGACY and is_legacy(listing.directory / name):
             made = _kept_ns(status.st_mtime_ns)
             entry = Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True)
-            listing.legacy.append(listing._with_use(entry, listing.times.used_ns(status)))
+            listing.legacy_used.append(used := listing.times.used_ns(status))
+            listing.legacy.append(listing._with_use(entry, used))
         elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
             listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))
         else:

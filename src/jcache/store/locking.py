@@ -97,6 +97,11 @@ def _check_file(path: Path, held: str) -> None:
     if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
         raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        if status.st_size == 0:  # a copy in its place would be another lock than the one that somebody holds
+            raise CannotWrite(
+                f"{path} has other names, too, as in a backup of hard links: remove it while no program uses the cache,"
+                " and try again."
+            )
         raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
 
 

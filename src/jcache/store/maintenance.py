@@ -102,7 +102,7 @@ class Upkeep:
                 self.notice(f"{self.root.path / name} is a symbolic link, which is not followed.")
         with files.refusal(f"read {directory}"):
             listing = list_root(self.root, kind, self.ledger if remember else None, uses=uses)
-        self._why_unknown[kind] = listing.times.why_unknown
+        self._why_unknown[kind] = listing.why_unknown
         return listing
 
     def why_unknown(self, kinds: Iterable[Kind]) -> str:

@@ -2,9 +2,10 @@
 
     ROOT/.jcache/pins/<kind>/<key>     an empty file for each pinned entry, whose time is when it was pinned
 
-Pins do not depend on the ledger, which may be damaged and begun anew. Until jcache 0.2 the ledger held them: they are
-copied here as soon as they are seen. While there is no ``pins`` directory and a ledger is damaged, or was set aside,
-what is pinned is not known, and nothing may be removed.
+Pins do not depend on the ledger, which may be damaged and begun anew, nor on where the root lies or who uses it: they
+are in the root also where that is another program's. Until jcache 0.2 the ledger held them, or, for another program's
+root, the state directory in the user's home: they are copied here as soon as they are seen. While there is no ``pins``
+directory and a ledger is damaged, or was set aside, what is pinned is not known, and nothing may be removed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache.errors import LedgerUnavailable
-from jcache.layout import TEMPORARY_PREFIX, Kind, Root
+from jcache.layout import PINS_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.store import files
 from jcache.store.directories import Directories, opened
 from jcache.text import command
@@ -49,7 +50,7 @@ class Pins:
         Raises:
             LedgerUnavailable: what is pinned cannot be known.
         """
-        here = self._listed()
+        here = self._as_files()
         if here is None and self._set_aside():
             raise self._unknown()
         try:
@@ -70,17 +71,20 @@ class Pins:
         Raises:
             LedgerUnavailable: what is pinned cannot be known; a damaged ledger may not tell of all.
         """
-        here = self._listed()
+        here = self._listed(self._root.pins)
         begin = here is None
-        pins = self.known(sure=begin)
+        complete = self._as_files() is not None
+        pins = self.known(sure=not complete)
         news = pins - (here or set())
-        if not news and not (begin and os.path.lexists(self._root.ledger)):
+        if not news and (complete or not os.path.lexists(self._root.ledger)):
             return pins
         with suppress(OSError), Directories(self._root) as directories:
             if begin:
                 self._begin(pins, directories)
             else:
                 self._write(news, self._root.pins, directories)
+            for place in self._places[1:]:
+                self._unlink(pins, place, directories)
             with suppress(LedgerUnavailable):
                 self._ledger.unpin(pins)
         return pins
@@ -109,9 +113,8 @@ class Pins:
         if set(names) & self._in_ledger():
             self._ledger.unpin(names)
         with files.refusal(f"remove from {self._root.pins}"), Directories(self._root) as directories:
-            for kind, key in names:
-                with suppress(FileNotFoundError):
-                    os.unlink(key, dir_fd=directories.descriptor(self._root.pins / kind))
+            for place in self._places:
+                self._unlink(names, place, directories)
 
     def clear(self) -> set[tuple[Kind, str]]:
         """Unpins all entries; returns those of which it was known. That nothing is pinned is known from then on.
@@ -119,7 +122,7 @@ class Pins:
         Raises:
             CannotWrite: a pin cannot be removed.
         """
-        gone = (self._listed() or set()) | self._in_ledger()
+        gone = (self._as_files() or set()) | self._in_ledger()
         with files.refusal(f"write to {self._root.pins}"), opened(self._root, self._root.pins, make=True):
             pass
         self.remove(gone)
@@ -131,8 +134,18 @@ class Pins:
         except LedgerUnavailable:
             return set()
 
-    def _listed(self) -> set[tuple[Kind, str]] | None:
-        """The pins that are files; None if there is no directory for them.
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        """The directories of pins: the one of now, and the one of before where that was another one."""
+        return tuple(dict.fromkeys((self._root.pins, self._root.state / PINS_NAME)))
+
+    def _as_files(self) -> set[tuple[Kind, str]] | None:
+        """The pins that are files, in whatever place; None if there is no directory for them; raises as `_listed`."""
+        found = [pins for place in self._places if (pins := self._listed(place)) is not None]
+        return set().union(*found) if found else None
+
+    def _listed(self, place: Path) -> set[tuple[Kind, str]] | None:
+        """The pins that are files in a place; None if there is no such directory.
 
         Raises:
             LedgerUnavailable: there is one, and it cannot be read.
@@ -140,15 +153,15 @@ class Pins:
         found: set[tuple[Kind, str]] = set()
         try:
             with Directories(self._root) as directories:
-                for name in os.listdir(directories.descriptor(self._root.pins)):
+                for name in os.listdir(directories.descriptor(place)):
                     if name in _KINDS:
-                        keys = os.listdir(directories.descriptor(self._root.pins / name))
+                        keys = os.listdir(directories.descriptor(place / name))
                         found.update((_KINDS[name], key) for key in keys)
         except FileNotFoundError:
             return None
         except OSError as error:
             reason = error.strerror or error
-            raise LedgerUnavailable(f"What is pinned is not known: {self._root.pins}: {reason}.") from error
+            raise LedgerUnavailable(f"What is pinned is not known: {place}: {reason}.") from error
         return found
 
     def _set_aside(self) -> bool:
@@ -162,8 +175,8 @@ class Pins:
 
     def _begin(self, pins: Names, directories: Directories) -> None:
         """Makes the directory with all pins in it at once: what is there is then always all of them."""
-        state = directories.descriptor(self._root.state)
-        aside = self._root.state / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
+        state = directories.descriptor(self._root.pins.parent, make=True)
+        aside = self._root.pins.parent / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
         directories.descriptor(aside, make=True)
         try:
             self._write(pins, aside, directories)
@@ -176,6 +189,11 @@ class Pins:
     def _write(self, pins: Names, place: Path, directories: Directories) -> None:
         for kind, key in pins:
             files.touch(key, directory=directories.descriptor(place / kind, make=True))
+
+    def _unlink(self, pins: Names, place: Path, directories: Directories) -> None:
+        for kind, key in pins:
+            with suppress(FileNotFoundError):
+                os.unlink(key, dir_fd=directories.descriptor(place / kind))
 
     def _unknown(self) -> LedgerUnavailable:
         pin, unpin = command("pin KEY", self._root.path), command("unpin --all", self._root.path)

@@ -16,7 +16,7 @@ import errno
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +46,7 @@ class Record:
         file_name: that it had in its directory.
         damage: what was wrong.
         evidence: of it, as a sentence.
-        bytes: of the file.
+        bytes: of the file, as it is now.
         digest: of it, where it was read.
         expected: the digest on record then, if it was another one, or if the entry was replaced.
         recency_ns: when the entry was last used, nanoseconds since 1970; None where nobody knows.
@@ -251,8 +251,9 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            sound = _fits(record) and self._is_whole(record)
-            return record if sound and is_there(record.id + _ENTRY, directory) else None
+            if not (_fits(record) and self._is_whole(record) and is_there(record.id + _ENTRY, directory)):
+                return None
+            return replace(record, bytes=files.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
 

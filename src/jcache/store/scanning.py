@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache.entry import NO_SIDECAR, Neighbour
-from jcache.layout import Kind, Member, Root
+from jcache.layout import STATE_NAME, Kind, Member, Root
 from jcache.store.access_times import access_times
 from jcache.store.directories import opened
 from jcache.store.files import LATEST_NS
@@ -45,6 +45,8 @@ def _list_others(root: Root, adapter: Adapter, kind: Kind) -> Listing:
     with opened(root, path) as descriptor:
         listing.times = access_times(descriptor, root)
     for name, item in _scan(adapter, path):
+        if name == STATE_NAME:
+            continue
         known = adapter.entry(name)
         if (known[0] if known else _TELLS) is not kind:
             continue

@@ -203,11 +203,31 @@ def _has_locks(path: Path) -> bool:
 
 
 def _connect(
-    path: Path, mode: str, timeout: float, more: str = "", *, vfs: str = "unix", wait: bool = True
+    path: Path,
+    mode: str,
+    timeout: float,
+    more: str = "",
+    *,
+    vfs: str = "unix",
+    wait: bool = True,
+    shared: bool = False,
 ) -> sqlite3.Connection:
-    """Opens the file in its directory, which stays open as long as the connection."""
+    """Opens the file in its directory, which stays open as long as the connection.
+
+    Args:
+        path: of the file.
+        mode: as in SQLite's URIs.
+        timeout: seconds to wait for who has locked it.
+        more: parameters of the URI.
+        vfs: by which of SQLite's ways to lock files.
+        wait: whether to wait for the first lock, too.
+        shared: whether it is opened for writing even if it has names elsewhere: nothing is written then.
+    """
     directory = open_below(path.parent.parent, path.parent.name)
     try:
+        if mode != "ro" and not shared:
+            _separate(path, directory, timeout, vfs)
+        found = _look(path.name, directory)
         prepared, by_path = _prepared(path, directory, mode, vfs)
         uri = f"{prepared}{more}"
         first = timeout if wait else 0
@@ -218,6 +238,7 @@ def _connect(
         os.close(directory)
         raise
     database.directory = directory
+    database.file = found or _look(path.name, directory)
     database.text_factory = _text
     try:
         if by_path:
@@ -228,6 +249,51 @@ def _connect(
         database.close()
         raise
     return database
+
+
+def _look(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+
+
+def is_current(database: sqlite3.Connection, path: Path, *, alone: bool = True) -> bool:
+    """Whether a connection's file is still the one at its path and, if asked for, has no other name."""
+    if not isinstance(database, _Connection) or database.file is None:
+        return False
+    now = _look(path.name, database.directory)
+    return now is not None and os.path.samestat(now, database.file) and not (alone and now.st_nlink > 1)
+
+
+def _separate(path: Path, directory: int, timeout: float, vfs: str) -> None:
+    """Gives the ledger a file of its own where it has other names, which may lie outside the root, as in a backup.
+
+    SQLite makes the copy while no other process can write, so that nothing is lost. A ledger that is damaged, or whose
+    last change has to be rolled back, is copied as it is.
+    """
+    files.separate(f"{path.name}-journal", directory=directory)
+    if not files.is_linked(path.name, directory=directory):
+        return
+    mode = stat.S_IMODE(os.lstat(path.name, dir_fd=directory).st_mode)
+    aside = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+    try:
+        with (  # the first connection would roll nothing back
+            closing(_connect(path, "ro", timeout, vfs=vfs)) as source,
+            closing(_connect(path, "rw", timeout, vfs=vfs, shared=True)) as holder,
+        ):
+            holder.execute("BEGIN IMMEDIATE")
+            with closing(_connect(aside, "rwc", 0, vfs=vfs)) as copy:
+                source.backup(copy)
+            os.chmod(aside.name, mode, dir_fd=directory)
+            os.replace(aside.name, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+    except sqlite3.Error as error:
+        if not (is_damaged(path, error) or _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)):
+            raise
+        files.separate(path.name, directory=directory)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(aside.name, dir_fd=directory)
 
 
 def _text(data: bytes) -> str:
@@ -267,9 +333,11 @@ class _Connection(sqlite3.Connection):
 
     Attributes:
         directory: the descriptor of the directory that its file is in, closed with it.
+        file: what the file's name led to when it was opened.
     """
 
     directory = -1
+    file: os.stat_result | None = None
     _close_descriptor = staticmethod(os.close)
     _never_opened = suppress(sqlite3.Error)
 

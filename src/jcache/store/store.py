@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from jcache import clock
 from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable, UnknownKey
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, name_of
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, answers, check_key, is_key
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known, Ledger
@@ -97,8 +97,9 @@ class Store(Upkeep):
         """The entries of one kind with seconds and pins, as the ledger knows them."""
         keys = None if len(entries) > 100 else [entry.key for entry in entries]
         known = self.softly(lambda: self.ledger.known(kind, keys)) or {}
-        pinned = {key for of, key in self.softly(self.pins.known) or () if of is kind}
-        if not known and not pinned:
+        pins = self.softly(self.pins.known)
+        pinned = None if pins is None else {key for of, key in pins if of is kind}
+        if not known and pinned == set():
             return list(entries)
         return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
 
@@ -113,9 +114,9 @@ class Store(Upkeep):
         for kind in Kind:
             listing = self.listing(kind)
             keys = listing.columns.keys
-            answering = (listing.entry(i) for i in range(len(listing)) if _answers(keys[i], prefix))
+            answering = (listing.entry(i) for i in range(len(listing)) if answers(keys[i], prefix))
             found += map(listing.looked_at, answering) if listing.accessed_ns is not None else answering
-            found += (entry for entry in listing.legacy if _answers(entry.key, prefix))
+            found += (entry for entry in listing.legacy if answers(entry.key, prefix))
         exact = [entry for entry in found if entry.key == prefix]
         found = exact if exact else found
         if not found:
@@ -126,6 +127,20 @@ class Store(Upkeep):
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
         return self.enrich(found[0].kind, found)[0]
+
+    def find_pins(self, prefix: str) -> list[tuple[Kind, str]]:
+        """The pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
+
+        Raises:
+            UnknownKey: several keys that are pinned begin like this.
+            LedgerUnavailable: what is pinned is not known.
+        """
+        prefix = self._key_of(prefix)
+        pins = sorted(self.pins.known())
+        found = [pin for pin in pins if pin[1] == prefix] or [pin for pin in pins if answers(pin[1], prefix)]
+        if len({key for _, key in found}) > 1:
+            raise UnknownKey(f"'{prefix}' stands for {len(found)} pins; give more of the key.")
+        return found
 
     def _key_of(self, text: str) -> str:
         """The key, where a file's name is given instead."""
@@ -385,11 +400,6 @@ def header_at(path: str | Path) -> EnvelopeHeader:
     return read_header(head)
 
 
-def _with_known(entry: Entry, known: Known | None, pinned: set[str]) -> Entry:
+def _with_known(entry: Entry, known: Known | None, pinned: set[str] | None) -> Entry:
     seconds = entry.seconds if known is None else known.seconds
-    return entry._replace(seconds=seconds, pinned=entry.key in pinned)
-
-
-def _answers(key: str, prefix: str) -> bool:
-    """Whether a prefix, which is not empty, begins the key or its hash."""
-    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
+    return entry._replace(seconds=seconds, pinned=None if pinned is None else entry.key in pinned)

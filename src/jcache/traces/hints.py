@@ -18,6 +18,7 @@ from typing import Final
 
 from jcache import clock
 from jcache.layout import Root
+from jcache.store import files
 from jcache.store.directories import opened
 
 _DAY_NS: Final = 86_400_000_000_000
@@ -53,7 +54,9 @@ class Verdicts:
     def slower(self, calls: Iterable[str]) -> None:
         """Notes that a process would have been faster without looking these up."""
         for call in calls:
-            self._write(_name("slower", call), b".", os.O_APPEND)
+            with suppress(OSError), opened(self._root, self._root.verdicts, make=True) as directory:
+                _tidy(name := _name("slower", call), directory)
+                files.append(name, b".", directory=directory, limit=_LARGEST)
 
     def refusal(self, key: str) -> str | None:
         """Why the trace of a key cannot be stored, None if nobody has said so."""
@@ -68,7 +71,7 @@ class Verdicts:
 
     def refuse(self, key: str, reason: str) -> None:
         """Notes why it cannot be stored."""
-        self._write(_name("refused", key), reason.encode(errors="replace")[:_LONGEST], os.O_TRUNC)
+        self._write(_name("refused", key), reason.encode(errors="replace")[:_LONGEST])
 
     def likely(self, call: str) -> str:
         """Which executable a call has needed before, see `jcache.jax_internals.preload`; empty if that is not known."""
@@ -81,41 +84,27 @@ class Verdicts:
 
     def expect(self, call: str, note: str) -> None:
         """Notes which executable a call has needed."""
-        self._write(_name("likely", call), _digest(note.encode()) + b"\n" + note.encode(), os.O_TRUNC)
+        self._write(_name("likely", call), _digest(note.encode()) + b"\n" + note.encode())
 
     def count_start(self, key: str) -> int | None:
         """Counts a start that a trace would serve; returns which one it is, None where nothing can be written."""
         try:
             with opened(self._root, self._root.verdicts, make=True) as directory:
-                descriptor = _open(_name("starts", key) + _COUNT, os.O_APPEND, directory)
-                try:
-                    os.write(descriptor, b".")
-                    return os.lseek(descriptor, 0, os.SEEK_CUR)  # where this process's byte ends, whoever else writes
-                finally:
-                    os.close(descriptor)
+                return files.append(_name("starts", key) + _COUNT, b".", directory=directory, limit=_LARGEST)
         except OSError:
             return None
 
     def _path(self, what: str, of: str) -> str:
         return f"{self._directory}{os.sep}{_name(what, of)}"
 
-    def _write(self, name: str, data: bytes, flags: int) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         with suppress(OSError), opened(self._root, self._root.verdicts, make=True) as directory:
             _tidy(name, directory)
-            descriptor = _open(name, flags, directory)
-            try:
-                os.write(descriptor, data)
-            finally:
-                os.close(descriptor)
+            files.publish(name, data, directory=directory)
 
 
 def _name(what: str, of: str) -> str:
     return hashlib.sha256(f"{what} {of}".encode(errors="surrogatepass")).hexdigest()[:24]
-
-
-def _open(name: str, flags: int, directory: int) -> int:
-    flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(name, flags, 0o666, dir_fd=directory)
 
 
 def _tidy(name: str, directory: int) -> None:

@@ -16,6 +16,7 @@ import functools
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.under_way import is_nested
 from jcache.runtime.warn import warn_outside
+from jcache.traces.arguments import gives_arguments
 from jcache.traces.resolver import OLD_OPTIONS, Resolver
 from jcache.traces.revalidation import Check
 from jcache.units import parse_choice
@@ -50,10 +52,12 @@ class Jitted:
         functools.update_wrapper(self, function, assigned=())
         self._resolver = _resolver_of(function, options, check)
         self._is_settled = self._resolver.is_settled
-        self._is_top_level = tracing.top_level()
+        self._unfit = _unfit(function)
+        self._is_top_level = tracing.top_level() if self._unfit is None else _never
         self._is_said = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @gives_arguments
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """What the function returns."""
         if not self._is_top_level():
             self._say_where()
@@ -72,15 +76,15 @@ class Jitted:
         """The method of an instance."""
         return self if instance is None else types.MethodType(self, instance)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, /, *args: Any, **kwargs: Any) -> Any:
         """As with `jax.jit`."""
         return self._jitted.lower(*args, **kwargs)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         """As with `jax.jit`."""
         return self._jitted.trace(*args, **kwargs)
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """As with `jax.jit`."""
         return self._jitted.eval_shape(*args, **kwargs)
 
@@ -103,8 +107,10 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jcache.jit of {self._resolver.function!r}>"
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
+        if self._unfit is not None:
+            return self._resolver.untold(self._unfit)
         return self._resolver.explain(args, kwargs)
 
     def resolver(self) -> Resolver:
@@ -115,7 +121,21 @@ class Jitted:
         """Tells once whoever records this process that the function is called where no trace can serve."""
         if not self._is_said and not is_nested():
             self._is_said = True
-            observers.tell_trace(TraceCall(self._resolver.name, None, BYPASSED, _INSIDE))
+            observers.tell_trace(TraceCall(self._resolver.name, None, BYPASSED, self._unfit or _INSIDE))
+
+
+def _unfit(function: Callable[..., Any]) -> str | None:
+    """Why JAX may refuse to call a function when it is jitted, None if it does not: it keeps what it calls by these."""
+    try:
+        weakref.ref(function)
+        hash(function)
+    except Exception as error:  # noqa: BLE001 - the function may be an object with code of its own
+        return f"it cannot be kept in JAX's tables: {error}"
+    return None
+
+
+def _never() -> bool:
+    return False
 
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
+from jcache.errors import NotStorable
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
@@ -23,8 +24,16 @@ from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
 from jcache.jax_internals import tracing
 from jcache.layout import storable
+from jcache.traces.arguments import Given
 from jcache.traces.structures import Structure, aval_key
 
+_VERSION: Final = "trace 2"
+"""Of the rules by which traces are made. Where a rule was found to be too weak the next one gets the next number, so
+that nothing is served that was stored by it."""
+OTHER_LEAVES: Final = (
+    "a class among its arguments is not made again from its leaves as it was: flattening it once more gives other "
+    "leaves, or the same in another order"
+)
 _SHOWN: Final = ("shape", "dtype", "weak_type")
 _DISTRIBUTION: Final = "distribution "
 _PREFIXES: Final = {"equinox": "EQX_", "jax": None, "jaxlib": None}  # of variables; JAX's options are in the key
@@ -89,20 +98,33 @@ class Statics:
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
 
-def asked(function: Callable[..., Any], statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Asked:
-    """What a call asks for, of arguments that are being traced or will be.
+def asked(function: Callable[..., Any], statics: Statics, given: Given, traced: Given | None = None) -> Asked:
+    """What a call asks for.
+
+    Its key has the arguments as JAX flattens them: the structures of those that the program gives. All that the
+    function can see of its arguments JAX makes of these and of the tracers.
+
+    Args:
+        function: that is called.
+        statics: its static arguments.
+        given: the arguments of the program.
+        traced: the same as JAX gives them to the function that it traces; None where nothing is traced.
 
     Raises:
         GraphKeyError: the function or a static argument has no key.
         NotStorable: a traced argument is none that jcache knows.
     """
     taken = _Taken()
-    given = statics.replaced(args, dict(sorted(kwargs.items())), taken.structure)
-    base = fingerprint(function, *given, for_trace=True)
-    changed = partial(changed_meanwhile, base, function, *given)
+    keyed = statics.replaced(given.args, dict(sorted(given.kwargs.items())), taken.structure)
+    if traced is not None:
+        taken.clear()
+        statics.replaced(traced.args, dict(sorted(traced.kwargs.items())), taken.trace)
+    taken.look()
+    base = fingerprint(function, *keyed, for_trace=True)
+    changed = partial(changed_meanwhile, base, function, *keyed)
     around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.made_with()
     around |= _variables(base.parts)
-    whole = [base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
+    whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
     return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes, changed)
@@ -149,19 +171,43 @@ class _Taken:
         self.likes: list[Any] = []
         self.exact: list[tuple[str, str]] = []
         self.words: dict[str, str] = {}
+        self._labels: list[str] = []
 
     def structure(self, name: str, value: Any) -> Structure:
+        """Takes an argument of the program apart."""
         from jax.tree_util import keystr, tree_flatten_with_path
 
         leaves, treedef = tree_flatten_with_path(value)
         for path, leaf in leaves:
-            label = f"array {name}{keystr(path)}"
-            seen = aval_key(leaf)
+            self._labels.append(f"array {name}{keystr(path)}")
             self.leaves.append(leaf)
-            self.exact.append((label, repr(seen)))
-            self.words[label] = _words(seen)
         self.likes.append(treedef)
         return Structure(treedef)
+
+    def clear(self) -> None:
+        """Has `trace` give the leaves."""
+        self.leaves, self.likes = [], []
+
+    def trace(self, _: str, value: Any) -> None:
+        """Takes apart what JAX has made of an argument."""
+        from jax.tree_util import tree_flatten
+
+        leaves, treedef = tree_flatten(value)
+        self.leaves += leaves
+        self.likes.append(treedef)
+
+    def look(self) -> None:
+        """Looks at the leaves.
+
+        Raises:
+            NotStorable: they are not those of the program.
+        """
+        if len(self.leaves) != len(self._labels):
+            raise NotStorable(OTHER_LEAVES)
+        for label, leaf in zip(self._labels, self.leaves, strict=True):
+            seen = aval_key(leaf)
+            self.exact.append((label, repr(seen)))
+            self.words[label] = _words(seen)
 
 
 def _words(attributes: Any) -> str:

@@ -1,16 +1,23 @@
 """A function that is traced now, and what comes of it."""
 
+# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from jcache.errors import NotStorable
 from jcache.fingerprint.describe import some
+from jcache.jax_internals import avals
 from jcache.jax_internals.compile_record import Compilation
 from jcache.runtime.build_context import Build
 from jcache.runtime.sealed_store import SealedStore
+from jcache.traces import structures
+from jcache.traces.difference import difference
 from jcache.traces.format import Trace
 from jcache.traces.keys import Asked
+from jcache.traces.results import OTHER_RESULT, Remade, unflattened
 from jcache.traces.trace_store import NO_PROGRAM, Kept
 
 T = TypeVar("T")
@@ -57,6 +64,24 @@ class Traced:
         self.build.kept.clear()
         return result
 
+    def take(self, values: Sequence[Any], treedef: Any) -> None:
+        """Takes what the function has returned, flattened; `reason` says why that is not to be stored, if it is not."""
+        try:
+            self.results = avals.results_of(values, self.asked.leaves)
+            self.structure = structures.encode(treedef, self.asked.likes)
+            if self.reason is None:
+                self.reason = self._other_result(values, treedef)
+        except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
+            self.reason = self.reason or str(error)
+
+    def _other_result(self, values: Sequence[Any], treedef: Any) -> str | None:
+        """Why a result that is made of these leaves is not the same to JAX, None if it is."""
+        made = unflattened(treedef, values)
+        if not isinstance(made, Remade):
+            return made
+        same = structures.encode(made.treedef, self.asked.likes) == self.structure
+        return None if same else OTHER_RESULT
+
     @property
     def parts(self) -> dict[str, str]:
         """What the trace was made from; what is in the key counts as the key has it."""
@@ -72,11 +97,9 @@ class Traced:
             mesh=told.mesh,
         )
 
-    def differs(self, trace: Trace) -> bool:
-        """Whether the trace that is there is another one."""
-        before = trace if self._kept is None else self._kept.trace
-        alike = (trace.kept, trace.results, trace.structure) == (before.kept, before.results, before.structure)
-        return not alike or not set(trace.targets) <= set(before.targets)
+    def difference(self, trace: Trace) -> str | None:
+        """What tells the trace from the one that is there, None if it is the same."""
+        return None if self._kept is None else difference(self._kept.trace, trace)
 
     def has_unfit(self, told: Compilation) -> bool:
         """Whether the trace that is there has this very program, and yet none that could be replayed."""

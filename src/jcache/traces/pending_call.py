@@ -43,6 +43,11 @@ class Call:
         self.kept: Kept | None = None
         self.replay: Replay | None = None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether JAX has begun to compile what was traced."""
+        return self.compilation is not None and self.compilation.done
+
     def keep(self) -> str | None:
         """Stores what was traced, or tells that it was served; returns why not."""
         if self.traced is not None and self.compilation is not None:

@@ -17,6 +17,7 @@ from jcache.errors import InvalidValue
 from jcache.jax_internals import config
 from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.store import roots
+from jcache.traces.arguments import gives_arguments
 from jcache.traces.format import has_executable
 from jcache.traces.jit import Jitted
 from jcache.traces.pending_call import Call
@@ -39,7 +40,7 @@ class Spec:
 
     __slots__ = ("args", "kwargs")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
         self.args = args
         self.kwargs = kwargs
 
@@ -176,6 +177,7 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
     )
 
 
+@gives_arguments
 def _compile(resolver: Resolver, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call | None, str | None]:
     try:
         resolver.jitted.lower(*args, **kwargs).compile()

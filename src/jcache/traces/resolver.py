@@ -12,10 +12,9 @@ known of these is looked up again as well.
 from __future__ import annotations
 
 import functools
-import os
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
@@ -23,15 +22,16 @@ from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
-from jcache.package import OWN_FILES
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.warn import warn_once
 from jcache.store import roots
 from jcache.traces import pending_call, structures
+from jcache.traces.arguments import Given, flatten_again, given
 from jcache.traces.hints import Verdicts
-from jcache.traces.keys import Asked, Statics, asked, roughly, roughly_called
+from jcache.traces.keys import OTHER_LEAVES, Asked, Statics, asked, roughly, roughly_called
 from jcache.traces.pending_call import Call
+from jcache.traces.results import Remade, unflattened
 from jcache.traces.revalidation import Check, is_due
 from jcache.traces.trace_places import shelf_in_use
 from jcache.traces.trace_store import NO_PROGRAM, Kept, Shelf
@@ -55,6 +55,7 @@ class _Looked(NamedTuple):
         found: what there is.
         rough: the call, as verdicts have it.
         ahead: the executable that it will likely need.
+        given: the arguments of the program.
     """
 
     asked: Asked
@@ -62,6 +63,7 @@ class _Looked(NamedTuple):
     found: Kept | str | None
     rough: str
     ahead: preload.Ahead | None
+    given: Given
 
 
 class Resolver:
@@ -115,13 +117,17 @@ class Resolver:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
             reason = self._slower(rough) or tracing.forbidden()
             if reason is None:
-                wanted, shelf = asked(self.function, self.statics, args, kwargs), shelf_in_use()
+                wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
                 found = shelf.explain(wanted, refused)
                 before = None if found.hit or found.nearest is not None else self.refused.get(rough)
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
+        return self.untold(reason)
+
+    def untold(self, reason: str) -> Explanation:
+        """That a call has no key, and why."""
         from jcache.runtime.explain import Explanation
 
         return Explanation(name=self.name, key=None, hit=False, reason=reason)
@@ -129,12 +135,13 @@ class Resolver:
     # -- while JAX traces
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What JAX traces for a call; the arguments are of tracers."""
         started = clock.monotonic()
         pending_call.begin(None)
         stands_in = False
         collector.put_off()
         try:
-            looked = self._look_up(args, kwargs)
+            looked = self._look_up(Given(args, kwargs))
             if looked is not None:
                 wanted, found = looked.asked, looked.found
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
@@ -152,29 +159,33 @@ class Resolver:
                 from jcache.traces.miss import Traced
 
                 traced = Traced(looked.shelf.store, wanted, kept, why, compare=compare)
-                return self._trace(looked, traced, args, kwargs)
+                return self._trace(looked, traced, Given(args, kwargs))
         finally:
             if not stands_in:  # else it waits until the executable is there
                 collector.go_on()
         return self.function(*args, **kwargs)
 
-    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Looked | None:
+    def _look_up(self, traced: Given) -> _Looked | None:
         """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
         key = rough = None
         try:
-            rough = roughly_called(self._roughly, self.statics, args, kwargs)
+            rough = roughly_called(self._roughly, self.statics, traced.args, traced.kwargs)
             reason = self._slower(rough) or tracing.forbidden()
             if reason is None:
                 shelf = shelf_in_use()
                 note = Verdicts(shelf.store.root).likely(rough)
                 ahead = preload.Ahead(note) if note else None
-                wanted = asked(self.function, self.statics, args, kwargs)
+                program = given()
+                wanted = asked(self.function, self.statics, program, traced)
                 if not tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
-                found, key = shelf.look(wanted), wanted.key
+                key = wanted.key
+                if not tracing.are_inputs(wanted.leaves):
+                    raise NotStorable(OTHER_LEAVES)
+                found = shelf.look(wanted)
                 reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
                 if reason is None:
-                    return _Looked(wanted, shelf, found, rough, ahead)
+                    return _Looked(wanted, shelf, found, rough, ahead, program)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
@@ -191,9 +202,11 @@ class Resolver:
         return _SLOWER if known else None
 
     def _stand_in(self, looked: _Looked, kept: Kept, started: float) -> tuple[Any] | str:
-        """The results of the marker, in the structure that the function returns; why they cannot be made."""
-        from jax.tree_util import tree_unflatten
+        """The results of the marker, in the structure that the function returns; why they cannot be made.
 
+        Raises:
+            CannotReplay: JAX would take the results apart in another way than those of the function itself.
+        """
         wanted, trace = looked.asked, kept.trace
         try:
             structure = structures.decode(trace.structure, wanted.likes)
@@ -201,7 +214,7 @@ class Resolver:
             operands = [wanted.leaves[i] for i in trace.kept]
             asking = meshes.placed(operands, trace.mesh)
             values = stablehlo.bind_marker(wanted.key, asking, results)
-            made = tree_unflatten(structure, values if asking is not operands else meshes.placed(values, trace.mesh))
+            values = values if asking is operands else meshes.placed(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
@@ -216,23 +229,25 @@ class Resolver:
             pending_call.begin(call, call.replay)
             return call.replay
 
-        compile_hook.remember(key, replay)
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
         replay(clock.monotonic() - started - begun, looked.ahead)
-        return (made,)
+        made = unflattened(structure, values)
+        if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
+            raise CannotReplay(made)
+        compile_hook.remember(key, replay)
+        return (made.value,)
 
-    def _trace(self, looked: _Looked, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from jax.tree_util import tree_flatten, tree_unflatten
-
+    def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
-        with tracing.anew():
-            result = traced.run(lambda: self.function(*args, **kwargs))
-        values, treedef = tree_flatten(result)
         try:
-            traced.results = avals.results_of(values, wanted.leaves)
-            traced.structure = structures.encode(treedef, wanted.likes)
-        except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
-            traced.reason = traced.reason or str(error)
+            with tracing.anew():
+                result, values, treedef = traced.run(lambda: self._called(looked, arguments))
+        except Exception:
+            raised = Call(wanted.key, shelf, None, rough)
+            raised.traced = traced
+            pending_call.begin(raised)
+            raise
+        traced.take(values, treedef)
         leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
         place = None if traced.reason is not None else tracing.first_computed(values, leaves)
@@ -249,7 +264,18 @@ class Resolver:
             tell()
             return result
         values[place] = stablehlo.bind_witness(values[place], tell)
-        return tree_unflatten(treedef, values)
+        made = unflattened(treedef, values)
+        return made.value if isinstance(made, Remade) else result
+
+    def _called(self, looked: _Looked, arguments: Given) -> tuple[Any, list[Any], Any]:
+        """What the function returns, its leaves and their structure; all that flattening reads is recorded."""
+        from jax.tree_util import tree_flatten
+
+        result = self.function(*arguments.args, **arguments.kwargs)
+        values, treedef = tree_flatten(result)
+        with suppress(Exception):  # of the program's classes, which JAX has done this to already
+            flatten_again(self.statics, looked.given, looked.asked.leaves)
+        return result, values, treedef
 
     # -- afterwards
 
@@ -280,16 +306,18 @@ class Resolver:
         collector.go_on()
         call = pending_call.mine()
         pending_call.begin(None)
-        if call is not None:
+        if call is not None and call.traced is not None and isinstance(error, Exception) and not call.is_compiled:
+            call.shelf.compare_raised(call.traced, error)
+        if call is not None and (call.compilation or call.replay):
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
-        if call is None or call.replay is None or not isinstance(error, Exception) or not _is_of_jax(error):
+        if call is None or call.replay is None or not isinstance(error, Exception) or not tracing.is_of_jax(error):
             return False
         if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
-        self._unserved[call.key] = NO_PROGRAM
-        if not isinstance(error, CannotReplay):
-            self._unserved[call.key] = f"its program cannot be replayed here: {error!r}"
-            self.refuse(self._unserved[call.key], call.key)
+        reason = str(error) if isinstance(error, CannotReplay) else f"its program cannot be replayed here: {error!r}"
+        self._unserved[call.key] = reason or NO_PROGRAM
+        if reason:
+            self.refuse(reason, call.key)
         return True
 
     def refuse(self, reason: str, *names: str | None) -> None:
@@ -297,22 +325,6 @@ class Resolver:
         for name in names:
             if len(self.refused) < _MOST_REFUSED:
                 self.refused[name] = reason
-
-
-def _is_of_jax(error: Exception) -> bool:
-    """Whether an error has come from within JAX or jcache, and not from a signal's handler or a listener."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return at is not None and at.tb_frame.f_code.co_filename.startswith(_homes())
-
-
-@functools.cache
-def _homes() -> tuple[str, ...]:
-    import jax
-    import jaxlib
-
-    return (OWN_FILES, *(f"{os.path.dirname(str(package.__file__))}{os.sep}" for package in (jax, jaxlib)))
 
 
 def _plain_name(function: Callable[..., Any]) -> str:

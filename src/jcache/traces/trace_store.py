@@ -18,6 +18,7 @@ from jcache.runtime.staleness import staleness
 from jcache.runtime.warn import warn_outside
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import belongs_to
+from jcache.traces.difference import difference_of_programs
 from jcache.traces.format import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
 from jcache.traces.keys import Asked
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
     from jcache.traces.miss import Traced
 
-_DIFFERS: Final = "tracing it again gives another program"
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
@@ -152,11 +152,12 @@ class Shelf:
             return reason
         traced.why = traced.why or self.why_missed(traced.asked)
         trace = traced.trace(told)
-        differs = traced.differs(trace)
+        difference = traced.difference(trace)
         if traced.compared is not None:
-            differs = not self._is_same(traced.compared, traced, told, differs=differs)
-        if differs:
-            return _DIFFERS
+            difference = difference or _difference_of_texts(traced.compared, told)
+            self._compared(traced, difference)
+        if difference is not None:
+            return f"tracing it again differs: {difference}"
         if traced.has_unfit(told):
             traced.is_refused = True
             return "its program is for other devices than those that its arguments lie on"
@@ -188,24 +189,30 @@ class Shelf:
             self.store.used(program_key(traced.header, told.signature))  # so that it does not look older than its trace
         return reason
 
-    def _is_same(self, kept: Kept, traced: Traced, told: Compilation, *, differs: bool) -> bool:
-        """Whether what was traced is a trace that would have been served; if not, this one goes to quarantine.
+    def compare_raised(self, traced: Traced, error: Exception) -> None:
+        """Compares a function that raised while it was traced, where its stored trace would have been served."""
+        if traced.compared is not None:
+            self._compared(traced, f"it raises {type(error).__name__}")
+
+    def _compared(self, traced: Traced, difference: str | None) -> None:
+        """Tells that a stored trace was compared; if it differs it goes to quarantine.
 
         Warns:
             UserWarning: it is another program.
         """
-        header, name = kept.opened.header, traced.asked.fingerprint.name
-        same = not differs and kept.text(told.signature) in {None, told.text}
-        observers.tell_compared(name, header.key, same=same)
-        if not same:
-            self.store.set_aside_softly(kept.opened.finding(Damage.STALE, "Tracing it again gives another program."))
+        if traced.compared is None:
+            return
+        opened, name = traced.compared.opened, traced.asked.fingerprint.name
+        observers.tell_compared(name, opened.header.key, same=difference is None)
+        if difference is not None:
+            evidence = f"Tracing it again differs: {difference}."
+            self.store.set_aside_softly(opened.finding(Damage.STALE, evidence))
             warn_outside(
-                f"The trace {header.key} was stored, and tracing `{name}` again gives another program: something that "
-                "it depends on is not seen by jcache. The new program runs, and the stored one is in quarantine now; "
-                "processes that it has served may have computed other results.",
+                f"Tracing `{name}` again differs from its stored trace {opened.header.key}: {difference}. Something "
+                "that it depends on is not seen by jcache. This start does what was traced now. The stored trace is in "
+                "quarantine, and processes that it has served may have computed other results.",
                 UserWarning,
             )
-        return same
 
     def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:
         """Counts a trace that stood in for tracing, and stores what had to be compiled for it; returns why not.
@@ -241,3 +248,10 @@ class Shelf:
         """Stores an entry; returns why not, None if it is there."""
         outcome = self.store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
+
+
+def _difference_of_texts(kept: Kept, told: Compilation) -> str | None:
+    """What tells a program from the stored one of its signature, None if nothing does or there is none."""
+    if kept.text(told.signature) in {None, told.text}:
+        return None
+    return difference_of_programs(kept.artifact(told.signature), told.artifact)

@@ -19,7 +19,7 @@ import operator
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -57,7 +57,6 @@ class Claim(NamedTuple):
 
     Attributes:
         kind, key: which entry.
-        legacy: whether its file has no suffix.
         digest: the one on record, None where there is none.
         digest_ns: as of when that holds.
         copied_ns: when the root was copied, with the digest in its ledger; None if it was not.
@@ -68,7 +67,6 @@ class Claim(NamedTuple):
 
     kind: Kind
     key: str
-    legacy: bool = False
     digest: str | None = None
     digest_ns: int = 0
     copied_ns: int | None = None
@@ -78,7 +76,7 @@ class Claim(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        return file_name_of(self.kind, self.key, legacy=self.legacy, adapter=self.adapter)
+        return file_name_of(self.kind, self.key, adapter=self.adapter)
 
 
 class Checked(NamedTuple):
@@ -95,7 +93,7 @@ class Checked(NamedTuple):
         anew: whether the file is another one than the digest on record was taken of.
         exposure: who can change the file.
         taken_ns: as of when the digest holds, by the clock that tells when files are born.
-        moved: whether reading it may have moved access times in its directory.
+        moved: what reading has done to the file's access time; None where it has left it.
         opaque: why its inside was not checked; None where it was.
     """
 
@@ -109,8 +107,13 @@ class Checked(NamedTuple):
     anew: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
-    moved: bool = False
+    moved: files.Moved | None = None
     opaque: str | None = None
+
+
+def moved_of(some: Iterable[Checked]) -> dict[int, files.Moved]:
+    """The access times that checking has moved, by the inodes of the files."""
+    return {one.stamp.inode: one.moved for one in some if one.stamp is not None and one.moved is not None}
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
@@ -149,7 +152,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
         anew=anew,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
-        moved=files.moved_in(os.path.dirname(name)),
+        moved=files.moved_in(os.path.dirname(name)).get(after.st_ino),
     )
     if is_other and not anew:
         other = f"Its digest {shown(found)} is not {shown(claim.digest)} as on record."
@@ -217,7 +220,7 @@ def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
 
 def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
     if claim.adapter is None:
-        return fault_of(data, claim.kind, claim.key, legacy=claim.legacy, quick=quick, platforms=claim.platforms)
+        return fault_of(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
     try:
         return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
     except MemoryError:
@@ -229,7 +232,6 @@ def fault_of(
     kind: Kind,
     key: str,
     *,
-    legacy: bool = False,
     quick: bool = False,
     platforms: frozenset[str] | None = None,
 ) -> Fault | None:
@@ -241,7 +243,6 @@ def fault_of(
         data: the stored bytes.
         kind: what they should hold.
         key: under which key.
-        legacy: whether some jax <= 0.4.30 wrote it, whose grammar may have been another one.
         quick: whether to do without decompressing them.
         platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
     """
@@ -249,15 +250,13 @@ def fault_of(
         return Fault(Damage.TORN, "The file is empty.")
     try:
         if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, legacy=legacy, quick=quick, platforms=platforms)
+            return _executable_fault(data, key, quick=quick, platforms=platforms)
         return _envelope_fault(data, kind, key, quick=quick)
     except MemoryError:
         return Fault(Damage.UNREADABLE, _NO_MEMORY)
 
 
-def _executable_fault(
-    data: bytes, key: str, *, legacy: bool, quick: bool, platforms: frozenset[str] | None
-) -> Fault | None:
+def _executable_fault(data: bytes, key: str, *, quick: bool, platforms: frozenset[str] | None) -> Fault | None:
     if codec_of(data) is None:
         return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
     if quick:
@@ -267,8 +266,6 @@ def _executable_fault(
     except DamagedEntry as error:
         _raise_want_of_memory(error)
         return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
-    if legacy:
-        return None
     if inspection.raw_bytes == 0:
         return Fault(Damage.GRAMMAR, "It holds no executable.")
     if not inspection.problems:

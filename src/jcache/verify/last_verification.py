@@ -1,8 +1,10 @@
 """What the last `jcache verify` of a root has found, so that `jcache info` can tell.
 
     ROOT/.jcache/verified.json     when it ended, how many entries there were and were checked, and what was wrong:
-                                   how many files, and of the first of them path, size, modification time and inode
+                                   how many files, and of the first of them damage, path from the root on, size,
+                                   modification time and inode
 
+A file that is another one by now, or was changed, may be damaged or not: that is not known any more.
 It is input, as everything in a root: what cannot be read counts as if the root had never been verified.
 """
 
@@ -11,40 +13,59 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from jcache.findings import Finding, Stamp
-from jcache.layout import Root
+from jcache.findings import Damage, Finding, Stamp
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Root
 from jcache.store import files
 from jcache.store.directories import opened
 
 _NAME: Final = "verified.json"
-_SCHEMA_VERSION: Final = 1
-_MOST: Final = 100  # files that are named
+_SCHEMA_VERSION: Final = 2
+_MOST: Final = 1000  # files that are named
 _LARGEST: Final = 1 << 20
+_NEVER: Final[dict[str, Any]] = {"ended_ns": 0, "entries": 0, "checked": 0, "findings": 0, "named": []}
 
 
 class LastVerification(NamedTuple):
     """The last verification of a root.
 
     Attributes:
-        ended_ns: when, nanoseconds since 1970.
+        ended_ns: when, nanoseconds since 1970; 0 if there was none, and yet it is known that something is damaged.
         entries: how many entries there were.
         checked: how many of them were checked.
-        damaged: how many findings are still what they were, as far as they are named.
+        damaged: how many findings are still what they were.
+        changed: how many more there were, whose files have changed since, or are not named.
     """
 
     ended_ns: int
     entries: int
     checked: int
     damaged: int
+    changed: int
+
+
+class _State(Enum):
+    """What has become of a finding."""
+
+    STILL = "still there"
+    CHANGED = "the file has changed"
+    GONE = "mended"
 
 
 def write(
-    root: Root, findings: Sequence[Finding], *, ended_ns: int, entries: int, checked: int, complete: bool = True
+    root: Root,
+    findings: Sequence[Finding],
+    *,
+    ended_ns: int,
+    entries: int,
+    checked: int,
+    complete: bool = True,
+    sound: Iterable[Path] = (),
 ) -> None:
     """Writes down what a verification has found, softly.
 
@@ -54,19 +75,27 @@ def write(
         ended_ns: when, nanoseconds since 1970.
         entries: how many entries there are.
         checked: how many of them were checked.
-        complete: whether all were; else what was found before, and is still there, stays.
+        complete: whether all were; else what was found before, and may still be there, stays.
+        sound: files that were checked in full and passed; asked for only if not all were checked.
     """
-    named = [{"path": str(one.path), "stamp": list(_stamp(one.path) or ())} for one in findings[:_MOST]]
+    named = [_named(root, one) for one in findings[:_MOST]]
     value = {"ended_ns": ended_ns, "entries": entries, "checked": checked, "findings": len(findings), "named": named}
     if not complete and (before := _read(root)) is not None:
-        paths = {one["path"] for one in named}
-        kept = [one for one in before["named"] if one["path"] not in paths and _is_still(one["path"], one["stamp"])]
-        value = before | {"findings": len(findings) + len(kept), "named": (named + kept)[:_MOST]}
+        known = {one["path"] for one in named} | {_relative(root, path) for path in sound}
+        kept = [one for one in before["named"] if one["path"] not in known and _state(root, one) is not _State.GONE]
+        unnamed = before["findings"] - len(before["named"])
+        value = before | {"findings": len(findings) + len(kept) + unnamed, "named": (named + kept)[:_MOST]}
     elif not complete and not findings:
         return
-    text = json.dumps({"schema_version": _SCHEMA_VERSION, **value}, indent=2)
-    with suppress(OSError), opened(root, root.state, make=True) as state:
-        files.publish(_NAME, text.encode(errors="surrogateescape"), directory=state)
+    _write(root, value)
+
+
+def add(root: Root, finding: Finding) -> None:
+    """Writes down, softly, that something damaged was put back."""
+    before, named = _read(root) or _NEVER, _named(root, finding)
+    others = [one for one in before["named"] if one["path"] != named["path"]]
+    count = before["findings"] - len(before["named"]) + len(others) + 1
+    _write(root, before | {"findings": count, "named": [named, *others][:_MOST]})
 
 
 def read(root: Root) -> LastVerification | None:
@@ -74,9 +103,16 @@ def read(root: Root) -> LastVerification | None:
     told = _read(root)
     if told is None:
         return None
-    still = sum(_is_still(one["path"], one["stamp"]) for one in told["named"])
-    more = max(told["findings"] - _MOST, 0) if still else 0
-    return LastVerification(told["ended_ns"], told["entries"], told["checked"], still + more)
+    states = [_state(root, one) for one in told["named"]]
+    unnamed = max(told["findings"] - len(states), 0)
+    still, changed = states.count(_State.STILL), states.count(_State.CHANGED) + unnamed
+    return LastVerification(told["ended_ns"], told["entries"], told["checked"], still, changed)
+
+
+def _write(root: Root, value: dict[str, Any]) -> None:
+    text = json.dumps({**value, "schema_version": _SCHEMA_VERSION})
+    with suppress(OSError), opened(root, root.state, make=True) as state:
+        files.publish(_NAME, text.encode(), directory=state)
 
 
 def _read(root: Root) -> dict[str, Any] | None:
@@ -87,20 +123,40 @@ def _read(root: Root) -> dict[str, Any] | None:
         whole = told["schema_version"] == _SCHEMA_VERSION and all(
             isinstance(count, int) and 0 <= count < 2**63 for count in counts
         )
-        named = all(isinstance(one["path"], str) and isinstance(one["stamp"], list) for one in told["named"])
+        named = all(
+            isinstance(one["path"], str) and isinstance(one["stamp"], list | None) and isinstance(one["damage"], str)
+            for one in told["named"]
+        )
         return told if whole and named else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _stamp(path: Path | str) -> Stamp | None:
-    """What a file is; nothing of a directory, whose times change with what is in it."""
+def _named(root: Root, finding: Finding) -> dict[str, Any]:
+    stamp = _stamp(finding.path) if finding.stamp is None else list(finding.stamp)
+    return {"damage": finding.damage, "path": _relative(root, finding.path), "stamp": stamp}
+
+
+def _relative(root: Root, path: Path) -> str:
+    """A path from the root on; another program's root has its ledger elsewhere."""
+    return str(path.relative_to(root.path) if path.is_relative_to(root.path) else path)
+
+
+def _stamp(path: Path) -> list[int] | None:
+    """What a file is; an empty list for a directory, whose times change with what is in it; None for nothing."""
     with suppress(OSError, ValueError):
         status = os.lstat(path)
-        return None if stat.S_ISDIR(status.st_mode) else Stamp.of(status)
+        return [] if stat.S_ISDIR(status.st_mode) else list(Stamp.of(status))
     return None
 
 
-def _is_still(path: str, stamp_then: list[int]) -> bool:
+def _state(root: Root, named: dict[str, Any]) -> _State:
+    path = root.path / named["path"]
     found = _stamp(path)
-    return found is not None and list(found) == stamp_then
+    if found is None or named["stamp"] is None:  # what was missing is there, or its entry has gone, too
+        return _State.GONE
+    if named["damage"] == Damage.ORPHANED_SIDECAR:
+        entry = path.with_name(path.name.removesuffix(SIDECAR_SUFFIX) + ENTRY_SUFFIX)
+        return _State.GONE if _stamp(entry) is not None else _State.STILL
+    allowed = named["damage"] == Damage.UNREADABLE and os.access(path, os.R_OK)  # by now; that changes no stamp
+    return _State.STILL if found == named["stamp"] and not allowed else _State.CHANGED

@@ -183,14 +183,14 @@ def load_sound(store: Store, claims: Sequence[Claim], progress: Progress[Path] =
 
     Args:
         store: of the root.
-        claims: the entries; those of other kinds, and legacy ones, which no jaxlib of today opens, are passed over.
+        claims: the entries; those of other kinds are passed over.
         progress: is given the paths, and passes them on.
 
     Raises:
         NoJax: JAX cannot be started.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
-    keys = {directory / c.file_name: c.key for c in claims if c.kind is Kind.EXECUTABLES and not c.legacy}
+    keys = {directory / c.file_name: c.key for c in claims if c.kind is Kind.EXECUTABLES}
     stamps = {path: stamp for path in keys if (stamp := _stamp(path)) is not None}
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
     loads = Loads()

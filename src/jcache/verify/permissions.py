@@ -45,7 +45,8 @@ def check_directories(root: Root) -> Iterator[Finding]:
     below = [] if root.adapter is None else [root.path / name for name in root.adapter.directories]
     content = "the native code" if root.adapter is None else "what is"
     ours = _trusted(root)
-    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, root.state, root.pins]):
+    of_jcache = [root.state, root.pins.parent, root.pins]
+    for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, *of_jcache]):
         yield from _check(directory, f"replace {content} in it", ours)
     yield from _check(root.ledger, "change what is on record in it", ours)
 

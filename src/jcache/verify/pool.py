@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from jcache.errors import JcacheError
 from jcache.store.files import note_moved_in
-from jcache.verify.checks import Checked, Claim, check_all
+from jcache.verify.checks import Checked, Claim, check_all, moved_of
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as checking so much
 _AHEAD: Final = 2  # batches waiting for each process
@@ -73,8 +73,7 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 batch, checked = running.pop(future), future.result()
-                if any(one.moved for one in checked):
-                    note_moved_in(batch.directory)
+                note_moved_in(batch.directory, moved_of(checked))
                 yield batch, checked
     except BrokenProcessPool:
         raise JcacheError(

@@ -16,7 +16,7 @@ from jcache.entry import is_young
 from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.formats.digest import digest, shown
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, member
+from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import build_lock, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
@@ -24,6 +24,7 @@ from jcache.store.maintenance import Progress
 from jcache.store.quarantine import Quarantine, Record
 from jcache.store.store import Store
 from jcache.units import format_age
+from jcache.verify import last_verification
 from jcache.verify.checks import fault_of
 from jcache.verify.neighbours import FUTURE_NS
 
@@ -114,13 +115,32 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     data, adapter = quarantine.read(record), store.root.adapter
     if record.expected is not None and digest(data) != record.expected:
         return f"Its digest {shown(digest(data))} is not {shown(record.expected)} as on record."
-    legacy = member(record.file_name)[0] is Member.LEGACY
     fault = (
-        fault_of(data, record.kind, record.key, legacy=legacy)
+        fault_of(data, record.kind, record.key)
         if adapter is None
         else adapter.fault(record.kind, record.key, data, quick=False)
     )
     return None if fault is None else fault.evidence
+
+
+def put_back(store: Store, quarantine: Quarantine, record: Record, *, damage: str | None, replace: bool) -> None:
+    """Restores an entry from quarantine.
+
+    Args:
+        store: of the root.
+        quarantine: of the root.
+        record: which entry.
+        damage: what is wrong with it, as `damage_of` tells: `jcache info` knows of it then.
+        replace: whether an entry that has its key now comes there in its stead.
+
+    Raises:
+        JcacheError: there is an entry of that key again, and not to be replaced.
+        OSError: it cannot be moved.
+    """
+    store.restore(quarantine, record, replace=replace)
+    if damage is not None and record.damage is not Damage.STALE:
+        path = store.root.directory(record.kind) / record.file_name
+        last_verification.add(store.root, Finding(damage=record.damage, path=path, evidence=damage))
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from jcache.errors import InvalidValue, LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
 from jcache.store.ledger import Known, holds_from
-from jcache.store.ledger_rows import LEGACY_RECORD
 from jcache.store.lineage import read_lineage
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
@@ -33,6 +32,7 @@ from jcache.verify.subset import Subset
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
+_OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # what a file holds is sound
 _PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
 
 Progress = Callable[[int, int], None]
@@ -77,6 +77,7 @@ class Verification:
         sound: the entries without a finding.
         seconds: how long it took.
         complete: whether entries of all kinds were to be checked, and were.
+        quick: whether they were checked without decompression.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -92,6 +93,7 @@ class Verification:
     sound: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
     complete: bool = False
+    quick: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -123,6 +125,7 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
     result.seconds = clock.monotonic() - started
+    result.quick = request.quick
     result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
     write_down(store, result, result.findings)
     return result
@@ -130,10 +133,16 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
 
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
     """Keeps what was found, and not mended, for `jcache info`."""
-    findings = [one for one in findings if one.damage not in (Damage.WRITABLE, Damage.OWNER)]  # a mode is no damage
-    entries, checked = verification.entries, verification.checked
+    root = store.root
+    sound = () if verification.quick else verification.sound
     last_verification.write(
-        store.root, findings, ended_ns=clock.now_ns(), entries=entries, checked=checked, complete=verification.complete
+        root,
+        [one for one in findings if one.damage not in _OF_NO_FILE],
+        ended_ns=clock.now_ns(),
+        entries=verification.entries,
+        checked=verification.checked,
+        complete=verification.complete,
+        sound=(root.place(claim.kind, claim.key) for claim in sound),
     )
 
 
@@ -179,13 +188,12 @@ class _Verifier:
         found: list[_Candidate] = []
         for kind, listing in self._listings.items():
             known = self._known[kind]
-            for entry in (*listing.entries(), *listing.legacy):
-                recorded = _recorded_as(entry.key, legacy=entry.legacy)
-                about = known.get(recorded) or Known(kind, recorded)
+            for entry in listing.entries():
+                about = known.get(entry.key) or Known(kind, entry.key)
                 passed = about.checks == CHECKS_VERSION
                 taken_ns = about.digest_ns or 0
                 adapter = self._store.root.adapter
-                claim = Claim(kind, entry.key, entry.legacy, about.digest, taken_ns, self._copied_ns, passed, adapter)
+                claim = Claim(kind, entry.key, about.digest, taken_ns, self._copied_ns, passed, adapter)
                 found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
         self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
         found.sort()
@@ -240,10 +248,9 @@ class _Verifier:
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
         now = clock.now_ns()
-        recorded = _recorded_as(claim.key, legacy=claim.legacy)
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, recorded, verified_ns=now, checks=0))  # it passes none
+            self._news.append(Known(claim.kind, claim.key, verified_ns=now, checks=0))  # it passes none
             return
         result.unchanged += claim.passed and not checked.anew
         result.sound.append(claim)
@@ -252,7 +259,7 @@ class _Verifier:
         version = CHECKS_VERSION if checked.passed else None
         taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
         self._news.append(
-            Known(claim.kind, recorded, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
+            Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
         )
 
     # -- what is around them
@@ -271,6 +278,7 @@ class _Verifier:
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
         around += self._dangling()
+        around += self._pins()
         for finding in around:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
@@ -287,6 +295,12 @@ class _Verifier:
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
                 path = self._store.path(entry)
                 yield Finding(damage=Damage.DANGLING, path=path, evidence=evidence, kind=kind, key=key, is_note=True)
+
+    def _pins(self) -> Iterator[Finding]:
+        try:
+            self._store.pins.known(sure=True)
+        except LedgerUnavailable as error:
+            yield Finding(damage=Damage.PINS, path=self._store.root.pins, evidence=str(error))
 
     def _surroundings(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)
@@ -349,13 +363,7 @@ class _Verifier:
             self._meet(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
-        legacy = key.startswith(LEGACY_RECORD)
         try:
-            return os.path.lexists(self._store.root.place(kind, key.removeprefix(LEGACY_RECORD), legacy=legacy))
+            return os.path.lexists(self._store.root.place(kind, key))
         except InvalidValue:  # no key of this root's: the ledger is input
             return False
-
-
-def _recorded_as(key: str, *, legacy: bool) -> str:
-    """The key in the ledger: jax 0.4.30 and 0.4.31 may have written an entry each under one key."""
-    return LEGACY_RECORD + key if legacy else key

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from jcache.admin.api import clear, info, prune
 from jcache.errors import DamagedEntry, InvalidValue, NoCacheHere
@@ -78,7 +81,7 @@ def second(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def fill(path: Path) -> Path:
-    (path / "notes").mkdir(parents=True)
+    (path / "notes").mkdir(parents=True, exist_ok=True)
     for number, key in enumerate(KEYS):
         note = path / "notes" / f"{key[5:]}.note"
         note.write_text(f"{key}: buy milk" + "!" * 100 * number)
@@ -249,3 +252,66 @@ def test_commands_work_with_it(box: Path, capsys: pytest.CaptureFixture[str]) ->
         assert run([*command, "--root", str(box)]) == 0, command
     assert run(["clear", "--yes", "--root", str(box)]) == 0
     assert [path.name for path in (box / "notes").glob("*.note")] == ["00000000.note"]
+
+
+def pin_as_before(root: Root, *keys: str) -> None:
+    """Pins entries as jcache did when it kept them in the user's state directory."""
+    for key in keys:
+        place = root.state / "pins" / Kind.GRAPHS
+        place.mkdir(parents=True, exist_ok=True)
+        (place / key).touch()
+
+
+STEPS = st.lists(
+    st.sampled_from(["pin", "pin as before", "unpin", "unpin all", "elsewhere", "move", "copy", "prune", "look"]),
+    max_size=9,
+)
+
+
+@given(STEPS, st.integers(0, 3))
+@settings(max_examples=60)
+def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None:
+    """What is pinned stays, whatever the state directory is by then, and wherever the directory has gone."""
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(foreign, "MODULES", [__name__])
+        patch.setenv("XDG_STATE_HOME", f"{place}/state")
+        path, pinned = Path(place, "box"), set[str]()
+        fill(path)
+        for at, step in enumerate([*steps, "prune"]):
+            root, key = open_root(path), KEYS[(at + number) % len(KEYS)]
+            with Store(root) as store:
+                if step == "pin" and store.path(store.find(key)).exists():
+                    store.pins.add([(Kind.GRAPHS, key)])
+                    pinned.add(key)
+                elif step == "pin as before":
+                    pin_as_before(root, key)
+                    pinned.add(key)
+                    store.pins.copy()
+                elif step == "unpin":
+                    store.pins.remove([(Kind.GRAPHS, key)])
+                    pinned.discard(key)
+                elif step == "unpin all":
+                    assert {each for _, each in store.pins.clear()} == pinned
+                    pinned.clear()
+                elif step == "look":
+                    assert not {n.name for n in store.listing(Kind.GRAPHS).neighbours} & {".jcache", ".jcache/pins"}
+                assert {each for _, each in store.pins.known(sure=True)} == pinned
+            if step == "elsewhere":
+                patch.setenv("XDG_STATE_HOME", f"{place}/state {at}")
+            elif step in ("move", "copy"):
+                (os.rename if step == "move" else shutil.copytree)(path, Path(place, f"box {at}"))
+                path = Path(place, f"box {at}")
+            elif step == "prune":
+                prune(root=path, keep_last=0)
+                with Store(open_root(path)) as store:
+                    assert {entry.key for entry in store.entries()} == pinned
+                fill(path)
+
+
+def test_pins_of_before_are_copied_at_first_sight(box: Path) -> None:
+    """By what writes; what only looks knows them as well."""
+    root = open_root(box)
+    pin_as_before(root, KEYS[1])
+    assert info(box).kinds[Kind.GRAPHS].pinned == 1 and not root.pins.exists()
+    prune(root=box, keep_last=0)
+    assert (root.pins / Kind.GRAPHS / KEYS[1]).exists() and not list((root.state / "pins").rglob("note-*"))

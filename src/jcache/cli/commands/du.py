@@ -84,7 +84,7 @@ def _device(store: Store, entry: Entry) -> str:
     """Platform and model of the device that an executable is for."""
     from jcache.formats.inspection import inspect
 
-    if entry.kind is not Kind.EXECUTABLES:
+    if entry.kind is not Kind.EXECUTABLES or entry.legacy:
         return _UNKNOWN
     try:
         found = inspect(files.read(store.path(entry)))

@@ -1,5 +1,6 @@
 """`jcache pin` and `jcache unpin`: what prune and clear must keep."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -7,9 +8,11 @@ import typer
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_keys, open_store
 from jcache.cli.reports.removal_report import PARTLY
-from jcache.entry import Entry
-from jcache.errors import InvalidValue, UnknownKey
+from jcache.errors import InvalidValue, LedgerUnavailable, UnknownKey
+from jcache.layout import Kind
 from jcache.store.store import Store
+
+Name = tuple[Kind, str]
 
 KeysArgument = Annotated[
     list[str],
@@ -28,8 +31,7 @@ def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, q
     Example: jcache pin jit_train_step-6002a7e7
     """
     with open_store(root) as store:
-        found, failures = _found(store, keys)
-        names = [(entry.kind, entry.key) for entry in found]
+        names, failures = _found(lambda key: [_entry(store, key)], keys)
         if names:
             store.pins.add(names)
         return _report(store, "pinned", [key for _, key in names], failures, json=json, quiet=quiet)
@@ -52,20 +54,32 @@ def unpin(
         if every:
             gone = sorted(key for _, key in store.pins.clear())
             return _report(store, "unpinned", gone, [], json=json, quiet=quiet)
-        found, failures = _found(store, keys or [])
-        names = [(entry.kind, entry.key) for entry in found]
+        names, failures = _found(lambda key: _pins(store, key) or [_entry(store, key)], keys or [])
         if names:
             store.pins.remove(names)
         return _report(store, "unpinned", [key for _, key in names], failures, json=json, quiet=quiet)
 
 
-def _found(store: Store, keys: list[str]) -> tuple[list[Entry], list[str]]:
-    """The entries that are meant, and a sentence for each key that means none."""
-    found: list[Entry] = []
+def _entry(store: Store, key: str) -> Name:
+    entry = store.find(key)
+    return entry.kind, entry.key
+
+
+def _pins(store: Store, key: str) -> list[Name]:
+    """The pins that are meant: their entries may be gone."""
+    try:
+        return store.find_pins(key)
+    except LedgerUnavailable:
+        return []
+
+
+def _found(find: Callable[[str], list[Name]], keys: list[str]) -> tuple[list[Name], list[str]]:
+    """The entries or pins that are meant, and a sentence for each key that means none."""
+    found: list[Name] = []
     failures: list[str] = []
     for key in keys:
         try:
-            found.append(store.find(key))
+            found += find(key)
         except UnknownKey as error:
             failures.append(str(error))
     return found, failures

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -18,7 +18,7 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
-from jcache.runs.environment import environment, learn, new_id, settings, without_cache
+from jcache.runs.environment import environment, is_turned_off, learn, new_id, with_cache, without_cache
 from jcache.runs.launch import Outcome, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
@@ -29,6 +29,11 @@ from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
 from jcache.verify.path_keys import choice, path_keys
+
+_TURNED_OFF: Final = (
+    "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
+    "variable to have one."
+)
 
 
 def run(
@@ -78,12 +83,13 @@ def recorded(
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
-        output.warning(f"There is nowhere to record the run ({error.strerror}): the program runs without a report.")
-        return launch(command, base | settings(directory, base, whatever=whatever))
+        why = f"There is nowhere to record the run ({error.strerror})"
+        output.warning(f"{why}: the program runs without a report and without a cache.")
+        return launch(command, without_cache(base))
     try:
         _prepare(store)
         started_ns = clock.now_ns()
-        notices: list[str] = []
+        notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths = path_keys(store, filter(None, map(os.environ.get, VARIABLES)))
         env = environment(directory, log_dir, base, whatever=whatever, path_keys=paths)
         outcome = _launched(store.root, command, env, log_dir, notices)
@@ -110,9 +116,11 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
             except OSError as error:
                 output.warning(f"{log_dir} can have no socket ({error.strerror}): the program runs without a cache.")
                 env = without_cache(env)
-            if is_alone(command) and not reads.check_all():
-                output.warning(f"Checking all of {root.path} takes too long: this Python runs without a cache.")
-                env = without_cache(env)
+            if is_alone(command) and reads.check_all():
+                env = with_cache(env)
+            elif is_alone(command):
+                why = f"Not all entries of {root.path} could be checked beforehand"
+                output.warning(f"{why}: this Python runs without a cache.")
             return launch(command, env)
     finally:
         reads.close()

@@ -49,7 +49,8 @@ def show(
         if quiet:
             output.data(entry.key)
             return 0
-        known = (store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}).get(entry.key)
+        learnt = store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}
+        known = None if entry.legacy else learnt.get(entry.key)  # an entry of today may have the same key
         details = _read(store, entry)
         lineage = read_lineage(store, of=entry.kind)
         if json:
@@ -63,7 +64,9 @@ def show(
 
 
 def _read(store: Store, entry: Entry) -> dict[str, Any]:
-    """What the entry's bytes tell, or ``damage``: why they cannot be read."""
+    """What the entry's bytes tell, or ``damage``: why they cannot be read; nothing is read of a legacy entry."""
+    if entry.legacy:
+        return {"digest": None}
     path = store.path(entry)
     with files.refusal(f"read {path}"):
         head = files.read(path, HEAD_BYTES)
@@ -110,7 +113,7 @@ def _render(
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
         ("jaxlib", None if known is None else known.jaxlib),
         ("hits", _hits(entry, known)),
-        ("pinned", "yes" if entry.pinned else "no"),
+        ("pinned", "unknown" if entry.pinned is None else "yes" if entry.pinned else "no"),
         ("path", str(store.path(entry))),
         *(
             ("" if number else "links", line)

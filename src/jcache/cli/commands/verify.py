@@ -83,6 +83,8 @@ def verify(
         with Bar("verifying") as bar:
             verification = verify_root(store, request, bar.show)
         loads = _load(store, verification) if load else None
+        if loads is not None:
+            write_down(store, verification, verification.findings)
         verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
         repaired = _repair(store, verification, request.grace_ns) if mend else None
         if repaired is not None:

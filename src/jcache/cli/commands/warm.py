@@ -15,7 +15,7 @@ from jcache.layout import Kind
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall
 from jcache.runs.environment import own_directories, present
 from jcache.runs.log import Program
-from jcache.runs.report import SCHEMA_VERSION, RunReport
+from jcache.runs.report import SCHEMA_VERSION, UNSEEN, RunReport
 from jcache.store.lineage import header_of, is_program
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
@@ -134,7 +134,7 @@ def _render(
     parts = [output.count(stored[kind], kind.value[:-1], kind.value) for kind in Kind]
     output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_there(store, first)}")
     if first is not None and not first.processes:
-        output.message("  no program that uses JAX or jcache was seen (python -E, -I and -S are not watched)")
+        output.message(f"  {UNSEEN}")
     if first is not None and first.exit_code:
         output.message(f"  the program ended with exit code {first.exit_code}: what it had compiled by then is stored")
     if second is None:

@@ -59,6 +59,7 @@ class Reads:
         parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
         reason: why what was built in it must not be stored, in words that follow its name; None if it may.
         is_passing: whether that reason says nothing about the same code in another process.
+        origins: where installed files come from that were read, as `jcache.fingerprint.origins` has it.
         kept: the objects on which cached properties have kept something, and under which names.
     """
 
@@ -73,6 +74,7 @@ class Reads:
         self._texts: dict[str, str] = {}
         self._contents = Contents(MAX_BYTES if strict else MOST_BYTES)
         self._written: set[str] = set()
+        self.origins: set[origins.Origin] = set()
 
     def __enter__(self) -> Reads:
         self.frame = sys._getframe(1)
@@ -105,7 +107,7 @@ class Reads:
         whole = os.path.join(os.getcwd(), path)
         path = self._named(path)
         label = file_label(path)
-        if label in self._texts or self.reason is not None or whole in self._written or origins.of_path(whole):
+        if label in self._texts or self.reason is not None or whole in self._written or self._is_installed(whole):
             return
         if not self.strict and path.startswith(_SYSTEM):
             return
@@ -117,6 +119,13 @@ class Reads:
         else:
             self._texts[label] = text
 
+    def _is_installed(self, path: str) -> bool:
+        """Whether a file is of a distribution, which counts as a whole, or of Python."""
+        origin = origins.of_path(path)
+        if origin:
+            self.origins.add(origin)
+        return bool(origin)
+
     def _named(self, path: str) -> str:
         """A path by which a later process finds what is meant, from the directory where it begins."""
         return path if _working_directory() == self._place else os.path.join(os.getcwd(), path)
@@ -125,14 +134,14 @@ class Reads:
         """A directory was listed."""
         whole = os.path.abspath(path)
         path = self._named(path)
-        if self.reason is None and not origins.of_path(whole) and path.isprintable():
+        if self.reason is None and not self._is_installed(whole) and path.isprintable():
             self._texts.setdefault(directory_label(path), names_in(path))
 
     def add_look(self, path: str, look: Look) -> None:
         """It was asked what there is at a path."""
         path, whole = self._named(path), os.path.join(os.getcwd(), path)
         label = look_label(path, look)
-        if label in self._texts or self.reason is not None or origins.of_path(whole):
+        if label in self._texts or self.reason is not None or self._is_installed(whole):
             return
         if len(self._texts) >= MAX_FILES or not path.isprintable():
             self.refuse(f"asked for more than {MAX_FILES:,} files" if path.isprintable() else f"asked for {path!a}")

@@ -1,8 +1,11 @@
-"""The recorder of ``jcache run``: notes what JAX's persistent cache does in this process, and changes nothing else.
+"""The recorder of ``jcache run``: turns JAX's persistent cache on in this process, and notes what it does.
 
 ``jcache run`` puts this directory first on PYTHONPATH, so Python imports this file at start-up in place of any other
 ``sitecustomize``; it steps aside and lets that one run (`_start`). It needs no jcache and no third-party package, runs
-on any Python from 3.8 on, and imports nothing that start-up has not imported already.
+on any Python from 3.8 on, and imports nothing that start-up has not imported already, until JAX is there.
+
+JAX's cache is off under `jcache run` (`jcache.runs.environment`) until this file has turned it on in the process
+(`jcache.runs.recorder.jax_cache`).
 
 It waits until the program itself has imported JAX (`_Hook`), then registers listeners with ``jax.monitoring`` and puts
 a tap in front of the ``logger`` and ``warnings`` of three JAX modules: keys and reasons stand only in those messages.
@@ -11,7 +14,8 @@ No logger's level, handler or filter changes, so what the user sees stays the sa
 Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
 ``os._exit`` and fork lose nothing. ``jcache.runs.log`` reads them:
 
-    {"e": "start", "t", "pid", "jax", "jaxlib", "cache", "directory"}    once per process (again after a fork)
+    {"e": "start", "t", "pid", "jax", "jaxlib", "cache", "directory"}    the first line of a process (again after a
+                                                                   fork, and when JAX is imported after that line)
     {"e": "directory", "t", "th", "name"}                          JAX uses another directory from now on
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
@@ -64,13 +68,11 @@ TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache
 _LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
 _BESIDE = "_jcache_beside"  # a package with the modules of jcache that need the standard library and JAX alone
-_READS = "reads"  # the socket of `jcache.runtime.checked_reads`
-_LONGEST_ANSWER_S = 60
-
 _DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # as keys have them
 
+_cache_dir = os.environ.get("JCACHE_RUN_CACHE", "")  # of JAX, which the program may still set to another one
+_dir_before = os.environ.get("JCACHE_RUN_CACHE_GIVEN", "")  # what JAX_COMPILATION_CACHE_DIR was before the run
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
-_is_watched = os.path.isdir(_log_dir)  # and not on another host than the `jcache run`, which may end before this does
 _log_pid = -1  # the process that the three below belong to; another one after a fork
 _log_path = ""
 _log_file = -1
@@ -332,64 +334,15 @@ def _tap_compiler(module: object) -> None:
     _tap(module)
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
+    else:
+        _write(_ears.start())  # jcache has told something before JAX was there
     if _beside("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _beside("jax_internals.callbacks").cache_callbacks(on=True)
 
 
-def _check_reads(module: object) -> None:
-    """Make JAX's cache return the bytes that the ``jcache run`` above has checked, in place of those that it read."""
+def _turn_cache_on(module: object) -> None:
     _tap(module)
-    cache = module.LRUCache  # type: ignore[attr-defined]
-    plain = cache.get
-
-    def get(self: object, key: str) -> object:
-        value = plain(self, key)
-        return value if value is None else _checked(str(self.path), key, value)  # type: ignore[attr-defined]
-
-    get.__doc__, get.__qualname__, get.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
-    get.__wrapped__ = plain  # type: ignore[attr-defined]
-    cache.get = get
-
-
-def _checked(directory: str, key: str, value: object) -> object:
-    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
-    try:
-        if not _is_watched:
-            return value
-        answer = _ask(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n")
-        if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
-            return answer[17:]
-        return value if answer == b"?" else None
-    except Exception:
-        return None
-
-
-def _platforms() -> str:
-    """The platforms that JAX has in this process."""
-    return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
-
-
-def _ask(request: bytes) -> bytes:
-    import socket
-
-    address, descriptor = os.path.join(_log_dir, _READS), -1
-    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
-        descriptor = os.open(_log_dir, os.O_RDONLY)
-        address = f"/proc/self/fd/{descriptor}/{_READS}"
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_LONGEST_ANSWER_S)
-            connection.connect(address)
-            connection.sendall(request)
-            pieces: list[bytes] = []
-            while True:
-                piece = connection.recv(1 << 20)
-                if not piece:
-                    return b"".join(pieces)
-                pieces.append(piece)
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+    _Hook.jcache_turned_on = _beside("runs.recorder.jax_cache").turn_on(module, _log_dir, _cache_dir, _dir_before)
 
 
 def _give_back_xla_caches(_module: object) -> None:
@@ -416,7 +369,7 @@ def _try_path_keys(module: "Any") -> None:
 
     def directories() -> "list[str]":
         theirs = configured()
-        return _DIRECTORIES if theirs == os.environ.get("JAX_COMPILATION_CACHE_DIR") else [theirs]
+        return _DIRECTORIES if theirs == _cache_dir else [theirs]
 
     ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key))
     ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
@@ -435,10 +388,10 @@ def _hide_xla_caches() -> None:
 
 
 _waiting_for: "dict[str, Callable[[object], None]]" = {
+    "jax._src.lru_cache": _turn_cache_on,
     "jax._src.monitoring": _listen,
-    "jax._src.compiler": _tap_compiler,
     "jax._src.compilation_cache": _tap_cache,
-    "jax._src.lru_cache": _check_reads,
+    "jax._src.compiler": _tap_compiler,
 }
 
 
@@ -451,6 +404,7 @@ class _Hook:
 
     jcache_recorder = True
     jcache_told = staticmethod(_write)  # for the program's own jcache
+    jcache_turned_on = False  # whether it has turned JAX's cache on
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

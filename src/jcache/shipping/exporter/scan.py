@@ -22,7 +22,7 @@ from jcache.layout import Kind, is_key
 from jcache.shipping.forecast.provenance import content_of
 from jcache.store import files
 from jcache.store.ledger import Content
-from jcache.verify.checks import Checked, Claim, check
+from jcache.verify.checks import Checked, Claim, check, moved_of
 from jcache.verify.pool import cores, uninterrupted
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
@@ -125,8 +125,8 @@ def read_all(
         with uninterrupted():
             results = pool.map(work, batches)
         for size, some in zip(sizes, results, strict=True):
-            for kind in {seen.checked.claim.kind for seen in some if seen.checked.moved}:
-                files.note_moved_in(directories[kind])
+            for kind, directory in directories.items():
+                files.note_moved_in(directory, moved_of(one.checked for one in some if one.checked.claim.kind is kind))
             yield size, some
     except BrokenProcessPool:
         raise JcacheError(

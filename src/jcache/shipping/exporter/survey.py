@@ -224,7 +224,7 @@ class Survey:
             created_ns=written_ns,
             recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
             sidecar=entry.sidecar,
-            pinned=entry.pinned,
+            pinned=bool(entry.pinned),
             seconds=seconds,
             origin=known.origin,
             parents=sound.seen.parents,

@@ -4,7 +4,8 @@ A root with an adapter is listed, shown, checked, pruned, cleared, exported and 
 jcache's own, and no command knows which one it has. What holds for every such directory:
 
 - **Names.** What an adapter names an entry is one, and nothing else is: other files are listed and never touched.
-- **Nothing of ours lies inside.** Ledger, quarantine and lock are in the user's state directory, see `state_of`.
+- **Of ours only pins lie inside**, in ``.jcache/pins``, so that they hold wherever the directory is moved or copied to,
+  and for every user. Ledger, quarantine and lock are in the user's state directory, see `state_of`.
 - **Unlink and rename only.** Whoever has a file open or mapped keeps it, and whoever opens its name sees all of it.
 - **Nothing is executed.** What an adapter says of a file comes from its bytes, with bounds on what they can ask for.
 
@@ -33,7 +34,8 @@ class Adapter(Protocol):
     Attributes:
         name: by which programs know it, in JSON, in manifests and in the table of layouts.
         title: for sentences, such as ``phasic's cache``.
-        directories: its sub-directories in which entries lie; no others are looked into.
+        directories: its sub-directories in which entries lie; no others are looked into. The program itself must
+            pass over a directory ``.jcache`` beside them.
     """
 
     @property

@@ -1,0 +1,139 @@
+"""JAX's cache in a program under `jcache run`: turned on only where what it reads is checked.
+
+`jcache run` hands its processes an environment in which JAX's cache is off. So a Python that does not run the recorder
+(``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache, and reads nothing that was not checked. Where the recorder
+runs, it has JAX's cache return what the `jcache run` above has checked, and then turns the cache on.
+
+This needs the standard library alone: the recorder loads it where the program's Python has no jcache.
+"""
+
+# ruff: noqa: ANN401, BLE001, S110 - as in the recorder
+
+import os
+import sys
+import time
+
+if False:  # for the type checker: typing is not needed to run
+    from typing import Any
+
+_DIRECTORY = "JAX_COMPILATION_CACHE_DIR"
+_ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
+_OFF = "n"  # how `jcache.runs.environment` spells it
+_READS = "reads"  # the socket of `jcache.runtime.checked_reads`
+_LONGEST_ANSWER_S = 60
+
+
+def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
+    """Have JAX use the run's cache, from now on and in this process.
+
+    Args:
+        module: ``jax._src.lru_cache``, before JAX has made a cache.
+        log_dir: the recorder's directory. There is none on another host than that of the `jcache run`, nor after its
+            end: nobody checks what is read then, and the cache stays off.
+        directory: of the run's executables.
+        before: what JAX_COMPILATION_CACHE_DIR was before the run.
+
+    Returns:
+        Whether the cache was off and is on now.
+    """
+    cache = module.LRUCache
+    cache.get = _like(cache.get, _checked_get(cache.get, log_dir, directory))
+    cache.put = _like(cache.put, _put_with_sidecar(cache.put, directory))
+    if not os.path.isdir(log_dir):
+        return False
+    config: Any = sys.modules["jax._src.config"].config
+    theirs = os.environ.get(_DIRECTORY, "")
+    if theirs == before and (config.jax_compilation_cache_dir or "") == theirs:  # else the program has set its own
+        config.update("jax_compilation_cache_dir", directory)
+    if os.environ.get(_ENABLE) != _OFF:
+        return False
+    config.update("jax_enable_compilation_cache", True)  # noqa: FBT003 - JAX's own
+    return True
+
+
+def _like(plain: "Any", ours: "Any") -> "Any":
+    ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
+    ours.__wrapped__ = plain
+    return ours
+
+
+def _checked_get(plain: "Any", log_dir: str, ours: str) -> "Any":
+    def get(self: "Any", key: str) -> object:
+        value = plain(self, key)
+        return value if value is None else _checked(str(self.path), key, value, log_dir, ours)
+
+    return get
+
+
+def _put_with_sidecar(plain: "Any", ours: str) -> "Any":
+    def put(self: "Any", key: str, *value: object, **named: object) -> object:
+        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), ours):
+            _write_sidecar(str(self.path), key)
+        return plain(self, key, *value, **named)
+
+    return put
+
+
+def _write_sidecar(directory: str, key: str) -> None:
+    """Write the sidecar of an entry that JAX is about to put without one, where a bounded JAX shares the directory.
+
+    A bounded JAX up to 0.11.1 stores nothing while an entry has no sidecar.
+    """
+    try:
+        entry = os.path.join(directory, key)
+        has_lock = os.path.exists(os.path.join(directory, ".lockfile"))
+        if has_lock and not os.path.lexists(entry + "-cache"):
+            sidecar = os.open(entry + "-atime", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
+                os.write(sidecar, time.time_ns().to_bytes(8, "little"))
+            finally:
+                os.close(sidecar)
+    except Exception:
+        pass
+
+
+def _is_same(directory: str, other: str) -> bool:
+    try:
+        return os.path.samefile(directory, other)
+    except (OSError, ValueError):
+        return False
+
+
+def _checked(directory: str, key: str, value: object, log_dir: str, ours: str) -> object:
+    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
+    try:
+        answer = _ask(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
+        if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
+            return answer[17:]
+        is_ours = answer != b"?"
+    except Exception:
+        is_ours = _is_same(directory, ours)
+    return None if is_ours else value
+
+
+def _platforms() -> str:
+    """The platforms that JAX has in this process."""
+    return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
+
+
+def _ask(request: bytes, log_dir: str) -> bytes:
+    import socket
+
+    address, descriptor = os.path.join(log_dir, _READS), -1
+    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
+        descriptor = os.open(log_dir, os.O_RDONLY)
+        address = f"/proc/self/fd/{descriptor}/{_READS}"
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_LONGEST_ANSWER_S)
+            connection.connect(address)
+            connection.sendall(request)
+            pieces: list[bytes] = []
+            while True:
+                piece = connection.recv(1 << 20)
+                if not piece:
+                    return b"".join(pieces)
+                pieces.append(piece)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)

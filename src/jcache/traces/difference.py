@@ -1,0 +1,74 @@
+"""What tells a trace from the stored one that it is compared with, in a few words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Final
+
+from jcache.jax_internals import stablehlo
+from jcache.jax_internals.avals import Result
+from jcache.traces.format import Trace
+
+_WIDTH: Final = 100  # characters of a line that are shown
+_BEFORE: Final = 30  # of these, before the first that differs
+
+
+def difference(then: Trace, now: Trace) -> str | None:
+    """What two traces say otherwise of their programs, None if they say the same."""
+    if then.structure != now.structure:
+        return _pair("the structure of its result was", _shown(then.structure), _shown(now.structure))
+    if then.results != now.results:
+        return _of_results(then.results, now.results)
+    if then.kept != now.kept:
+        return f"it used its arguments {_numbers(then.kept)} and uses {_numbers(now.kept)}"
+    new = sorted(set(now.targets) - set(then.targets))
+    return f"it calls {', '.join(new)}" if new else None
+
+
+def difference_of_programs(then: bytes | None, now: bytes) -> str:
+    """The first line in which the text of two portable artifacts differs."""
+    if then is None:
+        return "its StableHLO differs"
+    for number, (before, after) in enumerate(zip_longest(_lines(then), _lines(now), fillvalue=""), 1):
+        if before != after:
+            return _pair(f"line {number} of its StableHLO was", before, after)
+    return "its StableHLO differs"
+
+
+def _lines(artifact: bytes) -> Iterator[str]:
+    return (line.strip() for line in stablehlo.text_of(stablehlo.module_of(artifact)).splitlines())
+
+
+def _of_results(then: tuple[Result, ...], now: tuple[Result, ...]) -> str:
+    if len(then) != len(now):
+        return f"it returned {len(then)} arrays and returns {len(now)}"
+    number = next(i for i, (before, after) in enumerate(zip(then, now, strict=True)) if before != after)
+    return _pair(f"the array {number} of its result was", _type(then[number]), _type(now[number]))
+
+
+def _type(result: Result) -> str:
+    place = "" if result.place is None else f" on {tuple(result.place.axes)} by {result.place.spec}"
+    return f"{result.dtype}[{','.join(map(str, result.shape))}]{' weak' if result.is_weak else ''}{place}"
+
+
+def _numbers(kept: tuple[int, ...]) -> str:
+    return ", ".join(map(str, kept)) or "none"
+
+
+def _shown(structure: list[Any]) -> str:
+    return json.dumps(structure, ensure_ascii=False)
+
+
+def _pair(what: str, then: str, now: str) -> str:
+    """Both texts around the first character in which they differ."""
+    at = next((i for i, (a, b) in enumerate(zip(then, now, strict=False)) if a != b), min(len(then), len(now)))
+    start = max(0, at - _BEFORE) if max(len(then), len(now)) > _WIDTH else 0
+    before, after = (_cut(text, start) for text in (then, now))
+    return f"{what} `{before}` and is `{after}`"
+
+
+def _cut(text: str, start: int) -> str:
+    shown = "".join(c if c.isprintable() else "�" for c in text[start : start + _WIDTH])
+    return f"{'…' if start else ''}{shown}{'…' if len(text) > start + _WIDTH else ''}"

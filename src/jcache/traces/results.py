@@ -1,0 +1,42 @@
+"""What a traced function returns, made of its leaves once more."""
+
+# ruff: noqa: ANN401 - a function returns anything
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_
+from typing import Any, Final, NamedTuple
+
+OTHER_RESULT: Final = (
+    "a class in its result is not made again from its leaves as it was: flattening it once more gives other leaves, "
+    "the same in another order, or another structure"
+)
+
+
+class Remade(NamedTuple):
+    """A result that was made of its leaves, and whose leaves are these.
+
+    Attributes:
+        value: the result.
+        treedef: its structure.
+    """
+
+    value: Any
+    treedef: Any
+
+
+def unflattened(treedef: Any, leaves: Sequence[Any]) -> Remade | str:
+    """The result of a structure and leaves, if JAX gets both when it flattens that; else why not.
+
+    So JAX sees of it what it sees of the result that the function itself returns.
+    """
+    from jax.tree_util import tree_flatten, tree_unflatten
+
+    try:
+        value = tree_unflatten(treedef, leaves)
+        again, structure = tree_flatten(value)
+        same = len(again) == len(leaves) and all(map(is_, again, leaves)) and bool(structure == treedef)
+    except Exception as error:  # noqa: BLE001 - the classes are the program's, and may raise anything
+        return f"its result cannot be made of its leaves: {error!r}"
+    return Remade(value, structure) if same else OTHER_RESULT

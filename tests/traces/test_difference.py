@@ -1,0 +1,29 @@
+"""What differs between two traces is said in a few words."""
+
+from jcache.jax_internals.avals import Result
+from jcache.traces.difference import difference
+from jcache.traces.format import Trace
+
+TRACE = Trace(kept=(0, 2), results=(Result((3,), "float32", is_weak=False),), structure=["*"], targets=("a",))
+
+
+def test_the_first_thing_that_differs_is_named() -> None:
+    """Structure, types of results, arguments and calls; nothing where two traces are alike."""
+    assert difference(TRACE, TRACE) is None
+    other = TRACE._replace(results=(Result((3,), "int32", is_weak=True),))
+    assert difference(TRACE, other) == "the array 0 of its result was `float32[3]` and is `int32[3] weak`"
+    assert difference(TRACE, TRACE._replace(results=())) == "it returned 1 arrays and returns 0"
+    assert difference(TRACE, TRACE._replace(kept=())) == "it used its arguments 0, 2 and uses none"
+    assert difference(TRACE, TRACE._replace(targets=("a", "b"))) == "it calls b"
+    assert difference(TRACE._replace(targets=("a", "b")), TRACE) is None
+    said = difference(TRACE, TRACE._replace(structure=[["builtins:list", None, 1], "*"]))
+    assert said == 'the structure of its result was `["*"]` and is `[["builtins:list", None, 1], "*"]`'.replace(
+        "None", "null"
+    )
+
+
+def test_long_texts_are_cut_around_the_difference() -> None:
+    """Both are shown from the same place on."""
+    then, now = (TRACE._replace(structure=["*" * 500, name, "*" * 500]) for name in ("old", "new"))
+    said = difference(then, now) or ""
+    assert "old" in said and "new" in said and "…" in said and len(said) < 300
