@@ -88,7 +88,7 @@ class _Ranks(View):
         return View(state, process_id=0) if getattr(self.writing, "now", False) else state
 
 
-class AllRanks:
+class WritesOfAllRanks:
     """Writing to the cache by every process, until `undo`."""
 
     def __init__(self, compiler: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-_JOINERS: Final = "\u200c\u200d"  # of letters, and of emojis
+_JOINING: Final = "\u200c\u200d"  # of letters, and of emojis
 
 
 def is_shown(character: str) -> bool:
     """Whether a character is shown as it is: no control character, nothing that turns the text around, no surrogate."""
-    if character.isprintable() or character in _JOINERS:
+    if character.isprintable() or character in _JOINING:
         return True
     import unicodedata
 

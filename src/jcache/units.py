@@ -63,7 +63,7 @@ def parse_size(text: str) -> int:
     unit = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not a size: write bytes or a number with a unit, such as 20GiB, 20GB or 20G.")
-    return _times(match[1], unit)
+    return _multiply(match[1], unit)
 
 
 def parse_bound(size: object) -> int | None:
@@ -93,7 +93,7 @@ def parse_age(text: str) -> int:
     unit = _AGE_UNITS.get(match[2]) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not an age: write a number and one of s, min, h, d, w, mo, y, such as 30d.")
-    return _times(match[1], unit * NANOSECONDS)
+    return _multiply(match[1], unit * NANOSECONDS)
 
 
 def whole_number(option: str, number: str | int | None) -> int | None:
@@ -110,7 +110,7 @@ def whole_number(option: str, number: str | int | None) -> int | None:
     return int(text)
 
 
-def _times(number: str, unit: int) -> int:
+def _multiply(number: str, unit: int) -> int:
     """Exactly number x unit, rounded down."""
     whole, _, decimals = number.partition(".")
     return int(whole + decimals) * unit // int(10 ** len(decimals))

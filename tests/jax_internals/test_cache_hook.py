@@ -76,7 +76,7 @@ if before != "nothing":
     compute(2)
 told = [cache_hook.used_before(), str(cache_hook.in_use())]
 use(base / "ours")
-assert isinstance(cache_hook.install(Folder), cache_hook.Installed)
+assert isinstance(cache_hook.install(Folder), cache_hook.InstalledCache)
 compute(3)
 print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), len(entries(base / "theirs"))]))
 """
@@ -104,7 +104,7 @@ second.uninstall()
 assert all(getattr(caches, name) is value for name, value in zip(names, before, strict=True))
 use(base / "theirs")
 compute(4)
-assert isinstance(cache_hook.install(Folder), cache_hook.Installed)
+assert isinstance(cache_hook.install(Folder), cache_hook.InstalledCache)
 theirs = caches.get_file_cache
 caches.get_file_cache = lambda path: theirs(path)
 cache_hook.install(Folder).uninstall()
@@ -339,9 +339,9 @@ print(json.dumps([*told, len(jax.devices()), sorted(cache_hook.platforms())]))
 def test_a_jax_that_is_newer_than_any_tested_is_told(tmp_path: Path) -> None:
     """There is one sentence about it, and none about those that were tested."""
     program = """
-told = [cache_hook.beyond_proven()]
+told = [cache_hook.newer_than_tested()]
 jax.__version_info__, jax.__version__ = (0, 13, 0), "0.13.0"
-print(json.dumps([*told, cache_hook.beyond_proven()]))
+print(json.dumps([*told, cache_hook.newer_than_tested()]))
 """
     newer = "jax 0.13.0 is newer than the newest that jcache was tested with (0.12)"
     assert said(program, tmp_path) == [None, newer]

@@ -20,9 +20,9 @@ MAX_CONTENT: Final = 8 << 30  # bytes in an entry: the largest executable seen i
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RATIO: Final = (128 << 10) // 4  # a frame's densest block is 4 bytes that stand for 128 KiB
 _ZSTD_WINDOW: Final = 128 << 20  # zstd's own default bound; JAX's level 3 uses 2 MiB
-_USUAL_RATIO: Final = 16  # executables shrink to a quarter, none of 8,700 to less than an eighth
-_PIECE: Final = 1 << 20
-_ZLIB_PIECE: Final = 1 << 10  # yields 1 MiB at most
+_EXPECTED_RATIO: Final = 16  # executables shrink to a quarter, none of 8,700 to less than an eighth
+_PIECE_BYTES: Final = 1 << 20
+_ZLIB_PIECE_BYTES: Final = 1 << 10  # yields 1 MiB at most
 
 
 class Codec(StrEnum):
@@ -90,14 +90,14 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
         if size > min(limit, len(data) * _ZSTD_RATIO):  # before anything of that size is allocated
             raise too_large(len(data), limit)
         if size > 0:
-            return _of_thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+            return _thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
         return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
         msg = f"A zstd frame that cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     """What each thread makes once: a decompressor takes longer to make than a small entry to decompress."""
 
     @cached_property
@@ -107,7 +107,7 @@ class _OfThread(threading.local):
         return zstandard.ZstdDecompressor()
 
 
-_of_thread: Final = _OfThread()
+_thread: Final = _ThreadState()
 
 
 def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
@@ -119,7 +119,7 @@ def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
 
     size = 0
     with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data) as reader:
-        while piece := reader.read(_PIECE):
+        while piece := reader.read(_PIECE_BYTES):
             size += len(piece)
             if size > limit:
                 raise too_large(len(data), limit)
@@ -145,7 +145,7 @@ def decompress_zlib(data: bytes, *, limit: int) -> bytes:
     """
     import zlib
 
-    usual = min(limit, max(_PIECE, _USUAL_RATIO * len(data)))
+    usual = min(limit, max(_PIECE_BYTES, _EXPECTED_RATIO * len(data)))
     try:
         stream = zlib.decompressobj()
         content = stream.decompress(data, usual + 1)
@@ -166,10 +166,10 @@ def _zlib_size(data: bytes, limit: int) -> int:
     size = position = 0
     stream = zlib.decompressobj()
     while position < len(data) and not stream.eof:
-        size += len(stream.decompress(data[position : position + _ZLIB_PIECE]))
+        size += len(stream.decompress(data[position : position + _ZLIB_PIECE_BYTES]))
         if size > limit:
             raise too_large(len(data), limit)
-        position += _ZLIB_PIECE
+        position += _ZLIB_PIECE_BYTES
     _check_end(is_whole=stream.eof, is_last=position >= len(data) and not stream.unused_data, what="zlib stream")
     return size
 

@@ -11,9 +11,9 @@ from jcache.errors import DamagedEntry
 from jcache.formats.protobuf import Message
 
 _KERNELS: Final = "xla_gpu_kernel_cache_file"
-_USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
-_OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
-_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths of `_debug_options`
+_MAX_CACHED_BYTES: Final = 64 << 10  # the longest options whose content is cached; they have 1 KiB
+_MAX_NUMBER: Final = 4096  # of a field: more than XLA has, 557 in jaxlib 0.12
+_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths
 
 
 class DebugOptions(NamedTuple):
@@ -40,7 +40,7 @@ def debug_options(compile_options: Message) -> DebugOptions | None:
     debug = None if build is None else build.slice(3)
     if debug is None:
         return None
-    is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
+    is_usual = len(debug) <= _MAX_CACHED_BYTES
     return _read(bytes(debug)) if is_usual else _read.__wrapped__(debug)
 
 
@@ -57,7 +57,7 @@ def xla_options(compile_options: bytes) -> int | None:
 def _read(data: bytes | memoryview) -> DebugOptions:
     """Read a DebugOptions proto; the answer is remembered, since the entries of one program have the same."""
     debug = Message(data)
-    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
+    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _MAX_NUMBER)
     # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
     directories: dict[str, str] = {}
     for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):

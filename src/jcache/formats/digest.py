@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from blake3 import blake3
 
 _ALGORITHM: Final = "blake3:"
-_FORM: Final = re.compile(rf"{_ALGORITHM}[0-9a-f]{{64}}")
-_SHOWN: Final = len(_ALGORITHM) + 16
-_PIECE: Final = 256 << 10  # stays in the cache of a core
+_PATTERN: Final = re.compile(rf"{_ALGORITHM}[0-9a-f]{{64}}")
+_SHORT_LENGTH: Final = len(_ALGORITHM) + 16
+_PIECE_BYTES: Final = 256 << 10  # stays in the cache of a core
 
 
 class Hasher:
@@ -46,7 +46,7 @@ def digest_of_file(file: FileIO) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    hasher, memory = Hasher(), memoryview(bytearray(_PIECE))
+    hasher, memory = Hasher(), memoryview(bytearray(_PIECE_BYTES))
     while count := file.readinto(memory):
         hasher.update(memory[:count])
     return hasher.digest()
@@ -54,12 +54,12 @@ def digest_of_file(file: FileIO) -> str:
 
 def is_digest(text: str) -> bool:
     """Whether a text is one."""
-    return _FORM.fullmatch(text) is not None
+    return _PATTERN.fullmatch(text) is not None
 
 
 def shown(digest: str | None) -> str:
     """As much of a digest as a sentence needs."""
-    return f"{str(digest)[:_SHOWN]}…"
+    return f"{str(digest)[:_SHORT_LENGTH]}…"
 
 
 def _hashed(data: bytes | bytearray | memoryview) -> blake3:

@@ -22,8 +22,8 @@ from jcache.formats.compression import (
 
 HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
 
-_FIRST_FIELD: Final = 0x0A  # field 1, length-delimited
-_LONGEST_COMPILATION: Final = 10_000_000  # seconds, 115 days
+_FIRST_TAG: Final = 0x0A  # field 1, length-delimited
+_MAX_COMPILATION_S: Final = 10_000_000  # seconds, 115 days
 
 
 class Executable(NamedTuple):
@@ -86,4 +86,4 @@ def may_be_executable(head: bytes) -> bool:
     fail one of these.
     """
     first = first_bytes(head, 5)
-    return len(first) == 5 and int.from_bytes(first[:4], "big") < _LONGEST_COMPILATION and first[4] == _FIRST_FIELD
+    return len(first) == 5 and int.from_bytes(first[:4], "big") < _MAX_COMPILATION_S and first[4] == _FIRST_TAG

@@ -22,7 +22,7 @@ from struct import Struct, iter_unpack
 from typing import Final
 
 _PACKET: Final = 32
-_PIECE: Final = 1 << 16  # of the data is laid out at once, so that no second copy of all of it is made
+_PIECE_BYTES: Final = 1 << 16  # of the data is laid out at once, so that no second copy of all of it is made
 _LOW: Final = 0xFFFFFFFF
 _FULL: Final = (1 << 64) - 1
 
@@ -48,8 +48,8 @@ def highwayhash64(data: memoryview | bytes, key: tuple[int, int, int, int]) -> i
     products = _join([*_INITIAL_1, *_INITIAL_0])
     rest = len(data) % _PACKET
     whole = len(data) - rest
-    for start in range(0, whole, _PIECE):
-        state, products = _mix(state, products, bytes(data[start : min(start + _PIECE, whole)]))
+    for start in range(0, whole, _PIECE_BYTES):
+        state, products = _mix(state, products, bytes(data[start : min(start + _PIECE_BYTES, whole)]))
     if rest:
         state = _mark_rest(state, rest)
         state, products = _mix(state, products, _pad(bytes(data[whole:])))

@@ -37,7 +37,7 @@ from jcache.formats.shapes import ifrt_shapes, xla_shapes
 from jcache.layout import Kind, Root
 
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
-_SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
+_MAX_SPLIT_PROTO_BYTES: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Inspection:
         return self.body_format is not None and not self.problems
 
 
-def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
+def describe_entry(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
     """What the bytes of an entry say about it, by the names of `Inspection` or of an envelope's header.
 
     ``raw_bytes`` of a trace or graph are those of the whole entry, once its payload is decompressed.
@@ -110,10 +110,10 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
     found = Inspection(stored_bytes=len(data), raw_bytes=len(executable), codec=codec, seconds=seconds)
     metadata, body = split_metadata(executable)
     if metadata is not None:
-        _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
-    _attempt(found, "body", lambda: _read_body(found, body))
+        _collect_problems(found, "metadata", lambda: _read_metadata(found, metadata))
+    _collect_problems(found, "body", lambda: _read_body(found, body))
     if hashes and codec is Codec.ZSTD and found.body_format == "riegeli":
-        _attempt(found, "hashes", lambda: riegeli.check_hashes(body))
+        _collect_problems(found, "hashes", lambda: riegeli.check_hashes(body))
     return found
 
 
@@ -122,7 +122,7 @@ def _limit_of(data: bytes) -> int:
     return min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
 
 
-def _attempt(found: Inspection, part: str, read: Callable[[], None]) -> None:
+def _collect_problems(found: Inspection, part: str, read: Callable[[], None]) -> None:
     """Read a part; what is malformed in it becomes a problem, and what was found before stays."""
     try:
         read()
@@ -170,15 +170,15 @@ def _read_body(found: Inspection, body: memoryview) -> None:
         msg = "no ExecutableAndOptionsProto"
         raise DamagedEntry(msg)
     found.body_format = "riegeli" if is_split else "proto"
-    _attempt(found, "compile options", lambda: _read_options(found, options))
-    _attempt(found, "executable", lambda: _read_executable(found, executable))
+    _collect_problems(found, "compile options", lambda: _read_options(found, options))
+    _collect_problems(found, "executable", lambda: _read_executable(found, executable))
 
 
 def open_message(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
     """A message and the fields split off it, None when it is compressed in a way that we do not read."""
     if data[: len(riegeli.SIGNATURE)] != riegeli.SIGNATURE:
         return Message(data), {}, False
-    split = riegeli.read_split_proto(data, limit=_SPLIT_LIMIT)
+    split = riegeli.read_split_proto(data, limit=_MAX_SPLIT_PROTO_BYTES)
     return None if split is None else (split.message, split.fields, True)
 
 
@@ -193,16 +193,16 @@ def _read_executable(found: Inspection, data: memoryview) -> None:
     if opened is None:
         return
     message, fields, _ = opened
-    _attempt(found, "platform", lambda: _read_platform(found, message, fields))
-    _attempt(found, "target machine", lambda: _read_machine(found, message))
+    _collect_problems(found, "platform", lambda: _read_platform(found, message, fields))
+    _collect_problems(found, "target machine", lambda: _read_machine(found, message))
     module = message.message(1, 1)
     if module is None:
         msg = "no HLO module"
         raise DamagedEntry(msg)
     found.module_name = found.module_name or module.text(1)
     if found.output_shapes is None:
-        _attempt(found, "output shapes", lambda: _read_result(found, module))
-    _attempt(found, "stack frames", lambda: _read_source(found, module))
+        _collect_problems(found, "output shapes", lambda: _read_result(found, module))
+    _collect_problems(found, "stack frames", lambda: _read_source(found, module))
 
 
 def _read_platform(found: Inspection, message: Message, fields: dict[int, memoryview]) -> None:

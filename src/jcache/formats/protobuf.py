@@ -154,7 +154,7 @@ class Message:
 
     def slices(self, number: int) -> list[memoryview]:
         """Every length-delimited value of a field."""
-        return list(self._each(number))
+        return list(self._slices_of(number))
 
     def slice(self, number: int) -> memoryview | None:
         """The last length-delimited value of a field, None when there is none."""
@@ -180,12 +180,12 @@ class Message:
 
     def messages(self, number: int) -> Iterator["Message"]:
         """Every message of a repeated field."""
-        return (Message(value, parent=self) for value in self._each(number))
+        return (Message(value, parent=self) for value in self._slices_of(number))
 
     def rows(self, number: int, *columns: int) -> Iterator[tuple[int, ...]]:
         """The numbers in some fields of every message of a repeated field, 0 for those that are missing."""
         tags = [column << 3 | VARINT for column in columns]
-        for value in self._each(number):
+        for value in self._slices_of(number):
             row = self._small_numbers(value)
             if row is None:
                 message = Message(value, parent=self)
@@ -227,7 +227,7 @@ class Message:
             values += packed
         return values + self._fields.get(number << 3 | VARINT, [])
 
-    def _each(self, number: int) -> Iterator[memoryview]:
+    def _slices_of(self, number: int) -> Iterator[memoryview]:
         return map(self._slice_at, self._fields.get(number << 3 | BYTES, ()))
 
     def _slice_at(self, position: int) -> memoryview:

@@ -35,7 +35,7 @@ _BLOCK: Final = 1 << 16
 _BLOCK_HEADER: Final = 24
 _USABLE: Final = _BLOCK - _BLOCK_HEADER
 _CHUNK_HEADER: Final = 40
-_ZSTD, _SNAPPY, _NONE = 0x7A, 0x73, 0
+_ZSTD, _SNAPPY, _UNCOMPRESSED = 0x7A, 0x73, 0
 _HASH_KEY: Final = (0x2F696C6567656952, 0x0A7364726F636572) * 2  # "Riegeli/", "records\n"
 
 
@@ -134,13 +134,13 @@ def check_hashes(data: memoryview) -> None:
         DamagedEntry: a byte is not what it was when it was written.
     """
     for chunk in _chunks(data):
-        problem = _damage(data, chunk)
+        problem = _damage_of(data, chunk)
         if problem is not None:
             msg = f"the Riegeli chunk at byte {chunk.start}: {problem}"
             raise DamagedEntry(msg)
 
 
-def _damage(data: memoryview, chunk: _Chunk) -> str | None:
+def _damage_of(data: memoryview, chunk: _Chunk) -> str | None:
     header = chunk.header
     if header[:8] != _hash(header[8:]):
         return "its header does not match the hash in it"
@@ -152,7 +152,7 @@ def _damage(data: memoryview, chunk: _Chunk) -> str | None:
         distances = (block - chunk.start).to_bytes(8, "little") + (chunk.end - block).to_bytes(8, "little")
         if data[block : block + _BLOCK_HEADER] != _hash(distances) + distances:
             return f"the block header at byte {block} is not the one that belongs there"
-    padding = _between(data, chunk.body_end, chunk.end)
+    padding = _without_block_headers(data, chunk.body_end, chunk.end)
     return None if padding == bytes(len(padding)) else "its padding is not zeros"
 
 
@@ -171,18 +171,18 @@ def _chunks(data: memoryview) -> Iterator[_Chunk]:
         raise DamagedEntry(msg)
     position = 0
     while position < len(data):
-        body_start = _fitting(data, position, _CHUNK_HEADER)
-        header = _between(data, position, body_start)
+        body_start = _end_within(data, position, _CHUNK_HEADER)
+        header = _without_block_headers(data, position, body_start)
         size = int.from_bytes(header[8:16], "little")
         count = int.from_bytes(header[25:32], "little")
-        body_end = _fitting(data, position, _CHUNK_HEADER + size)
-        body = _between(data, body_start, body_end)
-        end = max(body_end, _boundary(position + count))
+        body_end = _end_within(data, position, _CHUNK_HEADER + size)
+        body = _without_block_headers(data, body_start, body_end)
+        end = max(body_end, _next_boundary(position + count))
         yield _Chunk(position, header, body, body_end, end)
         position = end
 
 
-def _fitting(data: memoryview, position: int, size: int) -> int:
+def _end_within(data: memoryview, position: int, size: int) -> int:
     """Where something of a size ends, which is within the file."""
     end = _advance(position, size)
     if end > len(data):
@@ -196,13 +196,13 @@ def _advance(position: int, size: int) -> int:
     return position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
 
 
-def _boundary(position: int) -> int:
+def _next_boundary(position: int) -> int:
     """The next position at which a chunk may end: not inside nor right behind a block header."""
     remaining = _BLOCK - 1 - (position + _BLOCK - 1) % _BLOCK
     return position + max(0, remaining - (_USABLE - 1))
 
 
-def _between(data: memoryview, position: int, end: int) -> memoryview:
+def _without_block_headers(data: memoryview, position: int, end: int) -> memoryview:
     """The bytes of a stretch of the file without the block headers in it."""
     parts = []
     while position < end:
@@ -236,7 +236,7 @@ def _simple_records(body: memoryview, count: int, decoded: int) -> list[memoryvi
 
 
 def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
-    if codec == _NONE:
+    if codec == _UNCOMPRESSED:
         return data
     if codec not in {_SNAPPY, _ZSTD}:
         return None

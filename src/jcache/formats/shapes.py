@@ -19,7 +19,7 @@ _IFRT_TYPES: Final = _COMMON | {
     30: "f4e2m1fn", 31: "f8e8m0fnu", 32: "s1", 33: "u1", 34: "f6e2m3fn", 35: "f6e3m2fn", 99: "string",
 }  # fmt: skip
 _TUPLE: Final = 13
-_USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
+_MAX_CACHED_BYTES: Final = 64  # the longest spec of a result whose shape is cached; most have 20 to 40
 
 
 def ifrt_shapes(metadata: Message) -> tuple[str, ...] | None:
@@ -34,13 +34,13 @@ def xla_shapes(result: Message) -> tuple[str, ...] | None:
 
 
 def _ifrt_shape(data: memoryview, metadata: Message) -> str | None:
-    if len(data) <= _USUAL_SPEC:
-        return _usual_shape(bytes(data))
+    if len(data) <= _MAX_CACHED_BYTES:
+        return _cached_shape(bytes(data))
     return _spec_shape(Message(data, parent=metadata))
 
 
 @lru_cache(maxsize=256)  # the hundreds of outputs of a training step have a few shapes among them
-def _usual_shape(data: bytes) -> str | None:
+def _cached_shape(data: bytes) -> str | None:
     return _spec_shape(Message(data))
 
 

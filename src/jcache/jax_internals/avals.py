@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from jcache.errors import NotStorable
 
-_KEY: Final = "key "
-_MORE: Final = "it returns arrays whose types say more than shape, dtype and mesh"
+_KEY_PREFIX: Final = "key "
+_UNTOLD: Final = "it returns arrays whose types say more than shape, dtype and mesh"
 
 
 class Axes(NamedTuple):
@@ -74,7 +74,7 @@ def results_of(values: Iterable[Any], leaves: Iterable[Any]) -> tuple[Result, ..
     told = tuple(_result(aval) for aval in avals)
     for made, aval in zip(abstract(told, leaves), avals, strict=True):
         if type(aval) is core.ShapedArray and made != aval:
-            raise NotStorable(_MORE)
+            raise NotStorable(_UNTOLD)
     return told
 
 
@@ -98,7 +98,7 @@ def _result(aval: Any) -> Result:
     is_key = is_a(dtype, jax.dtypes.prng_key)
     if not is_key and is_a(dtype, jax.dtypes.extended):
         raise NotStorable(f"it returns {dtype}")
-    name = f"{_KEY}{dtype._impl.name}" if is_key else dtype.name
+    name = f"{_KEY_PREFIX}{dtype._impl.name}" if is_key else dtype.name
     return Result(tuple(aval.shape), name, bool(aval.weak_type), _place(aval))
 
 
@@ -109,7 +109,7 @@ def _place(aval: Any) -> Place | None:
         return None
     spec = tuple(aval.sharding.spec)
     if not all(isinstance(name, str) for name in named(spec)):
-        raise NotStorable(_MORE)
+        raise NotStorable(_UNTOLD)
     return Place(_axes(mesh), spec)
 
 
@@ -122,7 +122,7 @@ def named(spec: Spec) -> list[Any]:
 def _axes(mesh: Any) -> Axes:
     kinds = getattr(mesh, "_axis_types", None) or getattr(mesh, "axis_types", None)
     if not isinstance(kinds, tuple) or not all(isinstance(name, str) for name in mesh.axis_names):
-        raise NotStorable(_MORE)
+        raise NotStorable(_UNTOLD)
     return Axes(tuple(mesh.axis_names), tuple(mesh.axis_sizes), tuple(str(kind.name) for kind in kinds))
 
 
@@ -144,7 +144,9 @@ def _abstract(result: Result, meshes: dict[Axes, Any]) -> Any:
 
     name, place, more = result.dtype, result.place, {}
     try:
-        dtype: Any = _key_type(name.removeprefix(_KEY)) if name.startswith(_KEY) else jax.numpy.dtype(name)
+        dtype: Any = (
+            _key_type(name.removeprefix(_KEY_PREFIX)) if name.startswith(_KEY_PREFIX) else jax.numpy.dtype(name)
+        )
         if place is not None:
             if place.axes not in meshes:
                 meshes[place.axes] = _mesh(place.axes)

@@ -14,11 +14,11 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ..patching import AllRanks, Patch, WithDefaults
+from ..patching import Patch, WithDefaults, WritesOfAllRanks
 from .path_keys import in_keys, trying
 from .versions import NEWEST_TESTED
 
-_STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
+_STATE_NAMES: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 _PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
 _SET_WITH_THEM: Final = (
     "xla_gpu_enable_llvm_module_compilation_parallelism",
@@ -41,7 +41,7 @@ class CompilationCache(Protocol):
 MakeCache = Callable[[str], CompilationCache | None]
 
 
-class Installed:
+class InstalledCache:
     """JAX's compilation cache, replaced until `uninstall`."""
 
     def __init__(self, caches: Any, make_cache: MakeCache) -> None:
@@ -56,7 +56,7 @@ class Installed:
 
         self._caches = caches
         self._patch: Patch | None = Patch(caches, "get_file_cache", replace)
-        self._before = _exchange(caches, {"_cache": None} | dict.fromkeys(_STATE[1:], False))
+        self._before = _exchange(caches, {"_cache": None} | dict.fromkeys(_STATE_NAMES[1:], False))
 
     def uninstall(self) -> None:
         """Put back what was there, with the directory that was in use then."""
@@ -89,9 +89,9 @@ class _Adapter:
         return True
 
 
-_installed: Installed | None = None
+_installed: InstalledCache | None = None
 _portable: Patch | None = None
-_all_ranks: AllRanks | None = None
+_all_ranks: WritesOfAllRanks | None = None
 
 
 def version() -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def has_paths_in_keys() -> bool:
     return in_keys(versions()[0])
 
 
-def beyond_proven() -> str | None:
+def newer_than_tested() -> str | None:
     """A sentence, if the JAX at hand is newer than any that this was tested with; nothing depends on it."""
     if version()[:2] <= NEWEST_TESTED:
         return None
@@ -136,7 +136,7 @@ def process_index() -> int:
     return int(distributed.global_state.process_id or 0)
 
 
-def install(make_cache: MakeCache) -> Installed | str:
+def install(make_cache: MakeCache) -> InstalledCache | str:
     """Make JAX use a cache of ours for the directory that it is configured with.
 
     It takes effect at once, also if computations have already used another directory, or none. JAX's own check of the
@@ -155,7 +155,7 @@ def install(make_cache: MakeCache) -> Installed | str:
         return reason
     if _installed is not None:
         _installed.uninstall()
-    _installed = Installed(caches, make_cache)
+    _installed = InstalledCache(caches, make_cache)
     return _installed
 
 
@@ -241,7 +241,7 @@ def all_ranks_write(*, on: bool) -> str | None:
         "process_id",
     } <= set(write.__code__.co_names):
         return f"jax {versions()[0]} chooses the process that writes to the cache in a way that jcache does not know"
-    _all_ranks = AllRanks(compiler)
+    _all_ranks = WritesOfAllRanks(compiler)
     return None
 
 
@@ -249,7 +249,7 @@ def _unexpected(caches: Any) -> str | None:
     """What is not as expected in JAX's module for its cache."""
     from jax._src import compilation_cache_interface
 
-    missing = [name for name in (*_STATE, "get_file_cache") if not hasattr(caches, name)]
+    missing = [name for name in (*_STATE_NAMES, "get_file_cache") if not hasattr(caches, name)]
     if not hasattr(compilation_cache_interface, "CacheInterface"):
         missing.append("CacheInterface")
     if not missing:

@@ -27,10 +27,10 @@ from .cache_hook import version, versions
 from .versions import CALLBACKS_CACHED_BY_JAX, CALLBACKS_NUMBERED, can_bind_callbacks
 
 BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
-_PROVEN: Final = frozenset({"cpu"})  # platforms
-_IN_KEYS: Final = "jcache: host callbacks are bound on loading"
-_PARAMETER: Final = "host_callbacks: collections.abc.Sequence[collections.abc.Callable]"  # in jaxlib's docstring
-_WRITE: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
+_TESTED_PLATFORMS: Final = frozenset({"cpu"})
+_KEY_SUFFIX: Final = "jcache: host callbacks are bound on loading"
+_IN_DOCSTRING: Final = "host_callbacks: collections.abc.Sequence[collections.abc.Callable]"  # jaxlib's
+_WRITE_PARAMETERS: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
 
 _patches: list[Patch] = []
 
@@ -39,10 +39,10 @@ class _Bound(threading.local):
     """The callbacks of the program that this thread is having compiled, or read from the cache."""
 
     callbacks: Sequence[Any] = ()
-    apart: bool = False  # whether its key is one of its own; not so when the program has set a custom hook after us
+    has_own_key: bool = False  # not so where the program has set a custom hook after us
 
-    def sound(self) -> bool:
-        return bool(self.callbacks) and self.apart
+    def can_bind(self) -> bool:
+        return bool(self.callbacks) and self.has_own_key
 
 
 _bound = _Bound()
@@ -83,13 +83,13 @@ def _impossible() -> str | None:
     from jax._src import cache_key, compilation_cache, compiler, lib
 
     loading = getattr(vars(lib)["xla_client"].Client, "deserialize_executable", None)
-    if not can_bind_callbacks(version()) or _PARAMETER not in str(getattr(loading, "__doc__", "")):
+    if not can_bind_callbacks(version()) or _IN_DOCSTRING not in str(getattr(loading, "__doc__", "")):
         return (
             f"jaxlib {versions()[1]} cannot give host callbacks to a program that it loads; jaxlib 0.8.1 and later can"
         )
     for module, name, parameters in (
         (compiler, "compile_or_get_cached", ("backend", "computation", "devices", "compile_options", "host_callbacks")),
-        (compiler, "_cache_write", _WRITE),
+        (compiler, "_cache_write", _WRITE_PARAMETERS),
         (compilation_cache, "get_executable_and_time", ("cache_key", "compile_options", "backend")),
         (cache_key, "custom_hook", ()),
     ):
@@ -104,12 +104,12 @@ def _begins_with(function: Any, parameters: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _binding(callbacks: Sequence[Any]) -> Iterator[None]:
-    before = _bound.callbacks, _bound.apart
-    _bound.callbacks, _bound.apart = callbacks, False
+    before = _bound.callbacks, _bound.has_own_key
+    _bound.callbacks, _bound.has_own_key = callbacks, False
     try:
         yield
     finally:
-        _bound.callbacks, _bound.apart = before
+        _bound.callbacks, _bound.has_own_key = before
 
 
 def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,7 +122,7 @@ def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        sound = backend.platform in _PROVEN and all(callable(callback) for callback in host_callbacks)
+        sound = backend.platform in _TESTED_PLATFORMS and all(callable(callback) for callback in host_callbacks)
         with _binding(host_callbacks if sound else ()):
             return original(backend, computation, devices, compile_options, host_callbacks, *args, **kwargs)
 
@@ -131,15 +131,15 @@ def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_key_of_their_own(original: Callable[..., Any]) -> Callable[..., Any]:
     def custom_hook() -> str:
-        _bound.apart = True
-        return str(original()) + (_IN_KEYS if _bound.callbacks else "")
+        _bound.has_own_key = True
+        return str(original()) + (_KEY_SUFFIX if _bound.callbacks else "")
 
     return custom_hook
 
 
 def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_executable_and_time(cache_key: str, compile_options: Any, backend: Any, *args: Any) -> Any:
-        client = _binding_client(backend, list(_bound.callbacks)) if _bound.sound() else backend
+        client = _binding_client(backend, list(_bound.callbacks)) if _bound.can_bind() else backend
         return original(cache_key, compile_options, client, *args)
 
     return get_executable_and_time
@@ -154,6 +154,6 @@ def _with_callbacks_allowed(original: Callable[..., Any]) -> Callable[..., Any]:
     def cache_write(
         cache_key: str, seconds: float, module_name: str, backend: Any, executable: Any, host_callbacks: Sequence[Any]
     ) -> None:
-        original(cache_key, seconds, module_name, backend, executable, () if _bound.sound() else host_callbacks)
+        original(cache_key, seconds, module_name, backend, executable, () if _bound.can_bind() else host_callbacks)
 
     return cache_write

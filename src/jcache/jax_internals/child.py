@@ -16,15 +16,15 @@ from jcache.package import PACKAGE
 
 INTERPRETER: Final = "JCACHE_PYTHON"
 _START_LIMIT_S: Final = 300.0  # importing JAX from a busy network file system, and finding eight GPUs
-_NONSENSE: Final = "what it answers makes no sense"
-_TAIL: Final = 4096  # bytes of stderr that are kept
+_MALFORMED_ANSWER: Final = "what it answers makes no sense"
+_KEPT_STDERR_BYTES: Final = 4096  # bytes of stderr that are kept
 
 
 class NoJax(JcacheError):
     """There is no JAX that could do what is asked."""
 
 
-class Died(Exception):
+class ChildDied(Exception):
     """The process is no more.
 
     Attributes:
@@ -78,8 +78,8 @@ def child_of(
         try:
             child = Child(process, limit_s)
             try:
-                child.greet()
-            except Died as death:
+                child.wait_until_ready()
+            except ChildDied as death:
                 raise _no_jax(python, doing, death.evidence) from death
             yield child
         finally:
@@ -108,26 +108,26 @@ class Child:
         self._line = self._complaint = b""
         self.jaxlib = ""
 
-    def greet(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until JAX is there.
 
         Raises:
-            Died: it did not come; the evidence is the last thing that it said.
+            ChildDied: it did not come; the evidence is the last thing that it said.
         """
         try:
             (self.jaxlib,) = self._answer(_START_LIMIT_S, "jaxlib")
-        except Died as error:
+        except ChildDied as error:
             self._process.kill()
             self._process.wait()
             os.set_blocking(self._stderr.fileno(), False)
             said = (self._complaint + (self._stderr.read() or b"")).decode(errors="replace").strip()
-            raise Died(said.rpartition("\n")[2].strip()[:300] or error.evidence) from error
+            raise ChildDied(said.rpartition("\n")[2].strip()[:300] or error.evidence) from error
 
     def ask(self, question: object, *names: str) -> list[str]:
         """The values of these names in its answer to a question.
 
         Raises:
-            Died: the process crashed over it, or hung.
+            ChildDied: the process crashed over it, or hung.
         """
         with contextlib.suppress(BrokenPipeError):  # then there is no answer either
             self._stdin.write(json.dumps(question).encode() + b"\n")
@@ -137,11 +137,11 @@ class Child:
         """Let the process come to its end.
 
         Raises:
-            Died: it came to another one.
+            ChildDied: it came to another one.
         """
         self._stdin.close()
         if self._read(self._limit_s):
-            raise Died(_NONSENSE)
+            raise ChildDied(_MALFORMED_ANSWER)
         death = self._ended()
         if self._process.returncode != 0:
             raise death
@@ -155,7 +155,7 @@ class Child:
             answer = json.loads(line)
             return [str(answer[name]) for name in names]
         except (ValueError, TypeError, LookupError):
-            raise Died(_NONSENSE) from None
+            raise ChildDied(_MALFORMED_ANSWER) from None
 
     def _read(self, limit_s: float) -> bytes:
         """The next line, empty at the end of the stream."""
@@ -172,13 +172,13 @@ class Child:
                         return b""
                     self._line += data
                 elif data:
-                    self._complaint = (self._complaint + data)[-_TAIL:]
+                    self._complaint = (self._complaint + data)[-_KEPT_STDERR_BYTES:]
                 else:
                     self._poll.unregister(number)
         line, _, self._line = self._line.partition(b"\n")
         return line
 
-    def _ended(self) -> Died:
+    def _ended(self) -> ChildDied:
         """How the process ended."""
         try:
             code = self._process.wait(self._limit_s)
@@ -186,8 +186,8 @@ class Child:
             return self._late(self._limit_s)
         with contextlib.suppress(ValueError):  # a signal without a name
             if code < 0:
-                return Died(signal.Signals(-code).name)
-        return Died(f"exit code {code}")
+                return ChildDied(signal.Signals(-code).name)
+        return ChildDied(f"exit code {code}")
 
-    def _late(self, limit_s: float) -> Died:
-        return Died(f"no answer within {limit_s:g} s", late=True)
+    def _late(self, limit_s: float) -> ChildDied:
+        return ChildDied(f"no answer within {limit_s:g} s", late=True)

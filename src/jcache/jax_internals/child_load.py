@@ -23,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-_MOST_CONTENT: Final = 64 << 20  # bytes, which no ratio is held against
-_MOST_RATIO: Final = 100
-_LONGEST: Final = 300  # characters of an error's first line
-_LACKING: Final = (  # in what jaxlib says of executables that are whole
+_MAX_CONTENT_BYTES: Final = 64 << 20  # bytes, which no ratio is held against
+_MAX_RATIO: Final = 100
+_MAX_REASON_CHARS: Final = 300  # characters of an error's first line
+_FAULTS_OF_THE_MACHINE: Final = (  # in what jaxlib says of executables that are whole
     "RESOURCE_EXHAUSTED",  # memory of the accelerator, which somebody else has
     "No FFI handler registered",  # by a library that the program imports, and nobody here
     "Target arch mismatch",  # a CPU of another architecture
@@ -35,7 +35,7 @@ _LACKING: Final = (  # in what jaxlib says of executables that are whole
 Answer = tuple[str, str]
 
 
-class _Elsewhere(Exception):
+class _CannotLoadHere(Exception):
     """What this machine, or this process, has not."""
 
 
@@ -86,7 +86,7 @@ def _devices(client: Any) -> dict[int, Any]:  # noqa: ANN401  (its class has ano
 
 def _first_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].strip()[:_LONGEST]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {lines[0].strip()[:_MAX_REASON_CHARS]}" if lines else type(error).__name__
 
 
 def _open(path: str, clients: dict[str, Any], problem: str | None) -> Answer:
@@ -97,13 +97,13 @@ def _open(path: str, clients: dict[str, Any], problem: str | None) -> Answer:
         return "gone", ""
     except OSError as error:
         return "elsewhere", f"it cannot be read: {error.strerror}"
-    except _Elsewhere as error:
+    except _CannotLoadHere as error:
         return "elsewhere", str(error)
     except (MemoryError, ImportError) as error:  # zstandard, say
         return "elsewhere", _first_line(error)
     except Exception as error:  # noqa: BLE001  (whatever jaxlib says no with)
         text = _first_line(error)
-        return ("elsewhere" if any(words in text for words in _LACKING) else "refused"), text
+        return ("elsewhere" if any(words in text for words in _FAULTS_OF_THE_MACHINE) else "refused"), text
     return "loads", ""
 
 
@@ -114,13 +114,13 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     with open(path, "rb", opener=_open_to_look) as file:
         data = file.read()
     if not _is_plausible(data):
-        raise _Elsewhere(f"it holds over {_MOST_RATIO} times its bytes, as if it were made to fill a memory")
+        raise _CannotLoadHere(f"it holds over {_MAX_RATIO} times its bytes, as if it were made to fill a memory")
     inspection = inspect(data)
     if not clients:
-        raise _Elsewhere(f"JAX has no device here: {problem}")
+        raise _CannotLoadHere(f"JAX has no device here: {problem}")
     platform = inspection.platform or next(iter(clients))
     if platform not in clients:
-        raise _Elsewhere(f"it is for {platform}, and JAX has {' and '.join(clients)} here")
+        raise _CannotLoadHere(f"it is for {platform}, and JAX has {' and '.join(clients)} here")
     content = unpack_executable(data).payload
     del data
     client = clients[platform]
@@ -131,7 +131,7 @@ def _is_plausible(data: bytes) -> bool:
     """Whether an entry holds no more than a program does; what is damaged otherwise is for others to tell."""
     import zlib
 
-    limit = max(_MOST_CONTENT, _MOST_RATIO * len(data))
+    limit = max(_MAX_CONTENT_BYTES, _MAX_RATIO * len(data))
     if data[:4] == b"\x28\xb5\x2f\xfd":
         import zstandard
 
@@ -167,7 +167,7 @@ def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[
         wanted = []
     if missing := [number for number in wanted if number not in here]:
         one = len(missing) == 1
-        raise _Elsewhere(
+        raise _CannotLoadHere(
             f"it needs {platform} {'device' if one else 'devices'} {', '.join(map(str, missing[:8]))}"
             f"{', …' if len(missing) > 8 else ''}, which {'is' if one else 'are'} not here"
         )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jcache.jax_internals.config import Configured, configure
 
-_BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as this machine's flags have it
+_BUILD_OPTIONS: Final = (  # what JAX sets itself, of what XLA is told; the rest is as this machine's flags have it
     "use_spmd_partitioning",
     "use_auto_spmd_partitioning",
     "use_shardy_partitioner",
@@ -26,7 +26,7 @@ _BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as t
 )
 
 
-class CannotCook(Exception):
+class CannotCompile(Exception):
     """A program cannot be compiled here as it was compiled there."""
 
 
@@ -46,7 +46,7 @@ def recipe_of(devices: Any, compile_options: Any) -> str:
 
 
 def _told(build: Any) -> Iterator[tuple[str, Any]]:
-    for name in _BUILD:
+    for name in _BUILD_OPTIONS:
         with suppress(AttributeError, TypeError):  # jax 0.6 sets levels that it cannot read
             value = getattr(build, name)
             yield name, value if isinstance(value, bool | int | float) else list(value)
@@ -56,7 +56,7 @@ def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
     """Sets JAX's options, told by their texts, as they were where a program was traced.
 
     Raises:
-        CannotCook: one cannot be set here.
+        CannotCompile: one cannot be set here.
     """
     import ast
 
@@ -64,11 +64,11 @@ def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
     try:
         values = {name: ast.literal_eval(text) for name, text in differing.items()}
     except (SyntaxError, ValueError) as error:
-        raise CannotCook(f"it was traced under {', '.join(differing)}, which cannot be set here") from error
+        raise CannotCompile(f"it was traced under {', '.join(differing)}, which cannot be set here") from error
     ours = configure(values)
     if ours.unknown:
         ours.restore()
-        raise CannotCook(f"it was traced under {', '.join(ours.unknown)}, which cannot be set here")
+        raise CannotCompile(f"it was traced under {', '.join(ours.unknown)}, which cannot be set here")
     return ours
 
 
@@ -76,19 +76,19 @@ def devices_of(recipe: str) -> Any:
     """The devices that a program is compiled for, as JAX hands them to XLA.
 
     Raises:
-        CannotCook: some of them are not here.
+        CannotCompile: some of them are not here.
     """
     import jax
     import numpy as np
 
     if not recipe:
-        raise CannotCook("how it was compiled is not on record")
+        raise CannotCompile("how it was compiled is not on record")
     here = {device.id: device for device in jax.devices()}
     wanted = json.loads(recipe)["devices"]
     lacking = [str(number) for number in wanted if number not in here]
     if lacking:
         names = f"device {lacking[0]}" if len(lacking) == 1 else f"devices {', '.join(lacking[:8])}"
-        raise CannotCook(
+        raise CannotCompile(
             f"it runs on {jax.default_backend()} {names}, which {'is' if len(lacking) == 1 else 'are'} not here"
         )
     devices = np.empty(len(wanted), dtype=object)

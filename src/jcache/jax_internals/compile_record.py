@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.jax_internals.meshes import Mesh
-    from jcache.jax_internals.preload import Ahead
+    from jcache.jax_internals.preload import Preload
 
 
 class CannotReplay(Exception):
@@ -30,7 +30,7 @@ class Compilation:
         recipe: how it was compiled.
         targets: of the custom calls in it.
         mesh: the one that it asks for itself, whatever its arguments lie on.
-        around: what its executable is loaded for, see `preload`.
+        load_context: what its executable is loaded for, see `preload`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
         done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
     """
@@ -44,7 +44,7 @@ class Compilation:
     recipe: str = ""
     targets: frozenset[str] = frozenset()
     mesh: Mesh | None = None
-    around: str = ""
+    load_context: str = ""
     reason: str | None = None
 
     def __init__(self, module: Any = None, *, done: bool = False) -> None:
@@ -60,13 +60,13 @@ class Replay:
         artifact: gives the StableHLO that was compiled for a signature, None if there is none.
         targets: of the custom calls in the program.
         ahead: what is being loaded already; None if nothing is.
-        around: what the executable is loaded for, once it has been asked for.
+        load_context: what the executable is loaded for, once it has been asked for.
         signature, device_key: what was asked for, once it has been.
         compiled: the key in JAX's cache of what had to be compiled, once it has been.
         loaded: the key in JAX's cache of the executable that was read from there, once one has been.
     """
 
-    around: str = ""
+    load_context: str = ""
     signature: str = ""
     device_key: str = ""
     compiled: str | None = None
@@ -78,7 +78,7 @@ class Replay:
         executables: Callable[[str, str], Iterable[str]],
         artifact: Callable[[str], bytes | None],
         targets: frozenset[str],
-        ahead: Ahead | None = None,
+        ahead: Preload | None = None,
     ) -> None:
         self.trace, self.executables, self.artifact, self.targets = trace, executables, artifact, targets
         self.ahead = ahead

@@ -15,27 +15,27 @@ from typing import Any, Final
 from jcache.fingerprint.name_resolution import is_made_of_users
 from jcache.fingerprint.weak_map import WeakIdentities
 
-_MOST: Final = 64
+_MAX_FOUND: Final = 64
 
 
-class _Here(threading.local):
+class _ThreadFindings(threading.local):
     """The programs that this thread has lowered by such rules, and the names of the primitives."""
 
     def __init__(self) -> None:
-        self.found: deque[tuple[Any, str]] = deque(maxlen=_MOST)
+        self.found: deque[tuple[Any, str]] = deque(maxlen=_MAX_FOUND)
 
 
-_here = _Here()
+_thread = _ThreadFindings()
 _known: Final[WeakIdentities[tuple[list[Any], bool]]] = WeakIdentities()
 
 
-def noting_rules(original: Callable[..., Any]) -> Callable[..., Any]:
+def note_own_rules(original: Callable[..., Any]) -> Callable[..., Any]:
     """What JAX lowers equations with, which notes primitives of the user's."""
 
     def jaxpr_subcomp(ctx: Any, jaxpr: Any, *args: Any, **kwargs: Any) -> Any:
         for primitive in {equation.primitive for equation in jaxpr.eqns}:
             if _is_users(primitive):
-                _here.found.append((ctx.module, primitive.name))
+                _thread.found.append((ctx.module, primitive.name))
         return original(ctx, jaxpr, *args, **kwargs)
 
     return jaxpr_subcomp
@@ -43,7 +43,7 @@ def noting_rules(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def own_rule(module: Any) -> str | None:
     """Why a program that was lowered must not be kept, None if nothing of this kind speaks against it."""
-    for lowered, name in _here.found:
+    for lowered, name in _thread.found:
         if lowered.operation == module.operation:
             return f"it uses the primitive {name!r}, whose lowering is the program's own"
     return None

@@ -34,16 +34,16 @@ def mesh_of(shardings: Iterable[Any]) -> Mesh | None:
     return Mesh(tuple(mesh.axis_names), mesh.devices.shape, tuple(int(each.id) for each in mesh.devices.flat))
 
 
-def out_of_reach(shardings: Iterable[Any], arguments: Iterable[Any]) -> bool:
+def needs_unreachable_mesh(shardings: Iterable[Any], arguments: Iterable[Any]) -> bool:
     """Whether a program asks by itself for a mesh that nobody else can ask for, and no argument lies on any."""
     import jax
 
     named = jax.sharding.NamedSharding
-    asked = [each for each in shardings if isinstance(each, named) and isinstance(each.mesh, jax.sharding.Mesh)]
-    return bool(asked) and mesh_of(asked) is None and not any(isinstance(each, named) for each in arguments)
+    requested = [each for each in shardings if isinstance(each, named) and isinstance(each.mesh, jax.sharding.Mesh)]
+    return bool(requested) and mesh_of(requested) is None and not any(isinstance(each, named) for each in arguments)
 
 
-def placed(values: list[Any], mesh: Mesh | None) -> list[Any]:
+def constrain_to_mesh(values: list[Any], mesh: Mesh | None) -> list[Any]:
     """Values of which one asks for a mesh, as the function that is not traced would.
 
     Raises:

@@ -31,7 +31,7 @@ from jcache.jax_internals.speculation import deferring
 from jcache.patching import View
 
 
-class Ahead:
+class Preload:
     """An executable that is being loaded.
 
     Args:
@@ -45,18 +45,18 @@ class Ahead:
     def __init__(self, note: str) -> None:
         started = clock.monotonic()
         self.note = note
-        self._key, _, self._around = note.partition("\n")
+        self._key, _, self._load_context = note.partition("\n")
         self._loading: _Loading | None = None
         with suppress(Exception), deferring() as self._told:  # who needs it will see what is wrong
-            self._loading = _begun(self._key, self._around)
+            self._loading = _start_loading(self._key, self._load_context)
         self.seconds = clock.monotonic() - started
 
-    def take(self, key: str, around: str) -> tuple[Any, float] | None:
+    def take(self, key: str, load_context: str) -> tuple[Any, float] | None:
         """The executable and the seconds that building it took, if it is the one that is wanted and could be loaded.
 
         It can be had once.
         """
-        if self._loading is None or (key, around) != (self._key, self._around):
+        if self._loading is None or (key, load_context) != (self._key, self._load_context):
             return None
         loading, self._loading = self._loading, None
         executable = loading.result()
@@ -109,12 +109,12 @@ def _end_before_python() -> None:
     atexit.register(lambda: [loading.result() for loading in list(_LOADING)])
 
 
-def note_of(key: str, around: str) -> str:
+def note_of(key: str, load_context: str) -> str:
     """What a later process is to load ahead."""
-    return f"{key}\n{around}"
+    return f"{key}\n{load_context}"
 
 
-def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
+def load_context_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
     """What an executable is loaded for: its devices, the machine, how it was compiled, and what it calls.
 
     Args:
@@ -127,7 +127,7 @@ def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> st
     """
     try:
         listed = list(devices.flat)
-        with stablehlo.of_any_length(compile_options):
+        with stablehlo.without_logging_option(compile_options):
             options = base64.b64encode(compile_options.SerializeAsString()).decode()
         told = {
             "devices": [device.id for device in listed],
@@ -140,12 +140,12 @@ def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> st
     return json.dumps(told)
 
 
-def _begun(key: str, around: str) -> _Loading | None:
+def _start_loading(key: str, load_context: str) -> _Loading | None:
     """Reads an executable from JAX's cache, and has it loaded."""
     import jax
     from jax._src import compilation_cache, lib
 
-    told = json.loads(around)
+    told = json.loads(load_context)
     here = {device.id: device for device in jax.devices()}
     devices = [here[number] for number in told["devices"]]
     if _machine(devices) != told["machine"]:
@@ -156,14 +156,14 @@ def _begun(key: str, around: str) -> _Loading | None:
     takes_devices = "executable_devices" in inspect.signature(get).parameters
     more = (xla.DeviceList(tuple(devices)),) if takes_devices else ()
     client = devices[0].client
-    asked: list[Callable[[], Any]] = []
+    calls: list[Callable[[], Any]] = []
 
     def deserialize(*args: Any) -> Any:
-        asked.append(partial(client.deserialize_executable, *args))
+        calls.append(partial(client.deserialize_executable, *args))
 
     stablehlo.prepare_targets(frozenset(told["targets"]))
     _, seconds = get(key, options, View(client, deserialize_executable=deserialize), *more)
-    return _Loading(asked[0], seconds or 0) if asked else None
+    return _Loading(calls[0], seconds or 0) if calls else None
 
 
 def _machine(devices: list[Any]) -> str:

@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class _Here(threading.local):
-    put_off: list[Callable[[], object]] | None = None
+class _ThreadQueue(threading.local):
+    deferred: list[Callable[[], object]] | None = None
 
 
-_here = _Here()
+_thread = _ThreadQueue()
 
 
 def is_deferring() -> bool:
     """Whether this thread reads ahead."""
-    return _here.put_off is not None
+    return _thread.deferred is not None
 
 
-def do(action: Callable[[], object]) -> None:
+def run_or_defer(action: Callable[[], object]) -> None:
     """Does something that is to be told or written of an entry: now, or once it is wanted."""
-    if _here.put_off is None:
+    if _thread.deferred is None:
         action()
     else:
-        _here.put_off.append(action)
+        _thread.deferred.append(action)
 
 
 @contextmanager
 def deferring() -> Iterator[list[Callable[[], object]]]:
     """Has this thread read ahead meanwhile, and gives what is to be done once what it has read is wanted."""
-    before, _here.put_off = _here.put_off, []
+    before, _thread.deferred = _thread.deferred, []
     try:
-        yield _here.put_off
+        yield _thread.deferred
     finally:
-        _here.put_off = before
+        _thread.deferred = before

@@ -15,12 +15,12 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-_MARK: Final = "jcache_trace"
-_CALL: Final = "stablehlo.custom_call"
+_MARKER: Final = "jcache_trace"
+_CUSTOM_CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
-_DETAILED: Final = "xla_detailed_logging"
+_LOGGING_OPTION: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
-_FIRST: Final = 64  # operations, among which the one of a marker is
+_MAX_MARKER_POSITION: Final = 64  # operations, among which the one of a marker is
 _NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 _MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
 _SYMBOL: Final = re.compile(r"@([\w.$-]+)")
@@ -44,7 +44,7 @@ def marker() -> Any:
     from jax._src.core import Primitive  # importing `jax.extend` takes longer than all else of a hit
     from jax.interpreters import mlir
 
-    primitive: Any = Primitive(_MARK)
+    primitive: Any = Primitive(_MARKER)
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *_, trace, results: list(results))
     mlir.register_lowering(primitive, _lower)
@@ -65,7 +65,7 @@ def _witness() -> Any:
         when_lowered(ctx.module_context.module)
         return [operand]
 
-    primitive: Any = Primitive(f"{_MARK}_witness")
+    primitive: Any = Primitive(f"{_MARKER}_witness")
     primitive.def_abstract_eval(lambda value, **_: value)
     always: dict[str, Any] = (
         {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
@@ -84,7 +84,7 @@ def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
     call = vars(dialects)["hlo"].CustomCallOp(
         types,
         list(operands),
-        call_target_name=ir.StringAttr.get(_MARK),
+        call_target_name=ir.StringAttr.get(_MARKER),
         backend_config=ir.StringAttr.get(trace),
     )
     return call.results
@@ -92,8 +92,8 @@ def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
 
 def trace_of(module: Any) -> str | None:
     """Which trace a module is the marker of, None if it is no marker."""
-    for operation in islice(_main(module).regions[0].blocks[0].operations, _FIRST):
-        if _target(operation) == _MARK:
+    for operation in islice(_main(module).regions[0].blocks[0].operations, _MAX_MARKER_POSITION):
+        if _target(operation) == _MARKER:
             return str(operation.attributes["backend_config"].value)
     return None
 
@@ -159,30 +159,30 @@ def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str
 
     with _ir().Context():  # what is known to the program's own context would show in the plain module's bytes
         plain = _ir().Module.parse(_PLAIN)
-        with of_any_length(compile_options):
+        with without_logging_option(compile_options):
             surroundings = cache_key.get(plain, devices, compile_options, backend)
     return _sha256(f"{of}\n{surroundings}")
 
 
 @contextmanager
-def of_any_length(compile_options: Any) -> Iterator[None]:
+def without_logging_option(compile_options: Any) -> Iterator[None]:
     """Has options be without the one that JAX sets for programs of many operations."""
     debugging = compile_options.executable_build_options.debug_options
-    detailed = getattr(debugging, _DETAILED, None)
-    _set_if_there(debugging, _DETAILED, value=False)
+    detailed = getattr(debugging, _LOGGING_OPTION, None)
+    _set_if_there(debugging, _LOGGING_OPTION, value=False)
     try:
         yield
     finally:
-        _set_if_there(debugging, _DETAILED, value=detailed)
+        _set_if_there(debugging, _LOGGING_OPTION, value=detailed)
 
 
-def log_as_for(module: Any, compile_options: Any) -> None:
+def set_logging_option(module: Any, compile_options: Any) -> None:
     """Sets the one option that JAX derives from a program, so that the real one has the key that it always has."""
     from jax._src import compiler
 
     detailed = getattr(compiler, "use_detailed_logging", None)
     if detailed is not None:
-        _set_if_there(compile_options.executable_build_options.debug_options, _DETAILED, value=detailed(module))
+        _set_if_there(compile_options.executable_build_options.debug_options, _LOGGING_OPTION, value=detailed(module))
 
 
 def text_digest(module: Any) -> str:
@@ -233,7 +233,7 @@ def _main(module: Any) -> Any:
 
 
 def _target(operation: Any) -> str | None:
-    return operation.attributes["call_target_name"].value if operation.operation.name == _CALL else None
+    return operation.attributes["call_target_name"].value if operation.operation.name == _CUSTOM_CALL else None
 
 
 def _set_if_there(options: Any, name: str, *, value: Any) -> None:

@@ -18,7 +18,7 @@ from jcache.jax_internals.cache_hook import versions
 from jcache.package import OWN_FILES, PACKAGE
 
 # Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
-_IDLE: Final = (
+_UNUSED_BY_TRACES: Final = (
     "jax_backend_target", "jax_captured_constants_", "jax_check_proxy_envs", "jax_compilation_cache_",
     "jax_compiler_detailed_logging", "jax_cross_host_", "jax_debug_log_modules", "jax_dump_",
     "jax_enable_compilation_cache", "jax_explain_cache_misses", "jax_hlo_source_file", "jax_include_", "jax_log",
@@ -44,11 +44,11 @@ def prepare() -> None:
     from jax._src import traceback_util
 
     traceback_util.register_exclusion(PACKAGE)
-    _times()  # before much is traced: none of that is found after it has been made
+    _trace_context()  # before much is traced: none of that is found after it has been made
 
 
 @cache
-def _times() -> Any:
+def _trace_context() -> Any:
     """A context of JAX's that its traces depend on; None where it lets none be made."""
     import jax
 
@@ -58,8 +58,8 @@ def _times() -> Any:
 
 def anew() -> AbstractContextManager[Any]:
     """Has JAX trace what is jitted within, also what it has traced before: else nobody would see what that reads."""
-    times = _times()
-    return nullcontext() if times is None else cast("AbstractContextManager[Any]", times(next(_numbers)))
+    context = _trace_context()
+    return nullcontext() if context is None else cast("AbstractContextManager[Any]", context(next(_numbers)))
 
 
 def top_level() -> Callable[[], bool]:
@@ -109,9 +109,8 @@ def settings() -> dict[str, str]:
     import jax
 
     values = jax.config.values  # which is made anew whenever it is asked for
-    return {
-        name: _text(getattr(jax.config, name, values[name])) for name in sorted(values) if not name.startswith(_IDLE)
-    }
+    names = [name for name in sorted(values) if not name.startswith(_UNUSED_BY_TRACES)]
+    return {name: _text(getattr(jax.config, name, values[name])) for name in names}
 
 
 def made_with() -> dict[str, str]:

@@ -71,7 +71,7 @@ def parts_of(aux: Any) -> list[Any] | None:
     return None
 
 
-_KNOWN: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
+_VERSIONED_PACKAGES: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
 
 
 def registered_by(cls: type) -> list[str]:
@@ -81,7 +81,8 @@ def registered_by(cls: type) -> list[str]:
         NotStorable: they have none.
     """
     functions = registered(cls)
-    if cls.__module__.partition(".")[0] in _KNOWN or all(_is_method(function, cls) for function in functions):
+    is_versioned = cls.__module__.partition(".")[0] in _VERSIONED_PACKAGES
+    if is_versioned or all(_is_method(function, cls) for function in functions):
         return []
     digest = digest_of(functions)
     if digest is None:

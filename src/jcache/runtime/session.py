@@ -309,7 +309,7 @@ class Session:
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
-        if notice := cache_hook.beyond_proven():
+        if notice := cache_hook.newer_than_tested():
             self._notes.append(notice)
         self._undo.callback(callbacks.cache_callbacks, on=False)
         if reason := callbacks.cache_callbacks(on=self.request.callbacks):
@@ -332,7 +332,7 @@ class Session:
             told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
         )
         installed = cache_hook.install(self._cache_of)
-        if isinstance(installed, cache_hook.Installed):
+        if isinstance(installed, cache_hook.InstalledCache):
             self._cache.prepare()
             self._undo.callback(installed.uninstall)
             return "jcache"

@@ -62,7 +62,7 @@ class _Looked(NamedTuple):
     shelf: Shelf
     found: Kept | str | None
     rough: str
-    ahead: preload.Ahead | None
+    ahead: preload.Preload | None
     given: Given
 
 
@@ -174,7 +174,7 @@ class Resolver:
             if reason is None:
                 shelf = shelf_in_use()
                 note = Verdicts(shelf.store.root).likely(rough)
-                ahead = preload.Ahead(note) if note else None
+                ahead = preload.Preload(note) if note else None
                 program = given()
                 wanted = asked(self.function, self.statics, program, traced)
                 if not tracing.are_tracers(wanted.leaves):
@@ -212,9 +212,9 @@ class Resolver:
             structure = structures.decode(trace.structure, wanted.likes)
             results = avals.abstract(trace.results, wanted.leaves)
             operands = [wanted.leaves[i] for i in trace.kept]
-            asking = meshes.placed(operands, trace.mesh)
+            asking = meshes.constrain_to_mesh(operands, trace.mesh)
             values = stablehlo.bind_marker(wanted.key, asking, results)
-            values = values if asking is operands else meshes.placed(values, trace.mesh)
+            values = values if asking is operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
@@ -222,7 +222,7 @@ class Resolver:
 
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
-        def replay(seconds: float | None = None, ahead: preload.Ahead | None = None) -> Replay:
+        def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
             call = Call(key, shelf, seconds, rough)
             call.kept, call.note = kept, "" if ahead is None else ahead.note
             call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import PLAIN, Obstacle
+from jcache.formats.pytrees.grammar import PLAIN, Unsupported
 
-_layouts: WeakKeyDictionary[type, Layout] = WeakKeyDictionary()
+_layouts: WeakKeyDictionary[type, DataclassLayout] = WeakKeyDictionary()
 
 
 def name_of(cls: type) -> str:
@@ -29,14 +29,14 @@ def find(name: str) -> type:
     Raises:
         Unresolved: there is none.
     """
-    found = found_at(name)
+    found = lookup(name)
     if not isinstance(found, type):
         module_name, _, qualified = name.partition(":")
         raise Unresolved(f"`{module_name}` has no class `{qualified}`.")
     return found
 
 
-def found_at(name: str) -> object:
+def lookup(name: str) -> object:
     """What has a name in a module that is imported, None if nothing has; nothing is imported, and no code runs.
 
     Raises:
@@ -60,19 +60,19 @@ def check_findable(cls: type) -> None:
     """Checks that instances of a class can be made again.
 
     Raises:
-        Obstacle: they cannot.
+        Unsupported: they cannot.
     """
     try:
         found: type | None = find(name_of(cls))
     except Unresolved:
         found = None
     if found is not cls:
-        raise Obstacle("cannot be found again by its module and name")
+        raise Unsupported("cannot be found again by its module and name")
     if any("__del__" in base.__dict__ for base in cls.__mro__):
-        raise Obstacle("has a finalizer (`__del__`)")
+        raise Unsupported("has a finalizer (`__del__`)")
 
 
-class Layout(NamedTuple):
+class DataclassLayout(NamedTuple):
     """Where instances of a dataclass keep what they consist of.
 
     Attributes:
@@ -88,32 +88,32 @@ class Layout(NamedTuple):
     forgotten: frozenset[str]
 
 
-def layout_of(cls: type) -> Layout:
+def layout_of(cls: type) -> DataclassLayout:
     """The layout of a dataclass whose instances can be made without calling it.
 
     Raises:
-        Obstacle: they cannot.
+        Unsupported: they cannot.
     """
     if cls not in _layouts:
         _layouts[cls] = _new_layout(cls)
     return _layouts[cls]
 
 
-def _new_layout(cls: type) -> Layout:
+def _new_layout(cls: type) -> DataclassLayout:
     check_findable(cls)
     try:
         object.__new__(cls)
     except TypeError as error:
-        raise Obstacle("is built on a class that only C code can make") from error
+        raise Unsupported("is built on a class that only C code can make") from error
     names = tuple(field.name for field in dataclasses.fields(cls))
     attributes = {name: value for base in reversed(cls.__mro__) for name, value in base.__dict__.items()}
     slots = slots_of(cls)
     defaults = {name: attributes[name] for name in names if name in attributes and name not in slots}
     for name, default in defaults.items():
         if hasattr(type(default), "__set__"):
-            raise Obstacle(f"has code for its field `{name}`")
+            raise Unsupported(f"has code for its field `{name}`")
     cached = {name for name, value in attributes.items() if isinstance(value, cached_property)}
-    return Layout(names, slots, defaults, frozenset({"__orig_class__"} | cached - set(names)))
+    return DataclassLayout(names, slots, defaults, frozenset({"__orig_class__"} | cached - set(names)))
 
 
 def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
@@ -130,16 +130,16 @@ def state_of(instance: object) -> tuple[tuple[str, ...], list[object]]:
     """The fields of a dataclass's instance, and what they hold.
 
     Raises:
-        Obstacle: that is not all it consists of.
+        Unsupported: that is not all it consists of.
     """
     layout = layout_of(type(instance))
     held = held_by(instance, layout.slots)
     try:
         values = [held.pop(name) if name in held else layout.defaults[name] for name in layout.names]
     except KeyError as error:
-        raise Obstacle(f"has no value in its field `{error.args[0]}`") from error
+        raise Unsupported(f"has no value in its field `{error.args[0]}`") from error
     for name in held.keys() - layout.forgotten:
-        raise Obstacle(f"has an attribute `{name}` that is none of its fields")
+        raise Unsupported(f"has an attribute `{name}` that is none of its fields")
     return layout.names, values
 
 
@@ -242,7 +242,7 @@ def _found(class_name: str, base: type) -> Any:  # noqa: ANN401
 def _check_makeable(check: Callable[[type], object], cls: type, class_name: str) -> None:
     try:
         check(cls)
-    except Obstacle as error:
+    except Unsupported as error:
         raise Unresolved(f"Instances of `{class_name}` cannot be made: it {error}.") from error
 
 

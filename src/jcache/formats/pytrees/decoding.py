@@ -12,7 +12,7 @@ from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.grammar import from_bits, malformed
 from jcache.formats.pytrees.payload import split_payload
-from jcache.formats.pytrees.registration import made_by_registered
+from jcache.formats.pytrees.registration import from_registered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ class _Decoder:
 
     def _registered(self, body: list[Any]) -> object:
         name, state = body
-        return made_by_registered(_checked(name, str), state)
+        return from_registered(_checked(name, str), state)
 
     # -- arrays
 
@@ -159,7 +159,7 @@ class _Decoder:
     def _jax(self, body: list[Any]) -> object:
         description, sizes, weak = body
         view = self._view(dtypes.restore(description), sizes)
-        return self._known(jax_arrays.put_together(view, weak=_checked(weak, bool)))
+        return self._known(jax_arrays.from_numpy(view, weak=_checked(weak, bool)))
 
     def _key(self, body: list[Any]) -> object:
         implementation, sizes = body

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import Obstacle, malformed
+from jcache.formats.pytrees.grammar import Unsupported, malformed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,14 +24,14 @@ def describe(dtype: np.dtype[Any], depth: int = 0) -> str | list[object]:
     """A dtype as JSON.
 
     Raises:
-        Obstacle: arrays of it cannot be stored.
+        Unsupported: arrays of it cannot be stored.
     """
     if dtype.hasobject:
-        raise Obstacle("holds Python objects")
+        raise Unsupported("holds Python objects")
     if dtype.metadata:
-        raise Obstacle("has metadata in its dtype")
+        raise Unsupported("has metadata in its dtype")
     if depth > _MAX_DEPTH:
-        raise Obstacle(f"has a dtype of more than {_MAX_DEPTH} levels")
+        raise Unsupported(f"has a dtype of more than {_MAX_DEPTH} levels")
     if dtype.subdtype is not None:
         return ["array", describe(dtype.subdtype[0], depth + 1), list(dtype.shape)]
     if dtype.fields is not None and dtype.names is not None:
@@ -39,9 +39,9 @@ def describe(dtype: np.dtype[Any], depth: int = 0) -> str | list[object]:
     if dtype.isbuiltin == _REGISTERED:
         if dtype.type.__module__ == "ml_dtypes" and _ml_dtype(dtype.name) == dtype:
             return _ML + dtype.name
-        raise Obstacle(f"is of the dtype {dtype.name}, of {dtype.type.__module__}")
+        raise Unsupported(f"is of the dtype {dtype.name}, of {dtype.type.__module__}")
     if not _PLAIN.fullmatch(dtype.str):
-        raise Obstacle(f"is of the dtype {dtype.name}, which is not the same on every machine")
+        raise Unsupported(f"is of the dtype {dtype.name}, which is not the same on every machine")
     return dtype.str
 
 
@@ -49,13 +49,13 @@ def _describe_fields(dtype: np.dtype[Any], depth: int) -> list[object]:
     import numpy as np
 
     if dtype.type is not np.void:
-        raise Obstacle(f"is of the dtype {dtype.type.__name__}")
+        raise Unsupported(f"is of the dtype {dtype.type.__name__}")
     fields: list[object] = []
     for name in dtype.names or ():
         inner, offset, *titles = dtype.fields[name]  # type: ignore[index]
         title = titles[0] if titles else None
         if title is not None and type(title) is not str:
-            raise Obstacle("has a title in its dtype that is no text")
+            raise Unsupported("has a title in its dtype that is no text")
         fields.append([name, title, offset, describe(inner, depth + 1)])
     return ["struct", dtype.itemsize, dtype.isalignedstruct, fields]
 

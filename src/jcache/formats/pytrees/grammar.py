@@ -13,12 +13,12 @@ MAX_DEPTH: Final = 100  # of a value; JSON nests up to three times as deep
 MAX_VALUES: Final = 5_000_000
 
 
-class Obstacle(Exception):
+class Unsupported(Exception):
     """Why something cannot be stored, in words that follow "which", and what to do."""
 
-    def __init__(self, reason: str, way_out: str | None = None) -> None:
+    def __init__(self, reason: str, advice: str | None = None) -> None:
         super().__init__(reason)
-        self.way_out = way_out
+        self.advice = advice
 
 
 def malformed(what: str) -> DamagedEntry:
@@ -26,12 +26,12 @@ def malformed(what: str) -> DamagedEntry:
 
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
-_MANY: Final = 8
+_MIN_BULK: Final = 8
 
 
 def are_nodes(items: Collection[Any]) -> bool:
     """Whether many values, all of one plain type, are their own nodes; looked at together, which is faster."""
-    kinds = set(map(type, items)) if len(items) >= _MANY else set()
+    kinds = set(map(type, items)) if len(items) >= _MIN_BULK else set()
     if len(kinds) != 1:
         return False
     kind = kinds.pop()

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import Obstacle
+from jcache.formats.pytrees.grammar import Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 # ruff: noqa: ANN401 - what is JAX's own has no types that last
 
 
-def taken_apart(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None]:
+def to_numpy(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None]:
     """What an array holds; and the node of an array of random keys, None for one of numbers.
 
     Raises:
-        Obstacle: it cannot be stored.
+        Unsupported: it cannot be stored.
     """
     import numpy as np
 
     jax = sys.modules["jax"]
     if isinstance(array, jax.core.Tracer):
-        raise Obstacle("is a value that JAX is tracing and has no numbers yet", "call it outside of `jax.jit`")
+        raise Unsupported("is a value that JAX is tracing and has no numbers yet", "call it outside of `jax.jit`")
     if array.is_deleted():
-        raise Obstacle("was deleted or donated", "return one that was not")
+        raise Unsupported("was deleted or donated", "return one that was not")
     if not array.is_fully_addressable or len(array.devices()) != 1:
-        raise Obstacle("lies on more than one device")
+        raise Unsupported("lies on more than one device")
     if not jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         return np.asarray(array), None
     spec = jax.random.key_impl(array)
@@ -40,11 +40,11 @@ def taken_apart(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | N
     except Unresolved:
         known = False
     if not known:
-        raise Obstacle("holds random keys of an implementation that JAX does not know by name")
+        raise Unsupported("holds random keys of an implementation that JAX does not know by name")
     return np.asarray(data), {"$key": [implementation, list(data.shape)]}
 
 
-def put_together(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
+def from_numpy(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
     """The array of numbers.
 
     Raises:

@@ -118,7 +118,7 @@ def registered_as(name: str) -> Registered:
     return _by_name[name]
 
 
-def made_by_registered(name: str, state: object) -> object:
+def from_registered(name: str, state: object) -> object:
     """What a registered class makes of what it was stored as.
 
     Raises:
