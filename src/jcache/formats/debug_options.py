@@ -1,4 +1,4 @@
-"""What XLA's debug options tell about the cache that JAX was told to have.
+"""XLA's debug options in an entry: the cache directory that JAX had, and the options that XLA knew.
 
 DebugOptions: 306 xla_gpu_kernel_cache_file; 310 xla_gpu_per_fusion_autotune_cache_dir (also on CPU). They are in
 CompileOptionsProto {3 executable_build_options {3 DebugOptions}}.
@@ -17,12 +17,13 @@ _SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, 
 
 
 class DebugOptions(NamedTuple):
-    """What XLA's debug options tell; None for what they do not tell.
+    """Facts from XLA's debug options; None where they do not tell one.
 
     Attributes:
-        cache_path: the cache directory in which XLA keeps caches of its own.
-        xla_caches: which of them, "all" or one by its name; None for the default, its autotuning.
-        numbers: of the fields, as a bit set, but for those that JAX sets entry by entry; every release has its own.
+        cache_path: the cache directory in which XLA keeps its own caches.
+        xla_caches: these caches, "all" or the name of one; None for the default, the autotune cache.
+        numbers: the numbers of the fields as a bit set, without those that JAX sets for single entries; each release
+            of XLA has its own set.
     """
 
     cache_path: str | None
@@ -31,7 +32,7 @@ class DebugOptions(NamedTuple):
 
 
 def debug_options(compile_options: Message) -> DebugOptions | None:
-    """Return what the debug options in a CompileOptionsProto tell, None if there are none.
+    """Read the debug options in a CompileOptionsProto, None if there are none.
 
     Raises:
         DamagedEntry: they do not follow their grammar.
@@ -45,7 +46,7 @@ def debug_options(compile_options: Message) -> DebugOptions | None:
 
 
 def xla_options(compile_options: bytes) -> int | None:
-    """Return the numbers of a CompileOptionsProto, such as a jaxlib has by default; None if they cannot be read."""
+    """Return `DebugOptions.numbers` of a CompileOptionsProto, say a jaxlib's default; None if it cannot be read."""
     try:
         told = debug_options(Message(compile_options))
     except DamagedEntry:
@@ -58,7 +59,7 @@ def _read(data: bytes | memoryview) -> DebugOptions:
     """Read a DebugOptions proto; the answer is remembered, since the entries of one program have the same."""
     debug = Message(data)
     numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _MAX_NUMBER)
-    # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
+    # JAX appends the option's name to the cache directory; any other path comes from XLA_FLAGS
     directories: dict[str, str] = {}
     for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
         directory, slash, last = (debug.text(number) or "").rpartition("/")

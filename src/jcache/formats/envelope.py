@@ -6,18 +6,18 @@ Sealed envelope, version 1; numbers are unsigned and big-endian:
     magic          = 89 6A 63 61 63 68 65 0A                          ("\x89jcache\n")
     version        = 4 bytes, 1
     header-length  = 4 bytes, at most 4 MiB
-    stored-length  = 8 bytes: of the payload as it is stored
+    stored-length  = 8 bytes: length of the payload as it is stored
     seal           = 32 bytes: SHA-256 of everything before it and of the header
-    header         = canonical JSON (UTF-8, sorted keys, no blanks), blanks up to where the payload is aligned, and a
-                     line feed, so that ``head -2`` shows it:
+    header         = canonical JSON (UTF-8, sorted keys, no blanks), blanks that align the payload, and a line feed, so
+                     that ``head -2`` shows it:
                      {"build_seconds":float,"created_ns":int,"key":str,"key_parts":{str:str},"kind":str,"name":str,
                       "parents":[str],"payload_codec":"zstd"|"none","payload_length":int,"payload_sha256":hex,
                       "producers":{str:str}}
     payload        = stored-length bytes, whose SHA-256 is payload_sha256; payload_length bytes once decompressed; it
-                     starts at a multiple of 64 bytes, so that what is aligned in it is so in a mapped file
+                     starts at a multiple of 64 bytes, so that aligned data in it are aligned in a mapped file
 
 The seal covers the lengths and the header, the header covers the payload, and the total length must be exact: no bit
-can change unnoticed. Another format gets another version and directory; a reader refuses what it does not know.
+can change unnoticed. Another format gets another version and directory; a reader refuses unknown versions.
 """
 
 import struct
@@ -34,7 +34,7 @@ __all__ = [
 
 MAX_HEADER: Final = 4 << 20  # JSON made of empty lists takes thirty times as much memory
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
-ALIGNMENT: Final = 64  # of payloads in their files: a cache line, and what XLA wants of memory that it is not to copy
+ALIGNMENT: Final = 64  # of payloads in files: a cache line, and the alignment of memory that XLA uses without a copy
 
 _VERSION: Final = 1
 _PREFIX: Final = 24  # magic, version and the two lengths
@@ -42,7 +42,7 @@ _HEADER_START: Final = _PREFIX + 32
 
 
 class EnvelopeHeader(NamedTuple):
-    """What a trace or graph says about itself."""
+    """The header of a trace or graph."""
 
     kind: str
     name: str
@@ -58,7 +58,7 @@ class EnvelopeHeader(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A trace or graph and what it says about itself."""
+    """A trace or graph: its header and its payload."""
 
     header: EnvelopeHeader
     payload: bytes
@@ -77,10 +77,10 @@ def seal(
     parents: tuple[str, ...] = (),
     codec: Codec = Codec.ZSTD,
 ) -> bytes:
-    """The envelope of a payload, which may be given in pieces.
+    """Return the envelope of a payload, which may be given in pieces.
 
     Raises:
-        InvalidValue: a field has not the type or range that the grammar gives it.
+        InvalidValue: a field does not have the type or range of the grammar.
     """
     if codec not in {Codec.ZSTD, Codec.NONE}:
         msg = f"An envelope's payload is zstd or none, not {codec}."
@@ -106,7 +106,7 @@ def seal(
 
 
 def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
-    """A trace or graph, every bit of it verified.
+    """Return a trace or graph, every bit of it verified.
 
     Raises:
         DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
@@ -116,7 +116,7 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
 
 
 def open_envelope(data: bytes | memoryview, *, limit: int = MAX_CONTENT) -> tuple[EnvelopeHeader, bytes | memoryview]:
-    """The same without copying: a payload that is not compressed is a view of the data; raises the same."""
+    """Do the same as `unseal` without copying: an uncompressed payload is a view of the data."""
     header, stored = _sealed(data)
     if header.payload_length > limit:
         raise too_large(len(stored), limit)
@@ -129,7 +129,7 @@ def open_envelope(data: bytes | memoryview, *, limit: int = MAX_CONTENT) -> tupl
 
 
 def check_seal(data: bytes) -> EnvelopeHeader:
-    """What a trace or graph says about itself, every stored bit of it verified and nothing decompressed.
+    """Return the header of a trace or graph, with every stored bit verified and nothing decompressed.
 
     Raises:
         DamagedEntry: the bytes are not an envelope, or were changed.
@@ -138,7 +138,7 @@ def check_seal(data: bytes) -> EnvelopeHeader:
 
 
 def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
-    """The header and the payload as it is stored."""
+    """Return the header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
         msg = f"An envelope with {len(data) - start} bytes of payload where {stored_length} were written."
@@ -151,7 +151,7 @@ def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
 
 
 def read_header(head: bytes) -> EnvelopeHeader:
-    """What a trace or graph says about itself, from its first bytes; verified, the payload is not.
+    """Return the header of a trace or graph from its first bytes; the header is verified, the payload is not.
 
     Raises:
         DamagedEntry: the bytes do not start with a whole, unchanged header.
@@ -160,7 +160,7 @@ def read_header(head: bytes) -> EnvelopeHeader:
 
 
 def sealed_length(head: bytes) -> int | None:
-    """How long an envelope says that it is, None if it does not begin like one."""
+    """Return the length that an envelope declares, None if the bytes do not begin like an envelope."""
     if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
         return None
     header_length, stored_length = struct.unpack_from(">IQ", head, 12)
@@ -168,14 +168,14 @@ def sealed_length(head: bytes) -> int | None:
 
 
 def header_length(head: bytes) -> int:
-    """How many bytes an envelope has before its payload, 0 if it does not begin like one."""
+    """Return the bytes before an envelope's payload, 0 if the bytes do not begin like an envelope."""
     if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
         return 0
     return _HEADER_START + int.from_bytes(head[12:16], "big")
 
 
 def _open_header(data: bytes | memoryview) -> tuple[EnvelopeHeader, int, int]:
-    """The header, where the payload starts, and how long it is stored."""
+    """Return the header, the start of the payload, and its length as it is stored."""
     prefix = bytes(data[:_PREFIX])
     if len(prefix) < _PREFIX or prefix[:12] != ENVELOPE_MAGIC + _VERSION.to_bytes(4, "big"):
         msg = f"An entry that starts with {prefix[:12].hex(' ') or 'nothing'} is no envelope of version {_VERSION}."
@@ -198,7 +198,7 @@ def _parse_header(header: bytes) -> EnvelopeHeader:
     try:
         record = json.loads(header)
         _check_header(record)
-        if _aligned(_canonical(record)) != header:  # which leaves no room for duplicate keys, NaN or other blanks
+        if _aligned(_canonical(record)) != header:  # this rules out duplicate keys, NaN and other blanks
             msg = "it is not canonical JSON, aligned"
             raise ValueError(msg)
     except (TypeError, ValueError, RecursionError) as error:
@@ -216,7 +216,7 @@ def _canonical(record: dict[str, Any]) -> bytes:
 
 
 def _aligned(header: bytes) -> bytes:
-    """The header with blanks and a line feed, up to where the payload may start."""
+    """Return the header with the blanks that align the payload, and a line feed."""
     return header + b" " * (-(_HEADER_START + len(header) + 1) % ALIGNMENT) + b"\n"
 
 

@@ -4,7 +4,7 @@
     compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed
     seconds    = 4 bytes, unsigned, big-endian: whole seconds of compilation
 
-JAX's zstd frames carry the content size and no checksum: that one decompresses says little about its integrity.
+JAX's zstd frames carry the content size and no checksum, so damage does not always stop one from being decompressed.
 """
 
 from typing import Final, NamedTuple
@@ -20,14 +20,14 @@ from jcache.formats.compression import (
     first_bytes,
 )
 
-HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
+HEAD_BYTES: Final = 132 << 10  # always hold the seconds: a zstd block is at most 128 KiB
 
 _FIRST_TAG: Final = 0x0A  # field 1, length-delimited
-_MAX_COMPILATION_S: Final = 10_000_000  # seconds, 115 days
+_MAX_COMPILATION_S: Final = 10_000_000  # 115 days
 
 
 class Executable(NamedTuple):
-    """What an entry of JAX's compilation cache holds."""
+    """The content of an entry of JAX's compilation cache."""
 
     codec: Codec
     seconds: int
@@ -35,7 +35,7 @@ class Executable(NamedTuple):
 
 
 def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
-    """The entry that JAX would write for an executable.
+    """Return the entry that JAX would write for an executable.
 
     Raises:
         InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
@@ -50,7 +50,7 @@ def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
 
 
 def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
-    """What an entry of JAX's cache holds.
+    """Return the content of an entry of JAX's cache.
 
     Raises:
         DamagedEntry: the bytes are no such entry, are incomplete, or hold more than ``limit`` bytes.
@@ -60,7 +60,7 @@ def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
 
 
 def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
-    """The same with seconds and executable still in one, since a second copy can be gigabytes; raises the same."""
+    """Do the same as `unpack_executable`, but return seconds and executable in one: a copy may take gigabytes."""
     codec = codec_of(data)
     if codec is None:
         msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
@@ -73,7 +73,7 @@ def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
 
 
 def executable_seconds(head: bytes) -> int | None:
-    """Compile seconds from the first bytes of an entry (132 KiB always suffice), None when they do not tell."""
+    """Return the compile seconds in the first `HEAD_BYTES` of an entry, None where they hold none."""
     first = first_bytes(head, 4)
     return int.from_bytes(first, "big") if len(first) == 4 else None
 

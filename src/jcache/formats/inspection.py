@@ -1,14 +1,14 @@
-"""What an executable entry says about itself, read without JAX, and without running any of it.
+"""The facts in an executable entry, read without JAX and without running any of it.
 
-After the codec and the four bytes of seconds (see ``serialization``) comes what PJRT made of the executable. Names and
-numbers are those of XLA's protos, checked against the file descriptors inside jaxlib 0.12.0.1 and against real entries
-(CPU: jax 0.4.30 to 0.12.0.1; H200: jax 0.11.2):
+After the codec and the four bytes of seconds (`jcache.formats.executable`) comes the executable as PJRT serialised it.
+Names and numbers are those of XLA's protos, checked against the file descriptors inside jaxlib 0.12.0.1 and against
+real entries (CPU: jax 0.4.30 to 0.12.0.1; H200: jax 0.11.2):
 
     content = [varint length, SerializedXlaExecutableMetadata] body        the metadata from jax 0.9 on
     SerializedXlaExecutableMetadata (ifrt): 2 runtime_name = "pjrt_ifrt", by which it is recognised; 7 computation_name;
         5 output_specs {6 shape, 1 shard_shape {1 dims}; 2 dtype {1 kind}};
         9 executable_version {3 {1 type, 2 PjRtExecutableAbiVersionProto {1 platform, 2 ExecutableAbiVersionProto}}}
-    body = ExecutableAndOptionsProto, as a proto or split over a Riegeli file (GPU from jax 0.11, see ``riegeli``):
+    body = ExecutableAndOptionsProto, as a proto or split over a Riegeli file (`riegeli`; GPU from jax 0.11 on):
         1 serialized_executable; 2 compile_options {3 executable_build_options {3 DebugOptions}}
     DebugOptions: 306 xla_gpu_kernel_cache_file; 310 xla_gpu_per_fusion_autotune_cache_dir (also on CPU)
     serialized_executable = xla.cpu.CompilationResultProto, or xla.gpu.GpuExecutableProto (proto or Riegeli); both:
@@ -18,7 +18,7 @@ numbers are those of XLA's protos, checked against the file descriptors inside j
         14 ExecutableAbiVersionProto {1 platform_name; 3 cuda {1 toolkit, 2 cuDNN, 3 CUB}}; 15 machine of the host
 
 Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in (TPU) may write another body: then
-``body_format`` is None and only the metadata is known. What is not there, or not readable, is None and never a guess.
+``body_format`` is None and only the metadata are known. A fact that is missing or unreadable is None, never a guess.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ _MAX_SPLIT_PROTO_BYTES: Final = 32 << 20  # snappy in Python decodes 20 to 150 M
 
 @dataclass(slots=True, kw_only=True)
 class Inspection:
-    """One executable entry. Fields that the entry does not tell are None; the first place to tell a field wins."""
+    """The facts in one executable entry. Missing ones are None; of several places the first that has a fact wins."""
 
     stored_bytes: int
     raw_bytes: int  # of the executable, without the codec and the four bytes of seconds
@@ -55,30 +55,30 @@ class Inspection:
     output_shapes: tuple[str, ...] | None = None  # "f32[128,10]"; global ones from jax 0.9 on, one device's before
     cpu_name: str | None = None  # LLVM's name of the CPU that was compiled for (with a GPU: the host's)
     cpu_features: tuple[str, ...] | None = None  # "+avx512f", "-sha512", …
-    source_file: str | None = None  # see `_source`
+    source_file: str | None = None  # of the line that `_source` finds
     source_line: int | None = None
     source_function: str | None = None
     cache_path: str | None = None  # the cache directory that the compile options name
-    xla_caches: str | None = None  # those of XLA that JAX was told to have besides, "all" or one by its name
-    xla_options: int | None = None  # numbers of the DebugOptions' fields, as a bit set: every release has its own
-    body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
-    problems: tuple[str, ...] = ()  # where the inside does not follow its grammar
+    xla_caches: str | None = None  # XLA's caches in that directory, "all" or the name of one
+    xla_options: int | None = None  # numbers of the fields of DebugOptions, as a bit set: each release has its own
+    body_format: str | None = None  # "proto", "riegeli"; None: an unknown body
+    problems: tuple[str, ...] = ()  # the places where the content does not follow its grammar
 
     @property
     def grammar_ok(self) -> bool:
-        """Whether the inside is of a known format and everything read of it follows that format."""
+        """Whether the content is of a known format and all that was read of it follows that format."""
         return self.body_format is not None and not self.problems
 
 
 def describe_entry(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
-    """What the bytes of an entry say about it, by the names of `Inspection` or of an envelope's header.
+    """Return the facts in the bytes of an entry, under the names of `Inspection` or of an envelope's header.
 
-    ``raw_bytes`` of a trace or graph are those of the whole entry, once its payload is decompressed.
+    ``raw_bytes`` of a trace or graph is the size of the whole entry with its payload decompressed.
 
-    In another program's directory they are ``facts``, by names for people.
+    For another program's directory, the result is ``{"facts": …}`` with names for people.
 
     Raises:
-        DamagedEntry: they cannot be read.
+        DamagedEntry: the bytes cannot be read.
     """
     if root.adapter is not None:
         return {"facts": root.adapter.facts(entry.kind, entry.key, data)}
@@ -92,17 +92,17 @@ def describe_entry(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
 
 
 def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:
-    """What an entry says about itself.
+    """Return the facts in an executable entry.
 
     Args:
         data: the stored bytes.
         limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more: executables
-            shrink to a quarter; what shrinks to a hundredth was made to fill a memory.
-        hashes: whether to check those of a Riegeli body, at 20 MB/s; zlib has a sum of its own, which covers them.
+            shrink to a quarter; an entry that shrinks to a hundredth was made to fill a memory.
+        hashes: whether to check the hashes of a Riegeli body, at 20 MB/s, unless zlib's checksum covers it.
 
     Raises:
-        DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
-            raised but listed in ``problems``.
+        DamagedEntry: codec, compression or seconds are damaged, or the entry holds too much. Damage further inside is
+            not raised but listed in ``problems``.
     """
     limit = _limit_of(data) if limit is None else limit
     codec, content = decompress_executable(data, limit=limit)
@@ -118,12 +118,12 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
 
 
 def _limit_of(data: bytes) -> int:
-    """How many bytes an entry may hold."""
+    """Return how many bytes an entry may hold."""
     return min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
 
 
 def _collect_problems(found: Inspection, part: str, read: Callable[[], None]) -> None:
-    """Read a part; what is malformed in it becomes a problem, and what was found before stays."""
+    """Read a part; a malformed one becomes a problem, and the facts that were found before stay."""
     try:
         read()
     except DamagedEntry as error:
@@ -131,7 +131,7 @@ def _collect_problems(found: Inspection, part: str, read: Callable[[], None]) ->
 
 
 def split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
-    """IFRT's metadata and the body behind it; None and everything for what older versions wrote."""
+    """Return IFRT's metadata and the body behind it; None and all bytes for an entry of an older version."""
     try:
         length, start = read_varint(content, 0)
         metadata = Message(content[start : start + length])
@@ -175,7 +175,7 @@ def _read_body(found: Inspection, body: memoryview) -> None:
 
 
 def open_message(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
-    """A message and the fields split off it, None when it is compressed in a way that we do not read."""
+    """Return a message, the fields split off it, and whether it is split; None for a compression that is not read."""
     if data[: len(riegeli.SIGNATURE)] != riegeli.SIGNATURE:
         return Message(data), {}, False
     split = riegeli.read_split_proto(data, limit=_MAX_SPLIT_PROTO_BYTES)
@@ -211,7 +211,7 @@ def _read_platform(found: Inspection, message: Message, fields: dict[int, memory
         _read_abi(found, version)
     if message.varint(5) in {1, 2}:  # CLASSIC, KERNELS
         found.platform = found.platform or "cpu"
-        return  # field 6 of a CPU result holds its thunks
+        return  # field 6 of a CPU's result holds its thunks
     cuda, rocm = message.message(6, 1), message.message(6, 2)
     if cuda is not None and (cuda.varint(1) or 0) > 0:
         found.compute_capability = f"{cuda.varint(1)}.{cuda.varint(2) or 0}"
@@ -247,10 +247,10 @@ def _read_source(found: Inspection, module: Message) -> None:
 
 
 def _source(index: Message, function: str) -> tuple[str, str, int] | None:
-    """File, function and line of the program's first operation in the jitted function itself.
+    """Return file, function and line of the program's first operation in the jitted function itself.
 
-    If no stack frame belongs to a function of that name (``jit_convert_element_type`` comes from inside JAX), it is
-    the innermost frame that all operations share: the line that made JAX compile. ``source_function`` tells which.
+    If no stack frame belongs to a function of that name (``jit_convert_element_type`` comes from inside JAX), return
+    the innermost frame that all operations share: the line that made JAX compile. The function's name tells which.
     """
     files, functions = index.texts(1), index.texts(2)
     places: list[tuple[str, str, int]] = []
@@ -268,7 +268,7 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
 
 
 def _shared_frame(frames: Iterable[tuple[int, ...]]) -> int:
-    """The location of the innermost frame that is in every stack, 0 when there is none; frames count from 1."""
+    """Return the location of the innermost frame that is in every stack, 0 if there is none; frames count from 1."""
     locations = [0]
     only_child: dict[int, int] = {}  # 0 where a frame has several
     for number, (location, parent) in enumerate(frames, start=1):

@@ -1,4 +1,4 @@
-"""Protocol buffers on the wire, read one message at a time.
+"""Protocol buffers: a reader of the wire format, one message at a time.
 
 The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no groups):
 
@@ -10,13 +10,13 @@ The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no 
             | 4 bytes                    type 5
     varint  = 1 to 10 bytes, seven bits each, lowest first, the high bit on all but the last; below 2^64
 
-Own code, since the ``protobuf`` package is no dependency of ours and XLA's schemas are private to it. A message is
-split into its fields and nothing below: where an embedded message lies is noted, and it is read only when it is asked
-for, so that megabytes of object code cost one number. As in protobuf itself a known number with another type than the
-schema's counts as unknown, and the last of several values of a singular field wins.
+Own code, since the ``protobuf`` package is no dependency of jcache and XLA's schemas are private to XLA. A message is
+split into its fields only: the position of an embedded message is noted, and the message is read when a caller asks
+for it, so that megabytes of object code cost one number. As in protobuf itself, a field of a known number and another
+type than the schema's counts as unknown, and the last of several values of a singular field wins.
 
-A field of two bytes costs a hundred in memory, so their number is bounded, in a message and all that is read from it
-together: neither memory nor time can be made to grow with what a few compressed bytes claim to hold.
+A field of two bytes costs a hundred in memory. So the number of fields is bounded, in a message and all messages that
+are read from it together: a few compressed bytes cannot make memory or time grow without bound.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """The number that starts at a position, and the position after it.
+    """Return the number that starts at a position, and the position after it.
 
     Raises:
         DamagedEntry: the bytes end first, or the number does not fit 64 bits.
@@ -58,10 +58,10 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
-    """Every number of packed varints.
+    """Return the numbers of packed varints.
 
     Raises:
-        DamagedEntry: the bytes are no sequence of varints, or of more than may be.
+        DamagedEntry: the bytes are no sequence of varints, or one of more than ``max_count``.
     """
     values: list[int] = []
     position = 0
@@ -75,15 +75,15 @@ def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
 
 
 class Message:
-    """The fields of one message; those of one number are in the order of the wire.
+    """The fields of one message; fields of the same number are in the order of the wire.
 
     Args:
         data: its bytes.
         max_fields: how many fields it and all messages that are read from it may have together.
-        parent: the message it was read from, whose allowance of fields it shares.
+        parent: the message that it was read from, whose allowance of fields it shares.
 
     Raises:
-        DamagedEntry: the bytes do not follow the grammar above, or are too many fields.
+        DamagedEntry: the bytes do not follow the grammar above, or have too many fields.
     """
 
     __slots__ = ("_allowance", "_data", "_fields")
@@ -97,10 +97,10 @@ class Message:
         self._split()
 
     def _split(self) -> None:  # noqa: C901  one loop, for speed
-        """Find every field; 4- and 8-byte values are not kept: nothing here needs them.
+        """Find every field; 4- and 8-byte values are checked and skipped, since no caller needs them.
 
-        Most tags and numbers have one or two bytes and are read right here: a third of the time of `inspect` is spent
-        in this loop. A value that reaches past the end is seen at the end.
+        Tags and numbers of one or two bytes, as most are, are read in the loop itself: a third of the time of
+        `inspect` is spent here. A value that reaches past the end is noticed at the end.
         """
         data, fields = self._data, self._fields
         position, end, tag, count = 0, len(data), 0, 0
@@ -144,30 +144,30 @@ class Message:
         self._allowance[0] -= count
 
     def numbers(self) -> set[int]:
-        """The numbers of the fields that are there, but for those of 4 and 8 bytes."""
+        """Return the numbers of the fields, except 4- and 8-byte ones."""
         return {tag >> 3 for tag in self._fields}
 
     def varint(self, number: int) -> int | None:
-        """The number in a field, None when there is none."""
+        """Return the number in a field, None when there is none."""
         values = self._fields.get(number << 3 | VARINT)
         return values[-1] if values else None
 
     def slices(self, number: int) -> list[memoryview]:
-        """Every length-delimited value of a field."""
+        """Return the length-delimited values of a field."""
         return list(self._slices_of(number))
 
     def slice(self, number: int) -> memoryview | None:
-        """The last length-delimited value of a field, None when there is none."""
+        """Return the last length-delimited value of a field, None when there is none."""
         positions = self._fields.get(number << 3 | BYTES)
         return self._slice_at(positions[-1]) if positions else None
 
     def text(self, number: int) -> str | None:
-        """The text in a field, None when there is none."""
+        """Return the text in a field, None when there is none."""
         value = self.slice(number)
         return None if value is None else _decode(value)
 
     def texts(self, number: int) -> list[str]:
-        """Every text of a field."""
+        """Return the texts of a field."""
         return [_decode(value) for value in self.slices(number)]
 
     def message(self, *path: int) -> "Message | None":
@@ -179,11 +179,11 @@ class Message:
         return here
 
     def messages(self, number: int) -> Iterator["Message"]:
-        """Every message of a repeated field."""
+        """Yield the messages of a repeated field."""
         return (Message(value, parent=self) for value in self._slices_of(number))
 
     def rows(self, number: int, *columns: int) -> Iterator[tuple[int, ...]]:
-        """The numbers in some fields of every message of a repeated field, 0 for those that are missing."""
+        """Yield, for each message of a repeated field, the numbers in some of its fields, 0 for a missing one."""
         tags = [column << 3 | VARINT for column in columns]
         for value in self._slices_of(number):
             row = self._small_numbers(value)
@@ -193,9 +193,9 @@ class Message:
             yield tuple([row.get(tag, 0) for tag in tags])
 
     def _small_numbers(self, data: memoryview) -> dict[int, int] | None:
-        """The values of a message of nothing but numbers below 2^14, in a third of the time; None for any other.
+        """Read a message that has numbers below 2^14 only, in a third of the time; return None for any other.
 
-        All fields count as if they had two bytes, the fewest that they can have.
+        Each field counts as if it had two bytes, the fewest possible.
         """
         most = len(data) >> 1
         if most > self._allowance[0]:
@@ -219,7 +219,7 @@ class Message:
         return row
 
     def varints(self, number: int) -> list[int]:
-        """The numbers of a repeated field, packed or not (a parser must accept both); packed ones count as fields."""
+        """Return the numbers of a repeated field, packed or not (a parser must accept both); each counts as a field."""
         values: list[int] = []
         for chunk in self.slices(number):
             packed = read_varints(chunk, self._allowance[0])

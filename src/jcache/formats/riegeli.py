@@ -1,4 +1,4 @@
-"""Riegeli files, as XLA wraps GPU executables in them from jax 0.11 on, and the split protos inside.
+"""Riegeli files, which hold GPU executables from jax 0.11 on, and the split protos inside.
 
 The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md, little-endian:
 
@@ -11,12 +11,12 @@ The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_r
     codec        = 0 none | "b" brotli | "z" zstd | "s" snappy           each but 0 puts varint(decoded size) first
 
 A split proto (``xla/util/split_proto``) is such a file: record 0 is a ``SplitProtoManifest`` {1 type name, 2 records},
-and each further record is what the manifest says at its place: {3: {1 path {1 field number}}} one large field by
-itself, or {2: {}} a piece of the message, to be merged.
+and the manifest describes each further record: {3: {1 path {1 field number}}} is one large field by itself, {2: {}} a
+piece of the message, to be merged.
 
-Real entries (jax 0.11.2, H200) use snappy, which is decoded here; brotli has no decoder without a further dependency,
-so such files stay unread. Reading ignores the hashes; `check_hashes` needs no decoder: they are over the stored bytes,
-and those of the outer file cover whatever is nested in it.
+Real entries (jax 0.11.2, H200) use snappy (`jcache.formats.snappy`). Decoding brotli would need a further dependency,
+so files with brotli are not read. Reading ignores the hashes. `check_hashes` needs no decoder, since they are hashes of
+the stored bytes, and the hashes of the outer file cover a nested one.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ _HASH_KEY: Final = (0x2F696C6567656952, 0x0A7364726F636572) * 2  # "Riegeli/", "
 
 @dataclass(frozen=True, slots=True)
 class SplitProto:
-    """A message in pieces: its type, the message without the large fields, and those by number."""
+    """A message in pieces: its type, the message without its large fields, and these fields by number."""
 
     type_name: str
     message: Message
@@ -50,7 +50,7 @@ class SplitProto:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """One chunk: where it starts, where its data end and where it ends, after the padding."""
+    """One chunk: its start, its header and data, the end of the data, and the end of the padding behind them."""
 
     start: int
     header: memoryview
@@ -72,7 +72,7 @@ class _Chunk:
 
 
 def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
-    """The message that a Riegeli file holds, None when it is compressed in a way or to a size that we do not read.
+    """Return the message in a Riegeli file, None where its compression or its size is not one that is read.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
@@ -101,7 +101,7 @@ def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
 
 
 def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
-    """Every record of a file, None when a chunk needs a decoder we have not or the records exceed the limit.
+    """Return the records of a file, None where a chunk needs a missing decoder or the records exceed the limit.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
@@ -126,12 +126,12 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
 
 
 def check_hashes(data: memoryview) -> None:
-    """Compare every byte of a file with the hash over it, or with what writers put where no hash is.
+    """Compare every byte of a file with the hash that covers it, or with the value that writers put there.
 
-    No flip of a bit goes unnoticed; a file cut exactly between two chunks does.
+    Every flipped bit is noticed; a file that was cut exactly between two chunks is not.
 
     Raises:
-        DamagedEntry: a byte is not what it was when it was written.
+        DamagedEntry: a byte has changed since it was written.
     """
     for chunk in _chunks(data):
         problem = _damage_of(data, chunk)
@@ -161,7 +161,7 @@ def _hash(data: memoryview | bytes) -> bytes:
 
 
 def _chunks(data: memoryview) -> Iterator[_Chunk]:
-    """Every chunk, its header and data as if there were no block headers.
+    """Yield the chunks, their headers and data without the block headers in them.
 
     Raises:
         DamagedEntry: there is no signature, or a chunk does not fit into the file.
@@ -183,7 +183,7 @@ def _chunks(data: memoryview) -> Iterator[_Chunk]:
 
 
 def _end_within(data: memoryview, position: int, size: int) -> int:
-    """Where something of a size ends, which is within the file."""
+    """Return the end of a part of a chunk; it must lie within the file."""
     end = _advance(position, size)
     if end > len(data):
         msg = f"the Riegeli chunk at byte {position} reaches {end - len(data)} bytes past the end of the file"
@@ -192,18 +192,18 @@ def _end_within(data: memoryview, position: int, size: int) -> int:
 
 
 def _advance(position: int, size: int) -> int:
-    """Where something of a size ends, counting the block headers within."""
+    """Return the end of some bytes, counting the block headers within."""
     return position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
 
 
 def _next_boundary(position: int) -> int:
-    """The next position at which a chunk may end: not inside nor right behind a block header."""
+    """Return the next position at which a chunk may end: not inside or right behind a block header."""
     remaining = _BLOCK - 1 - (position + _BLOCK - 1) % _BLOCK
     return position + max(0, remaining - (_USABLE - 1))
 
 
 def _without_block_headers(data: memoryview, position: int, end: int) -> memoryview:
-    """The bytes of a stretch of the file without the block headers in it."""
+    """Return the bytes from a position to an end without the block headers between."""
     parts = []
     while position < end:
         if position % _BLOCK == 0:

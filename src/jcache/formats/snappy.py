@@ -1,9 +1,9 @@
-"""Snappy, in which XLA compresses the records of its Riegeli files.
+"""Snappy, with which XLA compresses the records of its Riegeli files.
 
 The format is https://github.com/google/snappy/blob/main/format_description.txt:
 
     stream  = varint(size of the content) elements
-    element = tag, and for a literal its bytes, for a copy an offset back into what was decoded so far
+    element = tag, and then the bytes of a literal, or the offset of a copy, counted back from the end of the output
 
 Own code, since Python's snappy would be a further dependency. It decodes 20 to 150 MB/s.
 """
@@ -19,7 +19,7 @@ def decompress_snappy(data: memoryview, *, limit: int) -> bytearray:
         DamagedEntry: the stream is malformed, or longer than the limit.
     """
     size, position = read_varint(data, 0)
-    # an element of 3 bytes makes at most 64, so a length beyond that is a lie; refuse it before decoding
+    # an element of 3 bytes makes at most 64, so a larger size is impossible and refused before decoding
     if size > limit or size > 22 * len(data) + 64:
         msg = f"a snappy stream of {len(data)} bytes that declares {size}"
         raise DamagedEntry(msg)
@@ -34,7 +34,7 @@ def decompress_snappy(data: memoryview, *, limit: int) -> bytearray:
 
 
 def _elements(source: bytes, position: int, size: int) -> bytearray:
-    """Literals and copies of earlier output, until the input ends or the size is exceeded; one loop, for speed."""
+    """Decode literals and copies until the input ends or the size is exceeded; one loop, for speed."""
     output = bytearray()
     end = len(source)
     while position < end and len(output) <= size:
