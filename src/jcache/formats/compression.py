@@ -94,7 +94,7 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
             return _thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
         return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
-        msg = f"A zstd frame that cannot be read: {error}."
+        msg = f"A zstd frame cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
@@ -157,7 +157,7 @@ def decompress_zlib(data: bytes, *, limit: int) -> bytes:
         del content, stream
         return zlib.decompress(data, bufsize=_zlib_size(data, limit))
     except (zlib.error, MemoryError) as error:
-        msg = f"A zlib stream that cannot be read: {error}."
+        msg = f"A zlib stream cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
@@ -178,9 +178,9 @@ def _zlib_size(data: bytes, limit: int) -> int:
 
 def _check_end(*, is_whole: bool, is_last: bool, what: str) -> None:
     if not is_whole or not is_last:
-        msg = f"A {what} that " + ("has more bytes behind it." if is_whole else "ends too early.")
+        msg = f"A {what} " + ("has more bytes behind it." if is_whole else "ends too early.")
         raise DamagedEntry(msg)
 
 
 def too_large(stored: int, limit: int) -> DamagedEntry:
-    return DamagedEntry(f"{stored} stored bytes that claim to hold more than they can or than {limit} bytes.")
+    return DamagedEntry(f"{stored} stored bytes claim to hold more than they can, or more than {limit} bytes.")

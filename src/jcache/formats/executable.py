@@ -1,7 +1,7 @@
 """The bytes of an executable, as JAX's compilation cache writes them from 0.4.14 on.
 
     entry      = compressed(seconds executable)
-    compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed
+    compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); only the magic decides which
     seconds    = 4 bytes, unsigned, big-endian: whole seconds of compilation
 
 JAX's zstd frames carry the content size and no checksum, so damage does not always stop one from being decompressed.
@@ -41,7 +41,7 @@ def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
         InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
     """
     if not 0 <= seconds < 1 << 32:
-        msg = f"Compile time of {seconds} s does not fit the 4 bytes JAX keeps it in."
+        msg = f"A compile time of {seconds} s does not fit the 4 bytes in which JAX keeps it."
         raise InvalidValue(msg)
     if codec is Codec.NONE:
         msg = "JAX has no uncompressed executables: use zstd or zlib."
@@ -63,7 +63,7 @@ def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
     """Do the same as `unpack_executable`, but return seconds and executable in one: a copy may take gigabytes."""
     codec = codec_of(data)
     if codec is None:
-        msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
+        msg = f"An entry that starts with {data[:4].hex(' ') or 'no byte'} is neither zstd nor zlib."
         raise DamagedEntry(msg)
     content = (decompress_zstd if codec is Codec.ZSTD else decompress_zlib)(data, limit=limit)
     if len(content) < 4:
@@ -79,11 +79,11 @@ def executable_seconds(head: bytes) -> int | None:
 
 
 def may_be_executable(head: bytes) -> bool:
-    """Whether a file that begins like this can be an entry of jax <= 0.4.30.
+    """Return whether a file with these first bytes can be an entry of jax <= 0.4.30.
 
-    For names that other tools give to their files as well: a codec, seconds that a compilation can take, and the tag of
-    the first field of XLA's ``ExecutableAndOptionsProto``. Layers of container images, git objects, films and fonts
-    fail one of these.
+    Other tools give such names to their files as well, so the bytes must have a codec, plausible compile seconds, and
+    the tag of the first field of XLA's ``ExecutableAndOptionsProto``. Layers of container images, git objects, films
+    and fonts lack one of these.
     """
     first = first_bytes(head, 5)
     return len(first) == 5 and int.from_bytes(first[:4], "big") < _MAX_COMPILATION_S and first[4] == _FIRST_TAG

@@ -1,19 +1,20 @@
-"""Programs with host callbacks, which JAX up to 0.10.2 compiles anew in every process.
+"""Cache programs with host callbacks, which JAX up to 0.10.2 compiles again in every process.
 
-From jax 0.6 on, the n-th callback of a program is lowered to a call with the number n, and which functions the numbers
-stand for is an argument of compiling, and of loading. So an executable holds nothing of the process that compiled it,
-equal keys mean equal numbers at equal places, and whoever loads it binds functions of its own. But:
+From jax 0.6 on, the n-th callback of a program is lowered to a call with the number n. The functions behind the numbers
+are an argument of compiling, and of loading. So an executable holds no address of the process that compiled it, equal
+keys mean equal numbers in equal places, and the process that loads it binds its own functions. But:
 
 - before jax 0.6, the program and its key hold the address of the function;
 - before jaxlib 0.8.1, such an executable can be loaded only without functions;
 - from jax 0.11 on, JAX stores and loads these programs itself;
-- JAX from 0.6 to 0.10.2 loads whatever it finds under its key without functions, and the process dies (SIGSEGV) when
-  one is called. So these programs get keys of their own, under which JAX alone never looks.
+- JAX from 0.6 to 0.10.2 loads any entry under its key without functions, and the process dies (SIGSEGV) when one is
+  called. So these programs get separate keys, under which JAX without jcache never looks.
 
-The recorder of `jcache run` loads this, too, so that it and what it imports need the standard library and JAX alone.
+The recorder of `jcache run` loads this module, too, so it and the modules that it imports need the standard library and
+JAX alone.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import inspect
 import sys
@@ -26,7 +27,7 @@ from ..patching import Patch, View
 from .cache_hook import version, versions
 from .versions import CALLBACKS_CACHED_BY_JAX, CALLBACKS_NUMBERED, can_bind_callbacks
 
-BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
+BESIDE: Final = "_jcache_beside"  # the package in which the recorder loads this in a Python that may have no jcache
 _TESTED_PLATFORMS: Final = frozenset({"cpu"})
 _KEY_SUFFIX: Final = "jcache: host callbacks are bound on loading"
 _IN_DOCSTRING: Final = "host_callbacks: collections.abc.Sequence[collections.abc.Callable]"  # jaxlib's
@@ -36,7 +37,7 @@ _patches: list[Patch] = []
 
 
 class _Bound(threading.local):
-    """The callbacks of the program that this thread is having compiled, or read from the cache."""
+    """The callbacks of the program that this thread compiles, or reads from the cache."""
 
     callbacks: Sequence[Any] = ()
     has_own_key: bool = False  # not so where the program has set a custom hook after us
@@ -49,14 +50,14 @@ _bound = _Bound()
 
 
 def cache_callbacks(*, on: bool) -> str | None:
-    """Let JAX's cache keep programs with host callbacks too, where that is proven: jax 0.8.1 to 0.10.2, on the CPU.
+    """Let JAX's cache keep programs with host callbacks where that is tested: jax 0.8.1 to 0.10.2, on the CPU.
 
-    On other platforms these versions go on compiling such programs anew.
+    On other platforms these versions still compile such programs in every process.
 
     Returns:
-        Why this JAX does not, and will not, keep them; None if it does, or if `on` is false.
+        The reason why this JAX cannot keep them; None if it does, or if `on` is false.
     """
-    recorders = sys.modules.get(f"{BESIDE}.jax_internals.callbacks")  # of a `jcache run` above: the program decides now
+    recorders = sys.modules.get(f"{BESIDE}.jax_internals.callbacks")  # set on by `jcache run`: now the program decides
     if recorders is not None and recorders.__name__ != __name__:
         recorders.cache_callbacks(on=False)
     while _patches:
@@ -75,7 +76,7 @@ def cache_callbacks(*, on: bool) -> str | None:
 
 
 def _impossible() -> str | None:
-    """Why the callbacks of this JAX cannot be bound on loading."""
+    """Return the reason why this JAX cannot bind callbacks on loading, None if it can."""
     if version() < CALLBACKS_NUMBERED:
         return (
             f"jax {versions()[0]} compiles the addresses of host callbacks into the program; jax 0.8.1 and later do not"
@@ -146,7 +147,7 @@ def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _binding_client(client: Any, callbacks: list[Any]) -> Any:
-    """JAX's client, except that it binds this process's callbacks to what it loads."""
+    """Return JAX's client, except that it binds this process's callbacks to an executable that it loads."""
     return View(client, deserialize_executable=lambda *args: client.deserialize_executable(*args, callbacks))
 
 

@@ -1,13 +1,13 @@
-"""The fence around compiling one program: what its compilation tells, and another process's executable in its place.
+"""Hooks in JAX's compiler: record the compilation of a program, or replay one that another process has recorded.
 
-A program whose trace is known is given to JAX as a marker: one operation with the arguments and results of the real
-program. JAX lowers it to a module of one call, whose ``main`` has the signature of the real one, donations and
-shardings included, and asks for its executable. It gets the real one: from JAX's cache, under the key that the real
-program has there, or compiled from the real program's StableHLO. All else (dispatch, donation, shardings, devices) is
-JAX's own. JAX is imported by the functions, so that importing this module costs nothing.
+A program whose trace is stored is given to JAX as a marker: one operation with the arguments and results of the real
+program. JAX lowers it to a module of one call, whose ``main`` has the signature of the real program, donations and
+shardings included, and asks for its executable. The hook returns the real program's executable: from JAX's cache, under
+the real program's key, or compiled from its StableHLO. JAX itself does the rest (dispatch, donation, shardings,
+devices). The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_REPLAYED: Final = {
 
 
 class _ThreadState(threading.local):
-    """What the next compilation in this thread is to tell, or to be replaced by."""
+    """The record to fill, or the replay, at the next compilation in this thread."""
 
     def __init__(self) -> None:
         self.expected: Compilation | Replay | None = None
@@ -51,20 +51,20 @@ _replays: Final[dict[str, Callable[[], Replay]]] = {}
 
 
 def expect(what: Compilation | Replay | None) -> None:
-    """Has the next program that this thread compiles tell about itself, or be replayed; None for neither."""
+    """Have the next program that this thread compiles be recorded, or replayed; None for neither."""
     _thread.expected = what
 
 
 def remember(trace: str, replay: Callable[[], Replay]) -> None:
-    """Has the marker of a trace replayed whenever JAX compiles it once more, as it does for other devices."""
+    """Have the marker of a trace be replayed whenever JAX compiles it again, as it does for other devices."""
     _replays[trace] = replay
 
 
 def install() -> str | None:
-    """Have JAX do so; until `uninstall`.
+    """Install the hooks, until `uninstall`.
 
     Returns:
-        Why this JAX cannot.
+        The reason why this JAX cannot have them, or None.
     """
     if _patches:
         return None
@@ -73,7 +73,7 @@ def install() -> str | None:
     from jax._src import compiler
     from jax._src.interpreters import mlir, pxla
 
-    try:  # imported while a program is traced, it would have it traced again
+    try:  # before a program is traced: importing it meanwhile would make JAX trace the program again
         from jax._src.export import _export  # noqa: F401
     except ImportError as error:  # up to jax 0.6 it needs absl-py, which is not installed with it
         hint = "; `pip install absl-py`" if error.name == "absl" else ""
@@ -88,7 +88,7 @@ def install() -> str | None:
 
 
 def uninstall() -> None:
-    """Put JAX back as it was."""
+    """Remove the hooks."""
     cache_keys.hear(None)
     while _patches:
         _patches.pop().undo()
@@ -133,7 +133,7 @@ def _record_compilations(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of(expected: Compilation, module: Any) -> bool:
-    """Whether a module that JAX compiles is the one that is expected."""
+    """Return whether a module that JAX compiles is the expected one."""
     return not expected.done and (expected.module is None or expected.module.operation == module.operation)
 
 
@@ -146,7 +146,7 @@ def _patched_original(name: str) -> Callable[..., Any]:
 
 def _own_mesh(given: Mapping[str, Any]) -> str | None:
     if meshes.needs_unreachable_mesh(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
-        return "it asks by itself for a mesh whose axes are not all `Auto`, on which none of its arguments lies"
+        return "it names a mesh whose axes are not all `Auto`, and none of its arguments lies on that mesh"
     return None
 
 
@@ -208,7 +208,7 @@ def _replay_markers(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replay_of(computation: Any) -> Replay | None:
-    """What stands in for compiling a module, None if it is no marker."""
+    """Return the replay of a marker, None if the module is no marker."""
     expected = _thread.expected
     if not isinstance(expected, Replay) and not _replays:
         return None
@@ -223,7 +223,7 @@ def _replay_of(computation: Any) -> Replay | None:
 
 
 def keys_of(call: Callable[[], None]) -> list[str]:
-    """The keys that JAX computes in this thread during a call."""
+    """Return the keys that JAX computes in this thread during a call."""
     _thread.keys.clear()
     before, _thread.expected = _thread.expected, Compilation(done=True)
     try:
@@ -245,21 +245,21 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         told.device_key = stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = stablehlo.to_artifact(computation)
         told.text = stablehlo.text_digest(computation)
-        with suppress(Exception):  # it serves without one
+        with suppress(Exception):  # a record without a recipe can be served
             told.recipe = compile_recipe.recipe_of(devices, compile_options)
-    except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
-        told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever fails in JAX here
+        told.reason = f"its StableHLO cannot be made ({type(error).__name__})"
 
 
 def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any]) -> Any:
-    """The executable from JAX's cache, None if it is not there or cannot be loaded here."""
+    """Return the executable from JAX's cache, None if it is missing or cannot be loaded here."""
     from jax._src import compilation_cache
 
     get = compilation_cache.get_executable_and_time
     devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
     for key in replay.executables(replay.signature, replay.device_key):
         started = clock.monotonic()
-        with suppress(Exception):  # as JAX, which compiles then
+        with suppress(Exception):  # the program is compiled instead, as in JAX
             loaded = None if replay.ahead is None else replay.ahead.take(key, replay.load_context)
             executable, build_seconds = loaded or get(key, compile_options, backend, *devices)
             if executable is not None:
@@ -270,7 +270,7 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
 
 
 def _tell_of_hit(key: str, build_seconds: float, seconds: float) -> None:
-    """Says to whoever listens to JAX what JAX says of a hit."""
+    """Record the events and the log message that JAX records for a hit."""
     from jax._src import compiler, monitoring
 
     with suppress(Exception):

@@ -1,9 +1,9 @@
-"""The events that JAX records with `jax.monitoring`.
+"""Listen to the events that JAX records with `jax.monitoring`.
 
-JAX is imported by the functions, so that importing this module costs nothing.
+The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,9 +13,9 @@ Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its
 
 
 def listen(callback: Listener) -> Callable[[], None]:
-    """Hear of every event that JAX records, from whatever thread, until the function returned is called.
+    """Have a function called with every event that JAX records in any thread, until the returned function is called.
 
-    What the callback raises is raised in the program's own computation, so it should raise nothing.
+    An exception of the callback is raised in the program's own computation, so the callback should raise none.
     """
     from jax._src import monitoring
 

@@ -1,4 +1,4 @@
-"""What is done later, if at all: an entry may be read before it is known whether anybody wants it."""
+"""Defer the side effects of reading an entry ahead until the entry is really used, if it ever is."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _thread = _ThreadQueue()
 
 
 def is_deferring() -> bool:
-    """Whether this thread reads ahead."""
+    """Return whether this thread reads ahead."""
     return _thread.deferred is not None
 
 
 def run_or_defer(action: Callable[[], object]) -> None:
-    """Does something that is to be told or written of an entry: now, or once it is wanted."""
+    """Do a side effect of reading an entry, such as noting its use: now, or once the entry is used."""
     if _thread.deferred is None:
         action()
     else:
@@ -29,7 +29,7 @@ def run_or_defer(action: Callable[[], object]) -> None:
 
 @contextmanager
 def deferring() -> Iterator[list[Callable[[], object]]]:
-    """Has this thread read ahead meanwhile, and gives what is to be done once what it has read is wanted."""
+    """Defer side effects in this thread, and yield the list of them, to be done once the entry is used."""
     before, _thread.deferred = _thread.deferred, []
     try:
         yield _thread.deferred

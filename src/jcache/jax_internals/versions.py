@@ -1,4 +1,4 @@
-"""The versions of JAX from which on something holds that jcache depends on.
+"""The versions of JAX at which a behaviour changed that jcache depends on.
 
 The recorder of `jcache run` loads this in every program that imports JAX, so it imports nothing. Which versions have
 the path of the cache directory in their keys is told by `path_keys`, too.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jcache.jax_internals.child import Child, ChildDied, child_of, interpreter
+from jcache.jax_internals.child import MALFORMED_ANSWER, Child, ChildDied, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.runs.environment import settings
@@ -93,7 +93,7 @@ def _answer(child: Child, key: str) -> tuple[Recompiling, str]:
     try:
         return Recompiling(result), evidence
     except ValueError:
-        raise ChildDied("what it answers makes no sense") from None
+        raise ChildDied(MALFORMED_ANSWER) from None
 
 
 def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:

@@ -122,7 +122,7 @@ def _check(known: Any) -> None:  # noqa: ANN401
     """Whether calls are looked up here under the key of a trace that was made from this."""
     from jcache.jax_internals import tracing
 
-    for name, mine in tracing.made_with().items():
+    for name, mine in tracing.setup().items():
         theirs = known.get(name)
         if theirs != mine:
             raise _Elsewhere(f"it was traced with {name} {theirs}, and a call with {mine} is traced anew")

@@ -115,7 +115,7 @@ class Resolver:
         """Whether a first call would start warm, and if not, why; nothing is run or written."""
         try:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or tracing.forbidden()
+            reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
                 wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
@@ -170,7 +170,7 @@ class Resolver:
         key = rough = None
         try:
             rough = roughly_called(self._roughly, self.statics, traced.args, traced.kwargs)
-            reason = self._slower(rough) or tracing.forbidden()
+            reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
                 shelf = shelf_in_use()
                 note = Verdicts(shelf.store.root).likely(rough)
@@ -240,7 +240,7 @@ class Resolver:
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
         try:
-            with tracing.anew():
+            with tracing.retracing():
                 result, values, treedef = traced.run(lambda: self._called(looked, arguments))
         except Exception:
             raised = Call(wanted.key, shelf, None, rough)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.findings import Damage, Finding, Stamp
-from jcache.jax_internals.child import ChildDied, NoJax, child_of, interpreter
+from jcache.jax_internals.child import MALFORMED_ANSWER, ChildDied, NoJax, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.store.maintenance import Progress
@@ -144,7 +144,7 @@ def _loading(result: str) -> Loading:
     try:
         return Loading(result)
     except ValueError:
-        raise ChildDied("what it answers makes no sense") from None
+        raise ChildDied(MALFORMED_ANSWER) from None
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:

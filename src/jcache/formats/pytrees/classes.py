@@ -1,4 +1,4 @@
-"""Classes of instances that can be stored: found by name among what is imported, made again without calling them."""
+"""Classes whose instances can be stored: found by name among imported modules, instantiated without calling them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _layouts: WeakKeyDictionary[type, DataclassLayout] = WeakKeyDictionary()
 
 
 def name_of(cls: type) -> str:
-    """Module and qualified name."""
+    """Return the module and qualified name of a class."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def find(name: str) -> type:
-    """The class of a name, among the modules that are imported; nothing is imported, and no code of theirs runs.
+    """Return the class of a name, from the modules that are imported; nothing is imported, and no code of them runs.
 
     Raises:
-        Unresolved: there is none.
+        Unresolved: there is no such class.
     """
     found = lookup(name)
     if not isinstance(found, type):
@@ -37,7 +37,7 @@ def find(name: str) -> type:
 
 
 def lookup(name: str) -> object:
-    """What has a name in a module that is imported, None if nothing has; nothing is imported, and no code runs.
+    """Return the object of a name in a module that is imported, None if there is none; no code runs.
 
     Raises:
         Unresolved: the module is not imported.
@@ -57,7 +57,7 @@ def _namespace(found: object) -> dict[str, object]:
 
 
 def check_findable(cls: type) -> None:
-    """Checks that instances of a class can be made again.
+    """Check that instances of a class can be made again.
 
     Raises:
         Unsupported: they cannot.
@@ -73,13 +73,13 @@ def check_findable(cls: type) -> None:
 
 
 class DataclassLayout(NamedTuple):
-    """Where instances of a dataclass keep what they consist of.
+    """The fields of a dataclass, and the places of their values in an instance.
 
     Attributes:
-        names: of the fields.
+        names: names of the fields.
         slots: the descriptors of all slots.
-        defaults: what the class has for fields that an instance need not have.
-        forgotten: names of attributes that are not kept: what cached properties remember, and T of ``Box[T](…)``.
+        defaults: the class's values of fields that an instance need not have.
+        forgotten: names of attributes that are not kept: values of cached properties, and T of ``Box[T](…)``.
     """
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ class DataclassLayout(NamedTuple):
 
 
 def layout_of(cls: type) -> DataclassLayout:
-    """The layout of a dataclass whose instances can be made without calling it.
+    """Return the layout of a dataclass whose instances can be made without calling it.
 
     Raises:
         Unsupported: they cannot.
@@ -117,7 +117,7 @@ def _new_layout(cls: type) -> DataclassLayout:
 
 
 def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
-    """The descriptors of a class's slots."""
+    """Return the descriptors of a class's slots."""
     return {
         name: value
         for base in reversed(cls.__mro__)
@@ -127,10 +127,10 @@ def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
 
 
 def state_of(instance: object) -> tuple[tuple[str, ...], list[object]]:
-    """The fields of a dataclass's instance, and what they hold.
+    """Return the names and the values of the fields of a dataclass's instance.
 
     Raises:
-        Unsupported: that is not all it consists of.
+        Unsupported: a field has no value, or the instance has more attributes.
     """
     layout = layout_of(type(instance))
     held = held_by(instance, layout.slots)
@@ -144,7 +144,7 @@ def state_of(instance: object) -> tuple[tuple[str, ...], list[object]]:
 
 
 def held_by(instance: object, slots: dict[str, MemberDescriptorType]) -> dict[str, object]:
-    """What the slots and the namespace of an instance hold."""
+    """Return the attributes in the slots and the ``__dict__`` of an instance."""
     held = dict(getattr(instance, "__dict__", {}))
     for name, slot in slots.items():
         with suppress(AttributeError):
@@ -153,26 +153,26 @@ def held_by(instance: object, slots: dict[str, MemberDescriptorType]) -> dict[st
 
 
 def is_namedtuple(cls: type) -> bool:
-    """Whether a class is one of ``collections.namedtuple`` or ``typing.NamedTuple``, or derived from one."""
+    """Return whether a class comes from ``collections.namedtuple`` or ``typing.NamedTuple``, or is derived from one."""
     fields = getattr(cls, "_fields", None)
     return issubclass(cls, tuple) and isinstance(fields, tuple) and all(type(name) is str for name in fields)
 
 
 def fields_of_namedtuple(cls: type) -> tuple[str, ...]:
-    """The fields of a namedtuple's class."""
+    """Return the names of a namedtuple's fields."""
     return tuple(cls._fields)  # type: ignore[attr-defined]
 
 
 def is_flag(cls: type) -> bool:
-    """Whether members of an enumeration can be combined, by the rules of the standard library."""
+    """Return whether members of an enumeration can be combined, by the rules of the standard library."""
     return issubclass(cls, enum.Flag) and cls._missing_.__func__ is enum.Flag._missing_.__func__  # type: ignore[attr-defined]
 
 
 def member_of(class_name: str, member_name: str, value: object) -> Any:  # noqa: ANN401
-    """The member of an enumeration.
+    """Return a member of an enumeration.
 
     Raises:
-        Unresolved: there is none, or it has another value by now.
+        Unresolved: there is no such member, or its value has changed.
     """
     cls = _found(class_name, enum.Enum)
     member = cls._member_map_.get(member_name)
@@ -185,10 +185,10 @@ def member_of(class_name: str, member_name: str, value: object) -> Any:  # noqa:
 
 
 def flag_of(class_name: str, value: int) -> Any:  # noqa: ANN401
-    """Members of an enumeration of flags, combined.
+    """Return a combination of flags.
 
     Raises:
-        Unresolved: it has no such combination.
+        Unresolved: the enumeration has no such combination.
     """
     cls = _found(class_name, enum.Flag)
     try:
@@ -200,10 +200,10 @@ def flag_of(class_name: str, value: int) -> Any:  # noqa: ANN401
 
 
 def namedtuple_of(class_name: str, names: list[object], values: list[object]) -> object:
-    """A namedtuple.
+    """Return a namedtuple, made without calling its class.
 
     Raises:
-        Unresolved: its class is not here, or has other fields.
+        Unresolved: its class is not imported, or has other fields.
     """
     cls = _found(class_name, tuple)
     if not is_namedtuple(cls):
@@ -214,10 +214,10 @@ def namedtuple_of(class_name: str, names: list[object], values: list[object]) ->
 
 
 def instance_of(class_name: str, names: list[object], values: list[object]) -> object:
-    """An instance of a dataclass.
+    """Return an instance of a dataclass, made without calling its class.
 
     Raises:
-        Unresolved: its class is not here, or has other fields.
+        Unresolved: its class is not imported, or has other fields.
     """
     cls = find(class_name)
     if not dataclasses.is_dataclass(cls):
@@ -232,7 +232,7 @@ def instance_of(class_name: str, names: list[object], values: list[object]) -> o
 
 
 def _found(class_name: str, base: type) -> Any:  # noqa: ANN401
-    """The class of a name, which must be derived from another."""
+    """Return the class of a name, which must be derived from ``base``."""
     cls = find(class_name)
     if not issubclass(cls, base):
         raise Unresolved(f"`{class_name}` is no {base.__name__}.")
@@ -248,4 +248,4 @@ def _check_makeable(check: Callable[[type], object], cls: type, class_name: str)
 
 def _check_fields(class_name: str, fields: tuple[str, ...], names: list[object], values: list[object]) -> None:
     if list(fields) != names or len(names) != len(values):
-        raise Unresolved(f"`{class_name}` has not the fields any more with which it was stored.")
+        raise Unresolved(f"`{class_name}` no longer has the fields with which it was stored.")

@@ -1,4 +1,4 @@
-"""numpy's dtypes as JSON and back; the grammar is in the package's docstring."""
+"""Encoding and decoding of numpy's dtypes as JSON; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PLAIN: Final = re.compile(
     rf"[<>|](?:b1|[iu][1248]|f[248]|c8|c16|[SUV](?:0|[1-9][0-9]{{0,9}})|[mM]8(?:\[{_UNIT}\])?)", re.ASCII
 )
 _ML: Final = "ml_dtypes."
-_REGISTERED: Final = 2  # what dtype.isbuiltin is of those that a library has added
-_MAX_DEPTH: Final = 8  # of structures in structures
+_REGISTERED: Final = 2  # ``isbuiltin`` of a dtype that a library has added
+_MAX_DEPTH: Final = 8  # of nested structures
 
 
 def describe(dtype: np.dtype[Any], depth: int = 0) -> str | list[object]:
-    """A dtype as JSON.
+    """Return a dtype as JSON.
 
     Raises:
         Unsupported: arrays of it cannot be stored.
@@ -61,7 +61,7 @@ def _describe_fields(dtype: np.dtype[Any], depth: int) -> list[object]:
 
 
 def restore(description: object, depth: int = 0) -> np.dtype[Any]:
-    """The dtype of a description.
+    """Return the dtype of a description.
 
     Raises:
         DamagedEntry: there is no such dtype.
@@ -110,10 +110,10 @@ def _restore_compound(description: list[Any], depth: int) -> np.dtype[Any]:
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:
-    """A shape that JSON holds.
+    """Return a shape that comes from JSON.
 
     Raises:
-        DamagedEntry: it is none.
+        DamagedEntry: it is no shape.
     """
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
         raise malformed("shapes")
@@ -128,7 +128,7 @@ def _known_ml_dtype(name: str) -> np.dtype[Any]:
 
 
 def _has_padding(dtype: np.dtype[Any]) -> bool:
-    """Whether elements have bytes that belong to no field, or to several."""
+    """Return whether elements have bytes that belong to no field, or to several."""
     if dtype.subdtype is not None:
         return _has_padding(dtype.subdtype[0])
     if dtype.names is None:
@@ -138,7 +138,7 @@ def _has_padding(dtype: np.dtype[Any]) -> bool:
 
 
 def _without_padding(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array of structures, with zeros between their fields."""
+    """Return a copy of an array of structures, with zeros between their fields."""
     import numpy as np
 
     copy = np.zeros(array.shape, array.dtype)
@@ -169,11 +169,11 @@ def _ml_dtype(name: str) -> np.dtype[Any] | None:
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of an array in C order: a view of it, where they lie in memory like that."""
+    """Return the bytes of an array in C order: a view of the array, where its memory has this order."""
     import numpy as np
 
     if array.nbytes == 0:
         return memoryview(b"")
-    if _has_padding(array.dtype):  # whose bytes may be anything, also somebody's secrets
+    if _has_padding(array.dtype):  # the padding may hold any bytes of the process's memory, secrets included
         array = _without_padding(array)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

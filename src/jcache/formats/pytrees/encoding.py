@@ -1,4 +1,4 @@
-"""A value as a tree and blocks; the grammar is in the package's docstring."""
+"""Encoding: the payload of a value; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Node = Any
 
 
 def dump(value: object) -> Dumped:
-    """A value as bytes.
+    """Return a value as bytes.
 
     Raises:
-        NotStorable: a part of it cannot be stored; which, why, and what to do.
+        NotStorable: a part of it cannot be stored; the message says which, why, and what to do.
     """
     encoder = _Encoder()
     try:
@@ -53,8 +53,8 @@ class _Encoder:
         self.blocks: list[Block] = []
         self._bytes = 0
         self._values = 0
-        self._open: set[int] = set()  # the containers around what is at hand, by their ids
-        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by its id
+        self._open: set[int] = set()  # ids of the containers around the current value
+        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by the array's id
 
     def node(self, value: object) -> Node:
         encode = _ENCODERS.get(type(value))
@@ -84,7 +84,7 @@ class _Encoder:
     def _items(
         self, container: object, items: Collection[object], step: Callable[[int], str] = "[{}]".format
     ) -> list[Node]:
-        """The nodes of what a container holds; ``step`` says for messages how to get from it to one of them."""
+        """Return the nodes of the items in a container; ``step`` names the path to an item, for messages."""
         if id(container) in self._open:
             raise CannotEncode(container, "contains itself", "return a value without cycles")
         if len(self._open) >= MAX_DEPTH:
@@ -131,7 +131,7 @@ class _Encoder:
         try:
             state = how.to_dict(value)
         except Exception as error:
-            raise CannotEncode(value, f"cannot be stored as its `to_dict` says ({error!r})", "mend that") from error
+            raise CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
         return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
 
     def _enum(self, value: enum.Enum) -> Node:
@@ -142,7 +142,7 @@ class _Encoder:
             return {"$enum": [classes.name_of(cls), value._name_, self.node(value._value_) if plain else None]}
         if classes.is_flag(cls) and type(value._value_) is int:
             return {"$flag": [classes.name_of(cls), self.node(value._value_)]}
-        raise CannotEncode(value, "has it not as a member")
+        raise CannotEncode(value, "does not have it as a member")
 
     def _dataclass(self, value: object) -> Node:
         try:
@@ -176,11 +176,11 @@ class _Encoder:
         return self._same(value) or self._new_array(value)
 
     def _same(self, value: object) -> Node:
-        """The node of an array that was mentioned before, None for another."""
+        """Return the node of an array that was mentioned before, None for a new one."""
         known = self._arrays.get(id(value))
         if known is not None:
             return {"$same": known[0]}
-        self._arrays[id(value)] = len(self._arrays), value  # kept, so that no other gets its id
+        self._arrays[id(value)] = len(self._arrays), value  # a reference, so that no other array gets its id
         return None
 
     def _new_array(self, value: np.ndarray[Any, Any]) -> Node:

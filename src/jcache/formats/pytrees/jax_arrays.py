@@ -1,4 +1,4 @@
-"""jax arrays taken apart and put together; JAX is imported only for a graph that holds some."""
+"""Conversion of jax arrays to numpy arrays and back; JAX is imported only for a graph that has some."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jcache.formats.pytrees.grammar import Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 
 def to_numpy(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None]:
-    """What an array holds; and the node of an array of random keys, None for one of numbers.
+    """Return an array's data, and the node of an array of random keys, None for an array of numbers.
 
     Raises:
         Unsupported: it cannot be stored.
@@ -45,10 +45,10 @@ def to_numpy(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None
 
 
 def from_numpy(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
-    """The array of numbers.
+    """Return a jax array of numbers.
 
     Raises:
-        Unresolved: this JAX, as it is configured, has no such array.
+        Unresolved: this JAX, in its configuration, has no such array.
     """
     import jax
 
@@ -64,15 +64,15 @@ def from_numpy(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
 
 
 def _weakened(array: Any) -> Any:
-    """The same array with a weak type, which JAX's public functions give to Python's numbers only."""
+    """Return the same array with a weak type, which JAX's public functions give to Python's numbers only."""
     try:
         return type(array)(array.aval.update(weak_type=True), array.sharding, [array], committed=False)
     except (AttributeError, TypeError):
-        return array  # which is refused
+        return array  # the caller refuses it
 
 
 def keys_of(data: Any, implementation: str) -> Any:
-    """The array of random keys.
+    """Return an array of random keys.
 
     Raises:
         Unresolved: this JAX has no such keys.

@@ -1,4 +1,4 @@
-"""What stands in the way of storing a value."""
+"""The error about a part of a value that cannot be stored, with the path to that part."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from jcache.formats.pytrees.classes import name_of
 
 _MAX_PATH_CHARS: Final = 100  # in a message
-ADVICE: Final = "return arrays and plain values in its stead, or register its class with `jcache.register_class`"
+ADVICE: Final = "return arrays and plain values instead, or register its class with `jcache.register_class`"
 
 
 class CannotEncode(Exception):
-    """A part of the value cannot be stored; the path to it is put together on the way out."""
+    """A part of the value cannot be stored; the callers append the steps of the path to it."""
 
     def __init__(self, value: object, reason: str, advice: str = ADVICE) -> None:
         super().__init__()
