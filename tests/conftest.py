@@ -26,6 +26,7 @@ TESTS = Path(__file__).parent
 FIRST_TIER = "under 5 minutes on two cores"
 LONG_TIER = "about 13 minutes on two cores"
 
+SEED = os.environ.get("JCACHE_SEED")  # read now: `home` takes it out of the environment
 SURROUNDINGS = (
     "JAX_", "XLA_", "JCACHE_", "PHASIC_", "TRITON_", "XDG_", "PYTHON", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR",
     "CLICOLOR", "PY_COLORS", "TERMINAL_WIDTH", "GITHUB_ACTIONS",
@@ -143,7 +144,7 @@ def beyond(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def chance() -> random.Random:
     """Random numbers; the seed is in the output of a test that fails, and JCACHE_SEED repeats it."""
-    seed = int(os.environ.get("JCACHE_SEED") or random.randrange(2**32))
+    seed = int(SEED or random.randrange(2**32))
     print(f"JCACHE_SEED={seed}")
     return random.Random(seed)
 

@@ -152,7 +152,7 @@ def test_the_environment_names_the_root(tmp_path: Path) -> None:
 
 
 def test_too_late_is_told(tmp_path: Path) -> None:
-    """After a computation that used another directory there is one warning, and what is compiled later is in ours."""
+    """After a computation that used another directory that is told, and what is compiled later is in ours."""
     program = """
 import jax
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
@@ -162,8 +162,9 @@ enabled = enable(sys.argv[2])
 compute(6)
 show(enabled.warnings, counts())
 """
-    (warning,), counts = said(program, tmp_path / "theirs", tmp_path / "ours")
+    (warning, overridden), counts = said(program, tmp_path / "theirs", tmp_path / "ours")
     assert str(tmp_path / "theirs") in warning and "before the first computation" in warning
+    assert "The program has set jax_compilation_cache_dir" in overridden
     assert counts[1] == len(executables(tmp_path / "ours")) > 0
 
 
@@ -525,6 +526,24 @@ show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compi
     threshold, directory, _ = said(program, tmp_path / "theirs", tmp_path / "ours")
     assert (threshold, directory) == (0.75, str(tmp_path / "theirs"))
     clean(tmp_path / "ours")
+
+
+def test_enabling_without_arguments_changes_nothing(tmp_path: Path) -> None:
+    """What is in effect stays, the root above all, and the value that is returned tells the bound of now."""
+    program = """
+import jax
+first = enable(sys.argv[1], max_size="1GiB", preset="fast_compile")
+assert enable() is first and enable(strict=True) is first
+jax.config.update("jax_compilation_cache_max_size", 12345)
+again = enable()
+compute()
+jax.config.update("jax_compilation_cache_dir", sys.argv[1] + "-other")
+other = enable()
+show(first.max_bytes, again.max_bytes, again == first._replace(max_bytes=12345), str(again.root), str(other.root))
+"""
+    root = str(tmp_path / "root")
+    assert said(program, root) == [2**30, 12345, True, root, f"{root}-other"]
+    assert executables(tmp_path / "root")
 
 
 def test_enabling_elsewhere_moves_on(tmp_path: Path) -> None:

@@ -140,6 +140,38 @@ def test_read_only_roots_of_jax(tmp_path: Path) -> None:
 
 @depends
 @pytest.mark.jax
+@pytest.mark.parametrize("caches", ["", "all"])
+def test_copies_from_read_only_roots_are_hit(tmp_path: Path, caches: str) -> None:
+    """What is copied from a directory of JAX's is hit where it was copied to, also without that directory."""
+    chosen = {NONE: caches} if caches else {}
+    by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs", **chosen)
+    reading = f"jcache.enable(read_only=[{str(tmp_path / 'theirs')!r}], copy_on_hit=True)"
+    program = PROGRAM.replace("jcache.enable()", reading)
+    more = {**SETTINGS, "JCACHE_DIR": tmp_path / "ours", **chosen}
+    for _ in range(2):
+        assert run(program, 3, "", "enable", cwd=tmp_path, env=more, new_interpreter=True).value[:2] == [3, 0]
+        assert len(entry_files(tmp_path / "ours" / "executables")) == 3
+    assert by_enable(3, tmp_path, JCACHE_DIR=tmp_path / "ours", **chosen)[:2] == (3, 0)
+    shutil.move(tmp_path / "ours", tmp_path / "moved")
+    assert by_enable(3, tmp_path, JCACHE_DIR=tmp_path / "moved", **chosen)[:2] == (3, 0)
+
+
+@depends
+@pytest.mark.jax
+def test_what_was_not_seen_is_tried_all_the_same(jcache: Jcache, tmp_path: Path) -> None:
+    """Among many smaller entries with other keys, a few of JAX's own are hit, and then one sentence says how."""
+    places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
+    by_jax(2, tmp_path, **places)
+    template = min((tmp_path / "cache").glob("*-cache"), key=lambda path: path.stat().st_size).read_bytes()
+    for number in range(400):  # as many as would be stored by other programs, and nothing names the path in them
+        (tmp_path / "cache" / f"jit_f-{number:064x}-cache").write_bytes(template[: len(template) // 2])
+    for warm in (by_run(jcache, 2, tmp_path, **places), by_enable(2, tmp_path, **places)):
+        assert warm[:2] == (2, 0)
+    assert by_run(jcache, 2, tmp_path, **places).notes
+
+
+@depends
+@pytest.mark.jax
 def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
     """A damaged entry of JAX's is not served; the one in its place has its key, which depends on the path."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}

@@ -9,7 +9,18 @@ from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Content, Known
 from jcache.store.store import Store
-from jcache.verify.path_keys import NOTHING, Elsewhere, elsewhere, keyed_for, numbers, remembered, told_by
+from jcache.verify.path_keys import (
+    NOTHING,
+    Elsewhere,
+    about_portable_keys,
+    elsewhere,
+    given,
+    keyed_for,
+    numbers,
+    remembered,
+    spellings,
+    told_by,
+)
 from tests.helpers.entries import add, digits, executable, key
 
 OLD = "/no such place/old"
@@ -72,6 +83,37 @@ def test_what_the_ledger_knows(plain: Root, tmp_path: Path) -> None:
         leading.symlink_to(plain.path)
         store.ledger.record_contents([Content(digits(1), "zstd", 1, remembered(MAKER | {"cache_path": str(leading)}))])
         assert not elsewhere(store, store.listing(Kind.EXECUTABLES)).directories
+
+
+def test_keys_that_jax_alone_does_not_look_for(plain: Root) -> None:
+    """It is told where jcache has stored entries for a jax that has the path in its keys, without reading any."""
+    ways = [("seen", "0.10.2"), ("run", "0.11.0"), ("program", None), ("copy", "0.4.35"), ("import", "0.10.2")]
+    with Store(plain) as store:
+        for number, (origin, jaxlib) in enumerate([*ways, ("program", "0.10.2")]):
+            assert about_portable_keys(store) is None
+            known = Known(Kind.EXECUTABLES, key(number), digits(number), 10, origin=origin, jaxlib=jaxlib)
+            store.ledger.record([known])
+        sentence = about_portable_keys(store)
+        assert sentence is not None and f"jcache run --root {plain.path}" in sentence
+
+
+@pytest.mark.parametrize("number", [0, 1, 300, 5000])
+def test_spellings_that_are_known_need_no_entry(plain: Root, tmp_path: Path, number: int) -> None:
+    """The directory, and each path that leads to it, are tried however many entries there are and whatever they say."""
+    for each in range(number):
+        (plain.path / f"{key(each)}-cache").write_bytes(b"nonsense")
+    link = tmp_path / "link"
+    link.symlink_to(plain.path)
+    with Store(plain) as store:
+        texts, seen = spellings(store, [str(link), f"{link}/", str(tmp_path / "elsewhere"), "gs://bucket/x"])
+    assert texts == (str(plain.path), str(link)) and not seen
+
+
+def test_what_was_given() -> None:
+    """Arguments come first, then both variables, then what was given to the `jcache run` above."""
+    environment = {"JCACHE_DIR": "a", "JAX_COMPILATION_CACHE_DIR": "b", "JCACHE_RUN_DIRECTORIES": "c\nd"}
+    assert given(environment, "first", None, "") == ["first", "a", "b", "c", "d"]
+    assert given({}) == []
 
 
 def test_a_relative_path(plain: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from jcache.text import command, shown
 from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.last_verification import LastVerification
-from jcache.verify.path_keys import NOTHING, Elsewhere, elsewhere
+from jcache.verify.path_keys import NOTHING, Elsewhere, about_portable_keys, elsewhere
 from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
@@ -85,6 +85,7 @@ class Census:
         exposed: a directory of the root that belongs to somebody else.
         unfinished: how many temporary files are older than a minute.
         pins_known: whether it is known what is pinned; else nothing is removed.
+        note: what to know of the keys of executables here, as a sentence; None for nothing.
     """
 
     root: Root
@@ -100,6 +101,7 @@ class Census:
     exposed: Finding | None = None
     unfinished: int = 0
     pins_known: bool = True
+    note: str | None = None
 
     @property
     def health(self) -> str:
@@ -207,6 +209,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         verified=last_verification.read(store.root),
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
+        note=about_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
 

@@ -15,15 +15,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from ..patching import Patch, WithDefaults, WritesOfAllRanks
-from .path_keys import in_keys, trying
+from .path_keys import AUTOTUNE, KERNELS, SET_BY_JAX, in_keys, trying
 from .versions import NEWEST_TESTED
 
 _STATE_NAMES: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
-_PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
-_SET_WITH_THEM: Final = (
-    "xla_gpu_enable_llvm_module_compilation_parallelism",
-    "xla_gpu_experimental_autotune_cache_mode",
-)
 
 
 class CompilationCache(Protocol):
@@ -203,14 +198,14 @@ def portable_keys(*, on: bool) -> str | None:
     # making an instance would read XLA_FLAGS once and for all, perhaps before the program has set them
     debug_options = getattr(sys.modules[compile_options.__module__], "DebugOptions", None)
     function = getattr(cache_key, "_hash_serialized_compile_options", None)
-    if function is None or not all(hasattr(debug_options, name) for name in _PATHS):
+    if function is None or not all(hasattr(debug_options, name) for name in (AUTOTUNE, KERNELS)):
         return f"jax {versions()[0]} computes its keys in a way that jcache does not know"
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def hash_without_paths(hash_obj: Any, compile_options_obj: Any, *args: Any, **kwargs: Any) -> Any:
             if trying.now:
                 return original(hash_obj, compile_options_obj, *args, **kwargs)
-            return original(hash_obj, WithDefaults(compile_options_obj, _PATHS + _SET_WITH_THEM), *args, **kwargs)
+            return original(hash_obj, WithDefaults(compile_options_obj, SET_BY_JAX), *args, **kwargs)
 
         return hash_without_paths
 

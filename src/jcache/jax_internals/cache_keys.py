@@ -24,7 +24,7 @@ class _Keys:
 
 
 def try_path_keys(
-    directories: Callable[[], Iterable[str]], is_stored: Callable[[str], bool], found: Callable[[str], object]
+    directories: Callable[[], Iterable[str]], is_stored: Callable[[str], bool], found: Callable[[str, str], object]
 ) -> None:
     """Have JAX use the key that depends on a directory's path where only such an entry is stored; arguments as there.
 
@@ -38,6 +38,11 @@ def try_no_path_keys() -> None:
     """Have JAX use no key that depends on a path any more."""
     _Keys.try_paths = None
     _install()
+
+
+def tries_path_keys() -> bool:
+    """Whether keys that depend on a path are tried; the recorder of `jcache run` then tries none itself."""
+    return _Keys.try_paths is not None
 
 
 def hear(callback: Callable[[str], None] | None) -> None:

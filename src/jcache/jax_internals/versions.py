@@ -1,12 +1,13 @@
 """The versions of JAX at which a behaviour changed that jcache depends on.
 
-The recorder of `jcache run` loads this in every program that imports JAX, so it imports nothing. Which versions have
-the path of the cache directory in their keys is told by `path_keys`, too.
+The recorder of `jcache run` loads this module in every program that imports JAX, so it imports nothing.
 """
 
 NEWEST_TESTED = (0, 12)  # the newest jax that jcache was tested with
 
-KEYS_WITHOUT_PATHS = (0, 11)  # from here on, no key depends on the path of the cache directory
+# with default settings: others are in `path_keys`
+KEYS_WITH_PATHS = (0, 4, 36)  # from here on, every key depends on the path of the cache directory
+KEYS_WITHOUT_PATHS = (0, 11)  # from here on, no key does
 
 CALLBACKS_NUMBERED = (0, 6, 0)  # before, a program and its key hold the addresses of its host callbacks
 CALLBACKS_BOUND_ON_LOADING = (0, 8, 1)  # before, jaxlib gives no host callbacks to an executable that it loads

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from jcache import clock
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
+from jcache.jax_internals.path_keys import AUTOTUNE, KERNELS, SPELLINGS
 from jcache.jax_internals.presets import ENABLE_OPTION, OFF_BY_RUN, RUN_CACHE, STORE_EVERYTHING, is_off_by_run
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, storable
 from jcache.package import own_file
@@ -42,7 +43,6 @@ _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
 _GIVEN: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
-_DIRECTORIES: Final = "JCACHE_RUN_DIRECTORIES"
 _FALSE: Final = ("n", "no", "f", "false", "off", "0")  # as JAX reads a variable
 
 
@@ -73,7 +73,7 @@ def environment(
     base: Mapping[str, str],
     *,
     whatever: bool = False,
-    path_keys: Iterable[str] = (),
+    spellings: Iterable[str] = (),
 ) -> dict[str, str]:
     """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
 
@@ -87,8 +87,8 @@ def environment(
         log_dir: the directory.
         base: as `settings` has it.
         whatever: as `settings` has it, and whether the cache is on although the user has turned it off.
-        path_keys: the strings that stand for ``cache_dir`` in keys of its entries, as
-        `jcache.verify.path_keys.path_keys` tells.
+        spellings: the strings that may stand for ``cache_dir`` in keys of its entries, as
+            `jcache.verify.path_keys.spellings` tells.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
@@ -105,7 +105,7 @@ def environment(
         env.pop(_OUR_XLA_CACHES, None)
     env[RUN_CACHE] = directory
     env[_GIVEN] = env.get(_DIRECTORY, "")
-    env[_DIRECTORIES] = "\n".join(path_keys)
+    env[SPELLINGS] = "\n".join(spellings)
     env[_LOG] = str(log_dir.absolute())
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
     env["PYTHONPATH"] = os.pathsep.join([RECORDER, *others]) if others != [""] else RECORDER
@@ -120,6 +120,12 @@ def is_turned_off(env: Mapping[str, str]) -> bool:
 def with_cache(env: Mapping[str, str]) -> dict[str, str]:
     """An environment of `environment` in which JAX's cache is on without the recorder, if the user has it on."""
     return {**env, _DIRECTORY: env[RUN_CACHE], **({_ENABLE: "true"} if is_off_by_run(env) else {})}
+
+
+def has_portable_keys(env: Mapping[str, str]) -> bool:
+    """Whether, in an environment of `environment`, new keys do not depend on the path of the cache directory."""
+    caches = env[_XLA_CACHES]
+    return caches != "all" and not any(name in caches for name in (AUTOTUNE, KERNELS))
 
 
 def without_cache(env: Mapping[str, str]) -> dict[str, str]:
@@ -137,10 +143,16 @@ def new_id(started_ns: int) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
 
 
-def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
+def learn(store: Store, report: RunReport, *, doing: str = "run", portable: bool = True) -> RunReport:
     """Tells the ledger what a run stored and hit, and marks the hits as used: an unbounded JAX does not.
 
     What goes wrong with the ledger is told by the store's notices.
+
+    Args:
+        store: of the root.
+        report: of the run.
+        doing: the command.
+        portable: whether what the run stored has keys that do not depend on a path, but where the report says so.
 
     Returns:
         The report, with notices of what the program has put into cache directories of its own, and of what could not be
@@ -154,7 +166,7 @@ def learn(store: Store, report: RunReport, *, doing: str = "run") -> RunReport:
     notices = [_own_directory(directory, path, number, doing, report.command) for path, number in own]
     report = report._replace(notices=(*report.notices, *notices))
     store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, clock.now_ns())
-    news = news_of(here, lambda key, program: _stored(store.root, key, program.seconds, report))
+    news = news_of(here, lambda key, program: _stored(store.root, key, program, report, portable=portable))
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
@@ -221,9 +233,9 @@ def _file(directory: Path, key: str) -> Path | None:
     return path if os.path.lexists(path) else None
 
 
-def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> Known:
+def _stored(root: Root, key: str, program: Program, report: RunReport, *, portable: bool) -> Known:
     path = _file(root.directory(Kind.EXECUTABLES), key)
-    known = Known(Kind.EXECUTABLES, key, seconds=seconds)
+    known = Known(Kind.EXECUTABLES, key, seconds=program.seconds)
     try:
         taken_ns = os.stat(path).st_ctime_ns if path else None
         data = files.read(path) if path else b""
@@ -234,7 +246,7 @@ def _stored(root: Root, key: str, seconds: float | None, report: RunReport) -> K
     return known._replace(
         digest=digest(data),
         bytes=len(data),
-        origin="run",
+        origin="run" if portable and not program.has_path_key else "seen",
         run=report.id,
         jaxlib=report.jaxlib_version,
         digest_ns=taken_ns,

@@ -37,6 +37,7 @@ _NEEDED: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "directory": {"th": int, "name": str},
     "not_stored": {"th": int, "key": str, "reason": str},
     "damaged": {"th": int, "reason": str},
+    "path_key": {"th": int, "key": str},
     "trace": {"th": int},
     "compared": {"th": int, "same": bool},
     "graph": {"th": int},
@@ -52,7 +53,8 @@ _BYPASSES: Final = {
 class Program(NamedTuple):
     """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise.
 
-    ``directory`` is that of the cache in which it was looked up, where that is known.
+    ``directory`` is that of the cache in which it was looked up, where that is known. ``has_path_key`` says whether it
+    was looked up under a key that depends on the path of a directory, in place of the key that does not.
     """
 
     key: str | None
@@ -62,6 +64,7 @@ class Program(NamedTuple):
     seconds: float | None
     jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
     directory: str | None = None
+    has_path_key: bool = False
 
 
 class Recording:
@@ -76,6 +79,7 @@ class Recording:
         self.programs: list[Program] = []
         self.traces = TraceCalls()
         self.graphs = GraphCalls()
+        self.path_keys: set[str] = set()
         self.seconds = dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0)
 
 
@@ -180,6 +184,8 @@ def _told(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
         recording.traces.compare(same=line["same"])
     elif line["e"] == "graph":
         recording.graphs.add(line)
+    elif line["e"] == "path_key":
+        recording.path_keys.add(line["key"])
     elif thread.requests and line["e"] == "not_stored":
         _refused(thread.requests[-1], line["key"], line["reason"])
     elif thread.requests and line["e"] == "damaged":
@@ -254,7 +260,11 @@ def _finish(recording: Recording, request: _Request, seconds: float | None) -> N
     built = request.saved + request.seconds if outcome == HIT and request.seconds is not None else None
     own = request.seconds if request.seconds is not None else seconds
     where = None if outcome == BYPASSED else request.directory
-    recording.programs.append(Program(request.key, request.name, outcome, request.reason, own, built, where))
+    has_path_key = request.key in recording.path_keys
+    recording.path_keys.discard(request.key or "")
+    recording.programs.append(
+        Program(request.key, request.name, outcome, request.reason, own, built, where, has_path_key)
+    )
 
 
 def _message(thread: _Thread, line: dict[str, Any]) -> None:

@@ -60,6 +60,11 @@ def tell_damaged(key: str, evidence: str) -> None:
     tell("damaged", key=key, reason=evidence)
 
 
+def tell_path_key(key: str) -> None:
+    """That an executable is looked up under a key that depends on a path, right when JAX makes its key."""
+    tell("path_key", key=key)
+
+
 def tell_trace(call: "TraceCall") -> None:
     """What became of a call of a `jcache.jit` function that JAX traces."""
     tell("trace", **call._asdict())

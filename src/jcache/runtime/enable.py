@@ -13,7 +13,7 @@ from jcache.errors import NotInEffect
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.presets import Preset
 from jcache.runtime.session import Session
-from jcache.runtime.settings import Enabled, Request, Write
+from jcache.runtime.settings import ANYTHING, Enabled, Request, Write
 from jcache.runtime.warn import warn
 from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
@@ -46,8 +46,9 @@ def enable(
     """Makes JAX keep its compiled programs in a jcache root, from now on in this process.
 
     It can be called before or after ``import jax``, which it does itself, best before the first computation. Called
-    again with the same arguments it changes nothing; with others, those hold from then on. JAX processes without
-    jcache can share the directory. Processes that the program spawns need a call of their own; forked ones do not.
+    again with the same arguments, or with none, it changes nothing; with others, those hold from then on. JAX processes
+    without jcache can share the directory. Processes that the program spawns need a call of their own; forked ones do
+    not.
 
     Args:
         root: a jcache root or a plain JAX cache directory, made if it is not there. By default ``$JCACHE_DIR``, else
@@ -55,7 +56,8 @@ def enable(
             ``jcache`` in the user's cache directory.
         max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
             and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it
-            there is no bound. A ``jax_compilation_cache_max_size`` that the program sets later holds from then on.
+            there is no bound. A ``jax_compilation_cache_max_size`` that the program sets later holds from then on, and
+            is in what the next call returns.
         preset: of settings for JAX's cache and compiler, see `Preset`. What the environment sets of them, as
             ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, or the program itself, wins over the preset.
         read_only: more roots, which are looked into in this order where `root` has no entry, and never written.
@@ -96,7 +98,8 @@ def enable(
     )
     with _Current.mutex, collector.waits():
         session = _Current.session
-        if session is None or not session.answers(request):
+        is_kept = request == ANYTHING and session is not None and session.is_in_effect()
+        if session is None or not (is_kept or session.answers(request)):
             anew = session is not None and session.was_used()
             _end()
             session = _Current.session = Session(request, anew=anew)

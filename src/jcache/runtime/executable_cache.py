@@ -13,12 +13,13 @@ error in place of the warning, and so is damage, as in JAX. JAX itself is not im
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.forking import TellInChild
+from jcache.frozen import Frozen
 from jcache.jax_internals import speculation
 from jcache.layout import Root, storable
 from jcache.runtime.events import Event, Refusal, What, refusal_of
@@ -49,7 +50,8 @@ class ExecutableCache:
         warn: is told, as a sentence, what went wrong and the program goes on without.
         on_event: is told of each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
-        path_keys: keys that depend on a directory's path, of entries that JAX has stored by itself.
+        path_keys: keys that depend on a directory's path, of entries that JAX has stored by itself, and for each the
+            key that does not, under which it is copied.
         raises: returns whether damage, and what cannot be read or stored, is raised in place of a warning, as
             ``jax_raise_persistent_cache_errors`` asks for.
         told: what whoever is warned knows already, of the root.
@@ -75,7 +77,7 @@ class ExecutableCache:
         on_event: Callable[[Event], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
         always_recency: bool = True,
-        path_keys: Container[str] = (),
+        path_keys: Mapping[str, str] = Frozen({}),
         raises: Callable[[], bool] = lambda: False,
         told: Collection[Refusal] = (),
         platforms: Callable[[], frozenset[str] | None] = lambda: None,
@@ -133,7 +135,8 @@ class ExecutableCache:
             found = self._look(gate, other, key, name)
             if isinstance(found, Sound):
                 if self._copy_on_hit and self._writes():
-                    self._put(key, name, found.data, found.seconds, self._origin(key, "copy"))
+                    own = self._path_keys.get(key, key)
+                    self._put(own, self._name(own), found.data, found.seconds, "copy")
                 return self._hit(key, found, shared=True)
             if found is not None:
                 self._tell(Event(What.DAMAGED, key, detail=found.damage, shared=True))
@@ -153,7 +156,8 @@ class ExecutableCache:
             self._refuse(key, Refusal.NOT_ALLOWED)
             return
         self._follow_bound()
-        self._put(key, self._name(key), value, build_seconds(value), self._origin(key, "program"))
+        origin = "seen" if key in self._path_keys else "program"  # as of JAX's own where the key depends on a path
+        self._put(key, self._name(key), value, build_seconds(value), origin)
 
     def clear(self) -> None:
         """Removes all executables of the root, softly."""
@@ -192,10 +196,6 @@ class ExecutableCache:
 
     def _name(self, key: str) -> str:
         return storable(key)
-
-    def _origin(self, key: str, ours: str) -> str:
-        """How the ledger says that an entry came here: as of JAX's own where the key depends on a path."""
-        return "seen" if key in self._path_keys else ours
 
     def _writes(self) -> bool:
         return self._may_write() if callable(self._may_write) else self._may_write

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import CannotWrite, JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
-from jcache.jax_internals.path_keys import is_file
-from jcache.jax_internals.presets import ENABLE_OPTION, JAX_DEFAULTS, SETTINGS, is_off_by_run, overridden
-from jcache.layout import Kind, Root, storable
+from jcache.jax_internals.presets import SETTINGS
+from jcache.layout import Kind, Root
 from jcache.runs import in_process, observers
 from jcache.runtime.debounce import Soon
 from jcache.runtime.events import Event, Refusal, What
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
+from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset, set_by_program
+from jcache.runtime.path_keys import try_path_keys
 from jcache.runtime.settings import Enabled, Request, Write
 from jcache.runtime.warn import warn
 from jcache.store import files
 from jcache.store.locking import timeout_in
-from jcache.store.roots import VARIABLES, choose_path, create_root, open_own, open_root, wants_plain
+from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
 from jcache.store.store import Store
-from jcache.verify.path_keys import choice, path_keys
 
 if TYPE_CHECKING:
     from jcache.runs.report import RunReport
 
-_DIRECTORY: Final = "jax_compilation_cache_dir"
-_BOUND: Final = "jax_compilation_cache_max_size"
 _XLA_CACHES: Final = "jax_persistent_cache_enable_xla_caches"
 
 
@@ -56,9 +54,10 @@ class Session:
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
         self._configured: dict[str, Any] = {}
-        self._path_keys: set[str] = set()  # that depend on a path, and were found in a root
+        self._path_keys: dict[str, str] = {}  # that depend on a path, and in place of which other key they are
         self._unwritable = False
-        self._theirs = config.directory()  # that the program itself has set before
+        self._theirs = config.directory()  # that JAX is configured with before
+        self._is_set_by_program = set_by_program(DIRECTORY) is not None
         self._soon = Soon(self._flush_statistics)
         self._undo = ExitStack()
         try:
@@ -75,6 +74,10 @@ class Session:
             return self.root is not None and self.root.path == self._choose_path()
         except NoCacheHere:
             return False
+
+    def is_in_effect(self) -> bool:
+        """Whether JAX is still configured with its directory, whatever else the program has set meanwhile."""
+        return self.root is not None and config.directory() == self.enabled.directory
 
     def max_bytes(self) -> int | None:
         """The bound of the executables together, which the program may change at any time; None for none."""
@@ -162,9 +165,11 @@ class Session:
         """The environment, with the directory that the program has set in the place of JAX's own variable."""
         if self._theirs is None:
             return os.environ
-        return os.environ | {_DIRECTORY.upper(): str(self._theirs)}
+        return os.environ | {DIRECTORY.upper(): str(self._theirs)}
 
     def _choose_path(self) -> Path:
+        if self.request.root is None and not os.environ.get("JCACHE_DIR") and self._is_set_by_program:
+            return choose_path(str(self._theirs), os.environ, source=f"{DIRECTORY}, which the program has set")
         return choose_path(self.request.root, self._environment(), source="root")
 
     def _find_root(self) -> Root | None:
@@ -225,35 +230,16 @@ class Session:
     def _configure(self, directory: Path) -> None:
         """Sets JAX's options; over a preset wins what the program has set before, or else the environment."""
         preset = self.request.preset
-        theirs = overridden(preset, os.environ)
-        for option in sorted(SETTINGS[preset].keys() - theirs):
-            wanted, found = SETTINGS[preset][option], config.option(option)
-            if option == ENABLE_OPTION and is_off_by_run(os.environ) and not observers.has_cache_of_run():
-                continue  # nobody checks what JAX itself would read here; jcache's cache does
-            if found is not None and found not in (wanted, JAX_DEFAULTS[option]):
-                theirs |= {option}
-                self._warnings.append(
-                    f"The program has set {option} to {found!r}, which is {wanted!r} in preset '{preset}': call "
-                    "jcache.enable() before, or do not set it."
-                )
-        for option in sorted(overridden(preset, os.environ)):
-            wanted, found = SETTINGS[preset][option], config.option(option)
-            if found != wanted:
-                self._warnings.append(
-                    f"${option.upper()} in the environment makes {option} {found!r}, which is {wanted!r} in preset "
-                    f"'{preset}': unset the variable to have the preset."
-                )
+        theirs, told = of_preset(preset)
+        self._warnings += told
+        self._warnings += by_arguments(self.request, self.root.path if self.root else directory, directory)
         values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in theirs}
-        values[_DIRECTORY] = str(directory)
-        if self.request.root is not None:
-            places = {directory, self.root.path if self.root else directory}
-            self._warn_if_ignored(_DIRECTORY, self.request.root, lambda text: _absolute(text) in places)
+        values[DIRECTORY] = str(directory)
         if self.request.max_bytes is not None:
-            values[_BOUND] = self.request.max_bytes
-            self._warn_if_ignored(_BOUND, self.request.max_bytes, lambda text: text == str(self.request.max_bytes))
-        elif config.option(_BOUND) < -1:
-            self._warnings.append(f"{_BOUND} is {config.option(_BOUND)}, which is no bound, so there is none: set -1.")
-            values[_BOUND] = -1
+            values[BOUND] = self.request.max_bytes
+        elif config.option(BOUND) < -1:
+            self._warnings.append(f"{BOUND} is {config.option(BOUND)}, which is no bound, so there is none: set -1.")
+            values[BOUND] = -1
         configured = config.configure(values)
         self._undo.callback(configured.restore)
         self._configured = {name: value for name, value in values.items() if name not in configured.unknown}
@@ -263,49 +249,18 @@ class Session:
             for option in configured.unknown
         ]
 
-    def _warn_if_ignored(self, option: str, given: str | int, agrees: Callable[[str], bool]) -> None:
-        """Says that the environment names another value than the program has given."""
-        name = option.upper()
-        text = os.environ.get(name)
-        if text and not agrees(text):
-            self._warnings.append(
-                f"${name} in the environment is {text}, but jcache.enable() was given {given}, which is used: unset "
-                "the variable, or do not give it."
-            )
-
     def _make_keys_portable(self, root: Root, shared: Sequence[Root]) -> None:
         self._undo.callback(cache_hook.portable_keys, on=False)
         if reason := cache_hook.portable_keys(on=True):
             self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
             if _XLA_CACHES.upper() not in os.environ:
                 self._undo.callback(config.configure({_XLA_CACHES: "none"}).restore)
-        if cache_hook.has_paths_in_keys():
-            self._find_path_keys([root, *shared])
-
-    def _find_path_keys(self, roots: Sequence[Root]) -> None:
-        """Has JAX hit what it has stored by itself: in these roots, and in a directory that the program sets later."""
-        paths: list[str] = []
-        spellings = self.request.root, str(self._theirs or ""), *map(os.environ.get, VARIABLES)
-        for root in roots:
-            with Store(root) as store:
-                found = path_keys(store, filter(None, spellings))
-            paths += found
-            if found:
-                self._notes.append(choice(root.directory(Kind.EXECUTABLES)))
-        directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
-
-        def configured() -> str:
-            return str(config.directory() or "")
-
-        def to_try() -> list[str]:
-            return paths if configured() == directories[0] else [configured()]
-
-        def is_stored(key: str) -> bool:
-            places = directories if configured() == directories[0] else [configured()]
-            return any(is_file(place, storable(key)) for place in places)
-
-        cache_keys.try_path_keys(to_try, is_stored, self._path_keys.add)
+        self._path_keys = try_path_keys([root, *shared], [self.request.root, self._theirs], self._note_once)
         self._undo.callback(cache_keys.try_no_path_keys)
+
+    def _note_once(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
@@ -352,12 +307,12 @@ class Session:
             None
             if "://" in path
             else PlainDirectoryCache(
-                path, max_size=config.option(_BOUND), platforms=cache_hook.platforms, raises=_raises
+                path, max_size=config.option(BOUND), platforms=cache_hook.platforms, raises=_raises
             )
         )
 
     def _use_jaxs_own(self, root: Root) -> None:
-        if config.option(_BOUND) != -1:
+        if config.option(BOUND) != -1:
             try:
                 with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
                     store.adopt(Kind.EXECUTABLES, record=False)
@@ -370,16 +325,12 @@ class Session:
 
 def _bound() -> int:
     """The bound that JAX is configured with; -1 for none."""
-    return max(int(config.option(_BOUND)), -1)
+    return max(int(config.option(BOUND)), -1)
 
 
 def _raises() -> bool:
     """Whether JAX is told to raise what fails around its cache, in place of a warning."""
     return bool(config.option("jax_raise_persistent_cache_errors"))
-
-
-def _absolute(text: str) -> Path:
-    return Path(os.path.abspath(os.path.expanduser(text)))
 
 
 def _warn(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from jcache.jax_internals.presets import Preset
 
@@ -32,13 +32,17 @@ class Request(NamedTuple):
     callbacks: bool
 
 
+ANYTHING: Final = Request(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
+
+
 class Enabled(NamedTuple):
     """What is in effect after `jcache.enable`.
 
     Attributes:
         root: the root that is read and written; None if there is none that could be, and JAX was left alone.
         directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
-        max_bytes: bound of the executables together as of this call; None for none.
+        max_bytes: bound of the executables together when `jcache.enable` returned; None for none. It does not follow
+            what the program sets later: `jcache.enable` called again returns the bound of then.
         preset: of the settings.
         read_only: the roots that are read as well.
         store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;

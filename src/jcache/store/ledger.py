@@ -196,6 +196,16 @@ class Ledger(LedgerFile):
         columns = rows.key, rows.text, rows.text, rows.number
         return [tuple(row) for row in rows.whole(self._read(ask), columns, 1)]
 
+    def jaxlibs_of(self, origins: Iterable[str]) -> set[str]:
+        """The versions of jaxlib on record for the executables that came in some ways."""
+        query = "SELECT DISTINCT jaxlib FROM entries WHERE kind = ? AND origin = ? AND jaxlib IS NOT NULL"
+        wanted = list(origins)
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return [row for origin in wanted for row in database.execute(query, (Kind.EXECUTABLES, origin))]
+
+        return {jaxlib for (jaxlib,) in rows.whole(self._read(ask), (rows.text,), 1)}
+
     def looked_into(self) -> set[str]:
         """Keys of the executables whose insides are known."""
         query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"

@@ -214,7 +214,7 @@ class Resolver:
             operands = [wanted.leaves[i] for i in trace.kept]
             asking = meshes.constrain_to_mesh(operands, trace.mesh)
             values = stablehlo.bind_marker(wanted.key, asking, results)
-            values = values if asking is operands else meshes.constrain_to_mesh(values, trace.mesh)
+            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)

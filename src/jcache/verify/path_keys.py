@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePath
@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
-from jcache.jax_internals.path_keys import in_keys
-from jcache.layout import ENTRY_SUFFIX, Kind
+from jcache.jax_internals.path_keys import SPELLINGS, in_keys
+from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.store import files
+from jcache.store.roots import VARIABLES
+from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.store.listing import Listing
@@ -31,12 +33,15 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
+_OURS: Final = PORTABLE_ORIGINS | {"run"}
 _LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
+XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
 _SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
 _NAMES: Final = 256  # entries of which the ledger is asked where their keys have come from
 _LOOKED_AT: Final = 8  # entries that are read, of those
-_SPELLINGS: Final = 4  # strings to try; each costs a key for every program that is not stored
+_MOST_LOOKED_AT: Final = 512  # entries that are read to be sure
+_SPELLINGS: Final = 4  # strings to try; each costs a key, 0.2 ms, for every program that is not stored
 
 
 def numbers(version: str) -> Version:
@@ -80,8 +85,45 @@ def choice(directory: str | os.PathLike[str]) -> str:
     """A sentence on a directory whose entries have keys with and without its path, for whoever runs a program."""
     return (
         f"JAX by itself has stored programs in {directory} under keys that depend on this path: they are hit as they "
-        "are, what is new gets keys without it, and JAX by itself hits those where "
-        "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none is set."
+        "are, and what is new gets keys without it. JAX by itself hits the new ones where "
+        f"{XLA_CACHES}=none is set, and then misses those of its own that have the path in their keys."
+    )
+
+
+def about_env(root: Root, path: str | None) -> str:
+    """A sentence on what JAX alone misses in the environment of `jcache env`.
+
+    Args:
+        root: which.
+        path: in the keys of entries that JAX alone has stored there; None where it is not known whether there are any.
+    """
+    directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
+    stored = f"JAX by itself has stored programs in {directory} under keys that depend on"
+    if path is None:
+        return (
+            f"Not all entries in {directory} were looked at: with {XLA_CACHES}=none JAX by itself misses those that "
+            f"it has stored without it, up to jax 0.10.2; `{run}` hits all."
+        )
+    if path != directory:
+        return f"{stored} another path of it, {path}: with this one it misses them, and `{run}` hits all."
+    return (
+        f"{stored} this path, and hits them only without {XLA_CACHES}=none, so that is not set. What jcache has stored "
+        f"is then missed; `{run}` hits all."
+    )
+
+
+def about_portable_keys(store: Store) -> str | None:
+    """A sentence on a root that holds keys which JAX alone does not look for by default, as the ledger knows; or None.
+
+    Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
+    """
+    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
+    if not any(map(in_keys, jaxlibs)):
+        return None
+    run = command("run", store.root.path, "-- CMD")
+    return (
+        f"JAX by itself, up to 0.10.2, hits what jcache has stored here only with {XLA_CACHES}=none, and then misses "
+        f"what it has stored without that; `{run}` hits both"
     )
 
 
@@ -131,45 +173,102 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
     return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
-def path_keys(store: Store, spellings: Iterable[str] = ()) -> tuple[str, ...]:
-    """The strings that stand for a root's directory of executables in the keys of its entries.
+class Spellings(NamedTuple):
+    """How keys of a root's executables may name its directory.
 
-    A few entries are looked at that jcache has not stored itself. If none of them has such a key, none of the others is
-    taken to have one.
+    Attributes:
+        texts: the strings that JAX may have hashed, as ``jax_compilation_cache_dir`` had them; JAX's own key is tried
+            with each.
+        seen: whether an entry with such a key was seen. Only a few are read, so there may be some all the same.
+    """
+
+    texts: tuple[str, ...]
+    seen: bool
+
+
+def given(environment: Mapping[str, str], *more: str | os.PathLike[str] | None) -> list[str]:
+    """The paths by which somebody has named a cache directory.
+
+    Args:
+        environment: of the process; `jcache run` has put into it what was given above it.
+        more: other paths; None and an empty one are left out.
+    """
+    texts = [*map(environment.get, VARIABLES), *environment.get(SPELLINGS, "").split("\n")]
+    return [str(text) for text in (*more, *texts) if text]
+
+
+def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
+    """The strings that may stand for a root's directory of executables in the keys of its entries.
+
+    Those are its path, the paths that were given for it, and others that some of its entries name.
 
     Args:
         store: of the root.
-        spellings: of the directory, as whoever runs the program has given it; each is one more string to try.
+        given: paths, of which those count that lead to the directory.
     """
     directory = str(store.root.directory(Kind.EXECUTABLES))
-    found = [path for path in _paths_in_some(store, directory) if leads(path, directory)]
-    if not found:
-        return ()
-    given = (text for text in spellings if text and leads(text, directory))
-    several = dict.fromkeys(str(PurePath(text)) for text in (*found, *given, directory))
-    return tuple(text for text in several if "\n" not in text)[:_SPELLINGS]
+    known = [directory, *(text for text in given if leads(text, directory))]
+    found = list(filter(None, _named_in(directory, _by_jax(store, directory, _NAMES), _LOOKED_AT)))
+    several = dict.fromkeys(str(PurePath(text)) for text in (*known, *found))
+    return Spellings(tuple(text for text in several if "\n" not in text)[:_SPELLINGS], bool(found))
 
 
-def _paths_in_some(store: Store, directory: str) -> Iterator[str]:
-    """The directories that keys of a few entries depend on."""
+def path_in_keys(store: Store) -> tuple[str | None, bool]:
+    """The path of a root's directory in the keys of entries that JAX alone has stored there by its default settings.
+
+    Returns:
+        The path as it is spelled there, the root's own if it is among several, None where none was seen; and whether
+        enough was read to know.
+    """
+    directory = str(store.root.directory(Kind.EXECUTABLES))
+    theirs = _by_jax(store, directory, None)
+    named = list(_named_in(directory, theirs, _MOST_LOOKED_AT))
+    paths = dict.fromkeys(text for text in named if text is not None)
+    path = directory if directory in paths else next(iter(paths), None)
+    return path, path == directory or len(named) == len(theirs)
+
+
+def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
+    """Entries that jcache has not stored, as far as the ledger knows: their bytes and keys, the smallest first.
+
+    Args:
+        store: of the root.
+        directory: of the entries.
+        most: how many entries to ask of; None for all.
+    """
     sizes: dict[str, int] = {}
     with suppress(OSError), os.scandir(directory) as listing:
         items = (item for item in listing if item.name.endswith(ENTRY_SUFFIX))
-        sizes = {item.name.removesuffix(ENTRY_SUFFIX): item.stat().st_size for item in islice(items, _NAMES)}
+        some = islice(items, most)
+        sizes = {item.name.removesuffix(ENTRY_SUFFIX): item.stat(follow_symlinks=False).st_size for item in some}
     if not sizes:
-        return
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, list(sizes))) or {}
-    ours = {key for key, record in known.items() if record.origin in (*PORTABLE_ORIGINS, "run")}
-    theirs = sorted(sizes.keys() - ours, key=lambda key: (sizes[key], key))
-    if not theirs:
+        return []
+    keys = None if most is None else list(sizes)
+    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
+    ours = {key for key, record in known.items() if record.origin in _OURS}
+    return sorted((size, key) for key, size in sizes.items() if key not in ours)
+
+
+def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[str | None]:
+    """For some entries, the string in their keys that leads to their directory, or None.
+
+    Args:
+        directory: of the entries.
+        entries: their bytes and keys, the smallest first; those of more than 1 MiB are passed over.
+        most: how many to read; they are of all sizes.
+    """
+    small = [key for size, key in entries if size <= _SMALL]
+    if not small:
         return
     from jcache.formats.inspection import inspect
 
-    for key in theirs[:_LOOKED_AT]:
+    for key in small[:: -(-len(small) // most)]:
+        named = None
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(os.path.join(directory, key + ENTRY_SUFFIX)))
-            if inside.cache_path is not None and inside.xla_caches is None:
-                yield inside.cache_path
+            path = keyed_for(inside.cache_path, None, inside.xla_options, portable=False, xla_caches=inside.xla_caches)
+            named = path if path is not None and leads(path, directory) else None
+        yield named
 
 
 def remembered(maker: Mapping[str, Any]) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, complete_kinds
+from jcache.cli.options import JsonOption, RootOption, complete_kinds, store_of
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
+from jcache.verify.path_keys import XLA_CACHES, about_env, path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 
@@ -28,14 +29,19 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment that makes any JAX program use a root, as `jcache run` does; the root is made if need be.
+    """Print the environment that makes any JAX program use a root; the root is made if need be.
+
+    The program then stores all that it compiles, under keys that do not depend
+    on the root's path. Where JAX by itself has stored programs under keys that
+    do (up to jax 0.10.2), it goes on with those, which is said on stderr: only
+    `jcache run` and `jcache.enable()` hit both.
 
     Example: eval "$(jcache env)"
     """
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell jcache writes for: choose from {', '.join(_FORMATS)}.")
     chosen = _made(root)
-    wanted = settings(chosen.directory(Kind.EXECUTABLES), os.environ)
+    wanted = _warm(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
     if json:
         output.as_json({"root": str(chosen.path), "environment": wanted})
         return
@@ -81,6 +87,18 @@ def _made(explicit: str | None) -> Root:
     except CannotWrite as error:
         output.warning(str(error))
         return _root(explicit)
+
+
+def _warm(root: Root, wanted: dict[str, str]) -> dict[str, str]:
+    """The environment in which JAX by itself hits what it has stored by itself; what is not hit is said."""
+    if XLA_CACHES not in wanted:  # that is the user's
+        return wanted
+    with store_of(root) as store:
+        path, is_known = path_in_keys(store)
+    if path is not None or not is_known:
+        output.warning(about_env(root, path))
+    is_default = path == str(root.directory(Kind.EXECUTABLES))
+    return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

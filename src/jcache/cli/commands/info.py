@@ -80,6 +80,7 @@ def _as_json(census: Census) -> dict[str, Any]:
             "looked_at": census.elsewhere.looked_at,
         },
         "health": census.health,
+        "note": census.note,
     }
 
 
@@ -129,6 +130,8 @@ def _render(census: Census, verbose: bool) -> None:
         )
     output.rich("", *_bars(census))
     output.data(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
+    if census.note is not None:
+        output.data(f"note    {census.note}")
     if verbose and census.elsewhere.directories:
         from jcache.shipping.forecast.report import ways_to
 

@@ -18,17 +18,25 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
-from jcache.runs.environment import environment, is_turned_off, learn, new_id, with_cache, without_cache
+from jcache.runs.environment import (
+    environment,
+    has_portable_keys,
+    is_turned_off,
+    learn,
+    new_id,
+    with_cache,
+    without_cache,
+)
 from jcache.runs.launch import Outcome, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
 from jcache.runtime.checked_reads import CheckedReads, is_alone, serving
 from jcache.store import files
-from jcache.store.roots import VARIABLES, choose_path, create_root, wants_plain
+from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import choice, path_keys
+from jcache.verify.path_keys import choice, given, spellings
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
@@ -57,7 +65,10 @@ def run(
         return launch(command, os.environ).exit_code
     with store_of(chosen) as store:
         return recorded(
-            store, command, lambda result: _report(store, result, report, json=json, quiet=quiet, verbose=verbose)
+            store,
+            command,
+            lambda result: _report(store, result, report, json=json, quiet=quiet, verbose=verbose),
+            root=root,
         ).exit_code
 
 
@@ -66,6 +77,7 @@ def recorded(
     command: list[str],
     tell: Callable[[RunReport], None],
     *,
+    root: str | None,
     whatever: bool = False,
     doing: str = "run",
 ) -> Outcome:
@@ -75,6 +87,7 @@ def recorded(
         store: of the root.
         command: the program.
         tell: is given the report, unless there is none.
+        root: the root's path as the user has given it; None for none.
         whatever: whether JAX stores programs whatever thresholds the user has set.
         doing: the command.
     """
@@ -90,14 +103,16 @@ def recorded(
         _prepare(store)
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
-        paths = path_keys(store, filter(None, map(os.environ.get, VARIABLES)))
-        env = environment(directory, log_dir, base, whatever=whatever, path_keys=paths)
+        paths, seen = spellings(store, given(os.environ, root))
+        env = environment(directory, log_dir, base, whatever=whatever, spellings=paths)
+        portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
         try:
             result = _collect(store, log_dir, command, started_ns, outcome)
-            if paths and in_keys(result.jax_version or ""):
+            is_told = seen or any(program.has_path_key for program in result.programs)
+            if is_told and in_keys(result.jax_version or "") and portable:
                 notices.append(choice(directory))
-            tell(learn(store, result._replace(notices=tuple(notices)), doing=doing))
+            tell(learn(store, result._replace(notices=tuple(notices)), doing=doing, portable=portable))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)

@@ -57,10 +57,10 @@ def warm(
     runs: list[RunReport] = []
     with store_of(chosen) as store:
         before = _keys(store)
-        code = recorded(store, command, runs.append, whatever=True, doing="warm").exit_code
+        code = recorded(store, command, runs.append, root=root, whatever=True, doing="warm").exit_code
         stored = {kind: _count(store, kind, keys - before[kind]) for kind, keys in _keys(store).items()}
         if check and code == 0:
-            code = recorded(store, command, runs.append, whatever=True, doing="warm").exit_code
+            code = recorded(store, command, runs.append, root=root, whatever=True, doing="warm").exit_code
     first, second = (*runs, None, None)[:2]
     missed = [] if second is None else _missed(second)
     for notice in () if json else dict.fromkeys(notice for run in runs for notice in run.notices):

@@ -20,6 +20,7 @@ Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, writte
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
+    {"e": "path_key", "t", "th", "key"}                            JAX looks under a key that depends on a path
 
 and what jcache itself tells in this process (``jcache.runs.observers``), with or without JAX: lines of its own.
 ``jcache.runs.in_process`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`,
@@ -351,30 +352,51 @@ def _give_back_xla_caches(_module: object) -> None:
         os.environ[_XLA_CACHES] = os.environ["JCACHE_RUN_XLA_CACHES"]
 
 
-def _tap_cache(module: object) -> None:
-    _tap(module)
-    if _XLA_CACHES in os.environ and os.environ[_XLA_CACHES] == os.environ.get("JCACHE_RUN_XLA_CACHES"):
-        _try_path_keys(module)
-
-
 def _try_path_keys(module: "Any") -> None:
-    """Have JAX find what it has stored by itself, before the ``jcache run`` above kept the path out of its keys."""
-    path_keys = _beside("jax_internals.path_keys")
-    if not path_keys.in_keys(str(getattr(sys.modules.get("jax.version"), "__version__", ""))):
+    """Have JAX find what it has stored by itself, or `jcache.enable()` has, where nothing is under the key at hand."""
+    _tap(module)
+    if _jax_version() < _beside("jax_internals.versions").KEYS_WITH_PATHS:
         return
-    plain = module.get_cache_key
+    path_keys = _beside("jax_internals.path_keys")
+    plain, version = module.get_cache_key, str(getattr(sys.modules.get("jax.version"), "__version__", ""))
 
     def configured() -> str:
         return str(module.config.compilation_cache_dir.value or "")
 
     def directories() -> "list[str]":
+        if not path_keys.in_keys_now(version) or _tries_path_keys():
+            return []
         theirs = configured()
-        return _DIRECTORIES if theirs == _cache_dir else [theirs]
+        if "://" in theirs:
+            return [theirs] if _is_our_setting() else []
+        known = _DIRECTORIES if theirs == _cache_dir else [theirs]
+        return [*known, path_keys.NO_PATH] if path_keys.xla_caches() and path_keys.in_keys(version) else known
 
-    ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key))
+    ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key), _note)
     ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
     ours.__wrapped__ = plain
     module.get_cache_key = ours
+
+
+def _note(path_key: str, key: str) -> None:
+    """Note that JAX looks under a key that depends on a path, in place of another one."""
+    try:
+        del key
+        _write({"e": "path_key", "t": time(), "th": get_ident(), "key": path_key})
+    except Exception:
+        pass
+
+
+def _tries_path_keys() -> bool:
+    """Whether the program's own jcache does the same."""
+    keys: Any = sys.modules.get("jcache.jax_internals.cache_keys")
+    return keys is not None and bool(keys.tries_path_keys())
+
+
+def _is_our_setting() -> bool:
+    """Whether it is the ``jcache run`` above that has turned XLA's caches off, and not the user."""
+    ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
+    return ours is not None and os.environ.get(_XLA_CACHES) == ours
 
 
 def _hide_xla_caches() -> None:
@@ -390,7 +412,7 @@ def _hide_xla_caches() -> None:
 _waiting_for: "dict[str, Callable[[object], None]]" = {
     "jax._src.lru_cache": _turn_cache_on,
     "jax._src.monitoring": _listen,
-    "jax._src.compilation_cache": _tap_cache,
+    "jax._src.compilation_cache": _try_path_keys,
     "jax._src.compiler": _tap_compiler,
 }
 

@@ -1,0 +1,78 @@
+"""Have JAX hit what it has stored by itself, under keys that depend on the path of its cache directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from jcache.jax_internals import cache_hook, cache_keys, config
+from jcache.jax_internals.path_keys import in_keys, in_keys_now, is_file, xla_caches
+from jcache.layout import Kind, Root, storable
+from jcache.runs import observers
+from jcache.store.store import Store
+from jcache.verify.path_keys import choice, given, spellings
+
+
+def try_path_keys(
+    roots: Sequence[Root], paths: Iterable[str | Path | None], note: Callable[[str], None]
+) -> dict[str, str]:
+    """Has JAX look under these keys, too: in roots, and in a directory that the program sets later.
+
+    It holds until `jcache.jax_internals.cache_keys.try_no_path_keys`.
+
+    Args:
+        roots: the one that is written first, then those that are only read.
+        paths: by which the program has named them.
+        note: is told, as a sentence, that a directory has such keys: at once where one was seen, else when one is hit.
+
+    Returns:
+        The keys with a path that were found, each with the key in whose place it is; it goes on growing.
+    """
+    tries = _Tries(roots, note)
+    if in_keys_now(cache_hook.versions()[0]):
+        tries.find_spellings(given(os.environ, *paths))
+        cache_keys.try_path_keys(tries.to_try, tries.is_stored, tries.is_found)
+    return tries.found
+
+
+class _Tries:
+    """The keys to try, and those that were found."""
+
+    def __init__(self, roots: Sequence[Root], note: Callable[[str], None]) -> None:
+        self.found: dict[str, str] = {}
+        self._roots = roots
+        self._directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
+        self._texts: list[str] = []
+        # From jax 0.11 on there is no choice to tell of: only the user can have the path in keys, and it stays there.
+        self._note = note if in_keys(cache_hook.versions()[0]) else lambda _: None
+
+    def find_spellings(self, paths: Sequence[str]) -> None:
+        for root, directory in zip(self._roots, self._directories, strict=True):
+            with Store(root) as store:
+                texts, seen = spellings(store, paths)
+            self._texts += texts
+            if seen:
+                self._note(choice(directory))
+
+    def to_try(self) -> list[str]:
+        places = self._places()
+        if places is self._directories:
+            return self._texts
+        is_users_none = "://" in places[0] and not xla_caches()  # then the key without the path is JAX's own
+        return [] if is_users_none else places
+
+    def is_stored(self, key: str) -> bool:
+        return any(is_file(place, storable(key)) for place in self._places())
+
+    def is_found(self, path_key: str, key: str) -> None:
+        self.found[path_key] = key
+        observers.tell_path_key(path_key)
+        for place in self._places():
+            if is_file(place, storable(path_key)):
+                self._note(choice(place))
+
+    def _places(self) -> list[str]:
+        """The roots' directories, unless the program has set another one."""
+        configured = str(config.directory() or "")
+        return self._directories if configured == self._directories[0] else [configured]
