@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
 from jcache.shipping.archive import open_archive
 from jcache.shipping.archive.reader import Reader

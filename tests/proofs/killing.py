@@ -28,7 +28,8 @@ import filelock
 
 import jcache
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.shipping.archive import Member
 from jcache.shipping.archive.manifest import Item, Manifest

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import InvalidValue
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key, kept_of, storable
 from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
@@ -339,7 +340,8 @@ import sys
 from pathlib import Path
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Root
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 
 cache = ExecutableCache(Root(Path(sys.argv[1]), plain=True))
 for key in sys.argv[2:]:

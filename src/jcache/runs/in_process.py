@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
-from jcache.jax_internals import cache_hook
+from jcache.jax_internals import monitoring
 from jcache.layout import Kind, Root
 from jcache.runs import observers
 from jcache.runs.calls import HIT
@@ -60,7 +60,7 @@ class CacheMonitor:
         self._listening = True
         self.renew()
         try:
-            self._unregister = cache_hook.listen(self._on_event)
+            self._unregister = monitoring.listen(self._on_event)
         except Exception as error:
             self._unregister = lambda: None
             self._notices = (f"This JAX does not report its compilations to jcache ({error}), so nothing is counted.",)

@@ -129,7 +129,7 @@ class ExecutableCache:
         name = self._name(key)
         found = self._read(self._reader, self.root, key, name)
         if isinstance(found, VerifiedEntry):
-            speculation.do(partial(self._served, key, name, found))
+            speculation.run_or_defer(partial(self._served, key, name, found))
             return found.data
         if speculation.is_deferring():
             return None

@@ -208,7 +208,7 @@ class Session:
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
         """Install jcache's cache in JAX, or else configure JAX's own; return which one it is, as `Enabled.store`."""
-        if notice := cache_hook.beyond_proven():
+        if notice := cache_hook.newer_than_tested():
             self._notes.append(notice)
         self._undo.callback(callbacks.cache_callbacks, on=False)
         if reason := callbacks.cache_callbacks(on=self.request.callbacks):
@@ -230,7 +230,7 @@ class Session:
             known_refusals=(Refusal.READ_ONLY, Refusal.FULL) if self._roots.is_unwritable else (),
         )
         installed = cache_hook.install(self._cache_of)
-        if isinstance(installed, cache_hook.Installed):
+        if isinstance(installed, cache_hook.InstalledCache):
             self._cache.prepare()
             self._undo.callback(installed.uninstall)
             return "jcache"

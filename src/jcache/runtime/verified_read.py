@@ -24,7 +24,7 @@ from jcache import clock
 from jcache.entry import is_young
 from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
-from jcache.formats.envelope import HEAD_BYTES, executable_seconds
+from jcache.formats.executable import HEAD_BYTES, executable_seconds
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
 from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.store import files

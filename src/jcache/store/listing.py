@@ -307,7 +307,7 @@ def _sidecars(old: Snapshot) -> dict[str, tuple[int, int]]:
 
 def is_legacy(path: Path) -> bool:
     """Whether a file named ``<64 hex>`` or ``<name>-<64 hex>`` holds an executable; other tools name files so, too."""
-    from jcache.formats.envelope import HEAD_BYTES, may_be_executable
+    from jcache.formats.executable import HEAD_BYTES, may_be_executable
 
     try:
         return may_be_executable(read(path, HEAD_BYTES))

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Fault, Finding, Stamp
-from jcache.formats.compression import Codec, codec_of
+from jcache.formats.compression import MAX_CONTENT, Codec, codec_of
 from jcache.formats.digest import digest, shown
-from jcache.formats.envelope import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
+from jcache.formats.envelope import check_seal, sealed_length, unseal
+from jcache.formats.executable import decompress_executable
 from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, file_name_of, kept_of, name_of

@@ -15,8 +15,10 @@ import pytest
 import zstandard
 
 from jcache.errors import BadArchive, Untrusted
+from jcache.formats.compression import codec_of
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, codec_of, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
 from jcache.shipping.archive import Reader, Writer, item_name, open_archive, recompressors
 from jcache.shipping.archive.manifest import Item, Manifest, encode

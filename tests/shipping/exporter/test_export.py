@@ -23,7 +23,8 @@ from jcache.admin.selection import Selection
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import decode
 from jcache.shipping.exporter import export as export_module, scan, send

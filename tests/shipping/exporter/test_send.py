@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
-from jcache.formats.envelope import pack_executable
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.shipping.exporter import export as export_module, survey as survey_module
 from jcache.shipping.exporter.export import Prepared, Request, prepare, write

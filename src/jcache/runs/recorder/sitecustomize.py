@@ -333,13 +333,18 @@ def _import_own(name: str) -> "Any":
     return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
+def _jax_version() -> "tuple[int, ...]":
+    """Return the numbers of JAX's version; none before JAX has set them."""
+    return tuple(getattr(sys.modules.get("jax.version"), "__version_info__", ()))
+
+
 def _tap_compiler(module: object) -> None:
     _tap(module)
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
         _write(_listener.start())  # jcache logged something before JAX was imported
-    if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
+    if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
 
@@ -357,11 +362,10 @@ def _restore_xla_caches(_module: object) -> None:
 def _try_path_keys(module: "Any") -> None:
     """Make JAX also try the keys under which it alone, or `jcache.enable()`, has stored entries in this directory."""
     _tap(module)
-    jax = sys.modules.get("jax.version")
-    if getattr(jax, "__version_info__", ()) < (0, 4, 36):
+    if _jax_version() < _import_own("jax_internals.versions").KEYS_WITH_PATHS:
         return
     path_keys = _import_own("jax_internals.path_keys")
-    plain, version = module.get_cache_key, str(getattr(jax, "__version__", ""))
+    plain, version = module.get_cache_key, str(getattr(sys.modules.get("jax.version"), "__version__", ""))
 
     def configured() -> str:
         return str(module.config.compilation_cache_dir.value or "")
@@ -407,8 +411,9 @@ def _is_our_setting() -> bool:
 def _hide_xla_caches() -> None:
     """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
     ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
-    version = str(getattr(sys.modules.get("jax.version"), "__version__", "0.0")).split(".")
-    if ours and os.environ.get(_XLA_CACHES) == ours and (int(version[0]), int(version[1])) >= (0, 11):
+    if not ours or os.environ.get(_XLA_CACHES) != ours:
+        return
+    if _jax_version() >= _import_own("jax_internals.versions").KEYS_WITHOUT_PATHS:
         del os.environ[_XLA_CACHES]
         _waiting_for["jax._src.config"] = _restore_xla_caches
 

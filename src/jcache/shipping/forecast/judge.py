@@ -36,10 +36,11 @@ from typing import Final
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import Codec
 from jcache.jax_internals.path_keys import in_keys
+from jcache.jax_internals.versions import ZSTD_OF_PYTHON
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping.archive.manifest import Item, Maker, Manifest
 from jcache.shipping.forecast import cpu_features, provenance
-from jcache.shipping.forecast.machine import JAX_WITH_IT, Here
+from jcache.shipping.forecast.machine import Here
 from jcache.shipping.forecast.provenance import keyed_for
 from jcache.shipping.forecast.report import Forecast, Hit, Reader, Reason, Verdict, Way, spelled
 from jcache.store import files
@@ -267,7 +268,7 @@ class _Judging:
         if codec is None or version is None or self.here.jaxlib is None:
             return None
         mine, theirs = self.here.compression(version).word, "zlib" if codec == Codec.ZLIB else maker.compression
-        if theirs is None and numbers(version) < JAX_WITH_IT:
+        if theirs is None and numbers(version) < ZSTD_OF_PYTHON:
             theirs = "zstandard"
         if theirs is not None:
             if theirs == mine:

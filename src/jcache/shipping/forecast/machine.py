@@ -22,10 +22,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.compression import Codec
-from jcache.formats.envelope import pack_executable
-from jcache.formats.inspection import inspect, xla_options
+from jcache.formats.debug_options import xla_options
+from jcache.formats.executable import pack_executable
+from jcache.formats.inspection import inspect
 from jcache.jax_internals import child_versions
 from jcache.jax_internals.child import INTERPRETER, interpreter
+from jcache.jax_internals.versions import ZSTD_OF_PYTHON
 from jcache.shipping.archive.manifest import Host
 from jcache.shipping.forecast import cpu_features, provenance
 from jcache.verify.path_keys import Version, numbers
@@ -39,7 +41,6 @@ _CAPABILITIES: Final = (
 _NVIDIA_TIMEOUT_S: Final = 10.0
 _PYTHON_TIMEOUT_S: Final = 60.0  # of a network file system that has gone to sleep
 _ZSTD_IN_PYTHON: Final = (3, 14)
-JAX_WITH_IT: Final = (0, 7, 1)  # the first that takes Python's own zstd
 _ASKED_JAXLIB: Final = """
 from jaxlib import xla_client
 print(xla_client.CompileOptions().SerializeAsString().hex())
@@ -101,7 +102,7 @@ class Installed:
 
         From 0.7.1 on it takes Python's own zstd where there is one, from 3.14 on, and hashes ``zlib`` all the same.
         """
-        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= JAX_WITH_IT:
+        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= ZSTD_OF_PYTHON:
             return Compression(Codec.ZSTD, "zlib")
         return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
 
