@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind
-from jcache.shipping.archive import Reader, open_archive
+from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.store.roots import create_root
 from tests.helpers.command_line import Jcache, call, keys, powerless, run_jax
 from tests.helpers.entries import add, key
@@ -133,7 +133,7 @@ def test_export_asks_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path
     assert jcache("export", "-q", "--root", cache, "-o", tmp_path / "archive", env=env).code == 0
     with (tmp_path / "archive").open("rb") as stream:
         reader = open_archive(stream)
-        assert isinstance(reader, Reader)
+        assert isinstance(reader, ArchiveReader)
         manifest = reader.head().manifest
     assert (manifest.jax, manifest.jaxlib) == (None, "0.6.2")
     told = jcache("import", tmp_path / "archive", "--root", tmp_path / "new", "--dry-run", "--json")

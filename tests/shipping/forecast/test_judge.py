@@ -18,8 +18,8 @@ from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest
 from jcache.shipping.forecast.judge import judge, judge_root
-from jcache.shipping.forecast.machine import Gpu, Here, Jaxlib, here, installed
-from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
+from jcache.shipping.forecast.machine import Gpu, JaxlibFacts, Machine, this_installation, this_machine
+from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, HitCondition, MissReason, ProgramKind
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from tests.helpers.entries import add, executable, key
@@ -32,7 +32,7 @@ CPU = Maker(platform="cpu", jaxlib="0.10.2", cpu_name="znver4", cpu_features=("+
 CUDA = Maker(
     platform="cuda", jaxlib="0.11.2", compute_capability="9.0", abi_version=(("cudnn", "9.19.0"), ("toolkit", "13.0.0"))
 )
-MACHINE = Here(
+MACHINE = Machine(
     interpreter="/usr/bin/python3", python=(3, 12), jax="0.10.2", jaxlib="0.10.2", cpu="AMD EPYC", cpu_features=FEATURES
 )
 GPU_MACHINE = replace(
@@ -55,7 +55,7 @@ def manifest(*makers: Maker, **more: Any) -> Manifest:
     return replace(whole, **more)
 
 
-def judged(maker: Maker, machine: Here = MACHINE, **more: Any) -> tuple[Hit, Reason | None, str]:
+def judged(maker: Maker, machine: Machine = MACHINE, **more: Any) -> tuple[Hit, MissReason | None, str]:
     """What is announced of one executable."""
     (verdict,) = judge(manifest(maker, **more), machine, NEW, {}).verdicts.values()
     return verdict.hit, verdict.reason, verdict.detail
@@ -76,24 +76,26 @@ def test_only_executables_are_judged() -> None:
 @pytest.mark.parametrize(
     ("version", "cache_path", "portable", "expected"),
     [
-        ("0.4.35", None, False, (Hit.WILL, Way())),
-        ("0.4.36", None, False, (Hit.WILL, Way(Reader.JCACHE))),
-        ("0.10.2", None, False, (Hit.WILL, Way(Reader.JCACHE))),
-        ("0.10.2", OLD, True, (Hit.WILL, Way(Reader.JCACHE))),
-        ("0.10.2", str(NEW), False, (Hit.WILL, Way(Reader.PLAIN, str(NEW)))),
-        ("0.10.2", OLD, False, (Hit.CANNOT, Way(Reader.PLAIN, OLD))),
-        ("0.10.2", "cache", False, (Hit.CANNOT, Way(Reader.PLAIN, "cache"))),
-        ("0.11.0", OLD, False, (Hit.WILL, Way())),
-        ("0.12.0.1", OLD, False, (Hit.WILL, Way())),
+        ("0.4.35", None, False, (Hit.WILL, HitCondition())),
+        ("0.4.36", None, False, (Hit.WILL, HitCondition(ProgramKind.JCACHE))),
+        ("0.10.2", None, False, (Hit.WILL, HitCondition(ProgramKind.JCACHE))),
+        ("0.10.2", OLD, True, (Hit.WILL, HitCondition(ProgramKind.JCACHE))),
+        ("0.10.2", str(NEW), False, (Hit.WILL, HitCondition(ProgramKind.PLAIN, str(NEW)))),
+        ("0.10.2", OLD, False, (Hit.CANNOT, HitCondition(ProgramKind.PLAIN, OLD))),
+        ("0.10.2", "cache", False, (Hit.CANNOT, HitCondition(ProgramKind.PLAIN, "cache"))),
+        ("0.11.0", OLD, False, (Hit.WILL, HitCondition())),
+        ("0.12.0.1", OLD, False, (Hit.WILL, HitCondition())),
     ],
 )
-def test_the_directory(version: str, cache_path: str | None, portable: bool, expected: tuple[Hit, Way]) -> None:
+def test_the_directory(
+    version: str, cache_path: str | None, portable: bool, expected: tuple[Hit, HitCondition]
+) -> None:
     """Keys have the directory's path in them from jax 0.4.36 to 0.10.2, unless they are portable."""
     machine = replace(MACHINE, jax=version, jaxlib=version)
     maker = Maker(platform="cpu", jaxlib=version, cache_path=cache_path)
     announced = judge(manifest(maker, items=(item(portable=portable),)), machine, NEW, {})
     (verdict,) = announced.verdicts.values()
-    assert (verdict.hit, verdict.way) == expected
+    assert (verdict.hit, verdict.condition) == expected
     assert verdict.incompatible == (verdict.hit is Hit.CANNOT)
 
 
@@ -101,12 +103,14 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
     """What is keyed for a path that leads here, or is about to, hits where JAX is told that path."""
     old, new = tmp_path / "old", tmp_path / "new"
     whole = manifest(CPU._replace(cache_path=str(old)))
-    assert judge(whole, MACHINE, new, {}).elsewhere == {str(old): 1}
+    assert judge(whole, MACHINE, new, {}).other_directories == {str(old): 1}
     planned = judge(whole, MACHINE, new, {}, linked=[f"{old}/"])
     old.symlink_to(new)
     for announced in (planned, judge(whole, MACHINE, new, {})):
-        assert announced.ways == {Way(Reader.PLAIN, str(old)): 1} and announced.elsewhere == {}
-        assert announced.hits(Reader.PLAIN, str(old)) == 1 and announced.hits(Reader.PLAIN) == 0
+        assert (
+            announced.conditions == {HitCondition(ProgramKind.PLAIN, str(old)): 1} and announced.other_directories == {}
+        )
+        assert announced.hits(ProgramKind.PLAIN, str(old)) == 1 and announced.hits(ProgramKind.PLAIN) == 0
         assert f"`export JAX_COMPILATION_CACHE_DIR={old}`" in announced.sentences[0]
 
 
@@ -114,7 +118,7 @@ def test_a_relative_path_that_leads_here(tmp_path: Path, monkeypatch: pytest.Mon
     """It hits for programs that start where we are, and the command says so."""
     monkeypatch.chdir(tmp_path)
     announced = judge(manifest(WORDED._replace(cache_path="cache")), MACHINE, tmp_path / "cache", {})
-    assert announced.ways == {Way(Reader.PLAIN, "cache"): 1}
+    assert announced.conditions == {HitCondition(ProgramKind.PLAIN, "cache"): 1}
     assert f"`cd {tmp_path} && export JAX_COMPILATION_CACHE_DIR=cache`" in announced.sentences[0]
     monkeypatch.chdir("/")
     assert judge(manifest(CPU._replace(cache_path="cache")), MACHINE, tmp_path / "cache", {}).count(Hit.CANNOT) == 1
@@ -125,14 +129,18 @@ def test_other_caches_of_xla(portable: bool, directory: str | None) -> None:
     """Where JAX was told of XLA's caches, their places are in the keys, so that it must be told so again."""
     maker = CPU._replace(cache_path=str(NEW), xla_caches="all")
     announced = judge(manifest(maker, items=(item(portable=portable),)), MACHINE, NEW, {})
-    assert list(announced.ways) == [Way(Reader.JCACHE if portable else Reader.PLAIN, directory, "all")]
-    assert announced.hits(Reader.PLAIN) == announced.hits(Reader.JCACHE) == 0 and announced.count(Hit.WILL) == 1
+    assert list(announced.conditions) == [
+        HitCondition(ProgramKind.JCACHE if portable else ProgramKind.PLAIN, directory, "all")
+    ]
+    assert (
+        announced.hits(ProgramKind.PLAIN) == announced.hits(ProgramKind.JCACHE) == 0 and announced.count(Hit.WILL) == 1
+    )
     command = "" if portable else f"export JAX_COMPILATION_CACHE_DIR='{NEW}' && "
     assert f"`{command}export JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=all`" in announced.sentences[0]
     moved = judge(manifest(maker._replace(cache_path=OLD)), MACHINE, NEW, {})
-    assert "`mkdir -p" in moved.ways_out[0] and "ENABLE_XLA_CACHES=all`" in moved.ways_out[0]
+    assert "`mkdir -p" in moved.remedies[0] and "ENABLE_XLA_CACHES=all`" in moved.remedies[0]
     later = judge(manifest(maker._replace(jaxlib="0.12.0")), replace(MACHINE, jax="0.12.0", jaxlib="0.12.0"), NEW, {})
-    assert list(later.ways) == [Way(Reader.PLAIN, str(NEW), "all")]
+    assert list(later.conditions) == [HitCondition(ProgramKind.PLAIN, str(NEW), "all")]
 
 
 def test_nobodys_record_of_a_roots_directory() -> None:
@@ -141,7 +149,7 @@ def test_nobodys_record_of_a_roots_directory() -> None:
     items = (item(1), item(2))
     alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
     assert alone.count(Hit.UNKNOWN) == 2 and not any(verdict.incompatible for verdict in alone.verdicts.values())
-    assert "nobody's record" in alone.sentences[0] and alone.elsewhere == {"/old/root/executables": 2}
+    assert "nobody's record" in alone.sentences[0] and alone.other_directories == {"/old/root/executables": 2}
     recorded = (items[0]._replace(origin="program", portable=True), items[1])
     beside = judge(manifest(maker, items=recorded), MACHINE, NEW, {})
     assert [beside.count(hit) for hit in Hit] == [1, 1, 0]
@@ -154,11 +162,11 @@ def test_jaxlib() -> None:
     """Another jaxlib never hits; one that is on nobody's record, and that nothing tells, may or may not."""
     assert judged(CPU)[0] is Hit.WILL
     assert judged(CPU._replace(jaxlib="0.10.1")) == (
-        Hit.CANNOT, Reason.JAXLIB, "jaxlib 0.10.1 made them, and 0.10.2 is installed here",
+        Hit.CANNOT, MissReason.JAXLIB, "jaxlib 0.10.1 made them, and 0.10.2 is installed here",
     )  # fmt: skip
     unknown = CPU._replace(jaxlib=None)
     for told in (None, "0.10.2", "0.9.0"):
-        assert judged(unknown, jaxlib=told)[:2] == (Hit.UNKNOWN, Reason.JAXLIB)
+        assert judged(unknown, jaxlib=told)[:2] == (Hit.UNKNOWN, MissReason.JAXLIB)
         assert "is not on record" in judged(unknown, jaxlib=told)[2]
 
 
@@ -178,12 +186,12 @@ OPTIONS = (1 << 512) + (1 << 100) - 1
 )
 def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
     """Without a record XLA's options tell whether the jaxlib here made an executable: every release has its own."""
-    machine = replace(MACHINE, ask_jaxlib=lambda: Jaxlib(OPTIONS))
+    machine = replace(MACHINE, query_jaxlib=lambda: JaxlibFacts(OPTIONS))
     hit, reason, detail = judged(WORDED._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
     if not isinstance(expected, Hit):
-        assert (hit, reason, detail) == (Hit.CANNOT, Reason.JAXLIB, expected)
+        assert (hit, reason, detail) == (Hit.CANNOT, MissReason.JAXLIB, expected)
     else:
-        assert hit is expected and reason == (None if hit is Hit.WILL else Reason.JAXLIB)
+        assert hit is expected and reason == (None if hit is Hit.WILL else MissReason.JAXLIB)
     assert judged(CPU._replace(xla_options=f"{theirs:x}"), machine)[0] is Hit.WILL  # it is on record
 
 
@@ -200,7 +208,7 @@ def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
 )
 def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit) -> None:
     """Two versions with the same XLA make the same executables, and only who exported them tells which it was."""
-    machine = replace(MACHINE, jax=here_, jaxlib=here_, ask_jaxlib=lambda: Jaxlib(OPTIONS))
+    machine = replace(MACHINE, jax=here_, jaxlib=here_, query_jaxlib=lambda: JaxlibFacts(OPTIONS))
     assert judged(WORDED._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
 
 
@@ -209,8 +217,10 @@ def test_no_jax() -> None:
     machine = replace(MACHINE, jax=None, jaxlib=None)
     announced = judge(manifest(CPU, CPU._replace(cache_path=OLD), CUDA), machine, NEW, {})
     assert announced.reasons == {
-        (Hit.UNKNOWN, Reason.NO_JAX): 1, (Hit.CANNOT, Reason.DIRECTORY): 1, (Hit.CANNOT, Reason.PLATFORM): 1,
-    }  # fmt: skip
+        (Hit.UNKNOWN, MissReason.NO_JAX): 1,
+        (Hit.CANNOT, MissReason.DIRECTORY): 1,
+        (Hit.CANNOT, MissReason.PLATFORM): 1,
+    }
     assert any("/usr/bin/python3 has no jaxlib" in sentence for sentence in announced.sentences)
     assert any("`export JCACHE_PYTHON=" in sentence for sentence in announced.sentences)
     nothing_known = judge(manifest(Maker()), machine, NEW, {})
@@ -219,36 +229,36 @@ def test_no_jax() -> None:
 
 def test_platforms() -> None:
     """What is made for a platform that JAX has not here cannot hit."""
-    assert judged(CUDA)[1:] == (Reason.PLATFORM, "they are made for cuda, and JAX has only cpu here")
-    assert judged(Maker(platform="tpu", jaxlib="0.10.2"))[:2] == (Hit.CANNOT, Reason.PLATFORM)
+    assert judged(CUDA)[1:] == (MissReason.PLATFORM, "they are made for cuda, and JAX has only cpu here")
+    assert judged(Maker(platform="tpu", jaxlib="0.10.2"))[:2] == (Hit.CANNOT, MissReason.PLATFORM)
     assert judged(Maker(jaxlib="0.10.2"))[0] is Hit.WILL
 
 
 def test_features() -> None:
     """The CPU's features are in the keys: one more or one less is a miss, and one less would be dangerous besides."""
-    lacking = judged(CPU._replace(cpu_features=("+avx2", "+avx512f", "+amx-tile", "+prefer-no-gather")))
-    assert lacking == (
-        Hit.CANNOT, Reason.CPU,
+    missing = judged(CPU._replace(cpu_features=("+avx2", "+avx512f", "+amx-tile", "+prefer-no-gather")))
+    assert missing == (
+        Hit.CANNOT, MissReason.CPU,
         "they are made for znver4 with amx-tile, which this CPU has not; were they loaded, they could kill the program",
     )  # fmt: skip
     extra = judged(CPU._replace(cpu_features=("+avx2", "-avx512f", "-amx-tile")))
-    assert extra == (Hit.CANNOT, Reason.CPU, "they are made for znver4 without avx512f, which this CPU has")
+    assert extra == (Hit.CANNOT, MissReason.CPU, "they are made for znver4 without avx512f, which this CPU has")
     newer = CPU._replace(cpu_features=("+avx2", "+avx512f", "+sha512", "+xsaves", "+prefer-no-scatter", "-movrs"))
-    untold = "they are made for znver4 with sha512, which this CPU may have or not"
-    assert judged(newer, host=Host(cpu="A newer one")) == (Hit.UNKNOWN, Reason.CPU, untold)
+    unknown = "they are made for znver4 with sha512, which this CPU may have or not"
+    assert judged(newer, host=Host(cpu="A newer one")) == (Hit.UNKNOWN, MissReason.CPU, unknown)
     assert judged(newer)[0] is Hit.WILL  # the archive comes from a machine of the same model
-    assert judged(CPU, replace(MACHINE, cpu_features={}))[:2] == (Hit.UNKNOWN, Reason.CPU)
+    assert judged(CPU, replace(MACHINE, cpu_features={}))[:2] == (Hit.UNKNOWN, MissReason.CPU)
     middle = replace(MACHINE, jax="0.8.1", jaxlib="0.8.1")
     unsigned = CPU._replace(jaxlib="0.8.1")
     assert judged(unsigned._replace(cpu_features=("avx2", "avx512f")), middle)[0] is Hit.WILL
-    assert judged(unsigned._replace(cpu_features=("avx2",)), middle)[:2] == (Hit.CANNOT, Reason.CPU)
+    assert judged(unsigned._replace(cpu_features=("avx2",)), middle)[:2] == (Hit.CANNOT, MissReason.CPU)
 
 
 @pytest.mark.parametrize(("answer", "hit"), [("+sha512", Hit.WILL), ("-sha512", Hit.CANNOT), ("+sm3", Hit.UNKNOWN)])
 def test_a_feature_that_the_kernel_does_not_show(answer: str, hit: Hit) -> None:
     """The jaxlib is asked whether it compiles for that feature, as on a CPU that is newer than the kernel's tables."""
     newer = CPU._replace(cpu_features=("+avx2", "+avx512f", "+sha512"))
-    machine = replace(MACHINE, ask_jaxlib=lambda: Jaxlib(cpu_features=("+avx2", answer)))
+    machine = replace(MACHINE, query_jaxlib=lambda: JaxlibFacts(cpu_features=("+avx2", answer)))
     assert judged(newer, machine, host=Host(cpu="A newer one"))[0] is hit
 
 
@@ -257,28 +267,28 @@ def test_entries_that_do_not_name_their_cpu() -> None:
     machine = replace(MACHINE, jax="0.6.2", jaxlib="0.6.2")
     old = Maker(platform="cpu", jaxlib="0.6.2")
     assert judged(old, machine)[0] is Hit.WILL
-    assert judged(old, machine, host=Host(cpu="Intel Xeon"))[:2] == (Hit.UNKNOWN, Reason.CPU)
-    assert judged(old, machine, host=Host())[:2] == (Hit.UNKNOWN, Reason.CPU)
+    assert judged(old, machine, host=Host(cpu="Intel Xeon"))[:2] == (Hit.UNKNOWN, MissReason.CPU)
+    assert judged(old, machine, host=Host())[:2] == (Hit.UNKNOWN, MissReason.CPU)
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({}, (Hit.WILL, None)),
-        ({"gpus": (Gpu("NVIDIA A100-SXM4-80GB", "8.0"),)}, (Hit.CANNOT, Reason.GPU)),
+        ({"gpus": (Gpu("NVIDIA A100-SXM4-80GB", "8.0"),)}, (Hit.CANNOT, MissReason.GPU)),
         ({"gpus": (Gpu("NVIDIA A100-SXM4-80GB", "8.0"), Gpu("NVIDIA H200", "9.0"))}, (Hit.WILL, None)),
-        ({"gpus": (Gpu("NVIDIA Next", None),)}, (Hit.UNKNOWN, Reason.GPU)),
-        ({"gpus": ()}, (Hit.UNKNOWN, Reason.GPU)),
-        ({"gpus": (Gpu("NVIDIA H100", "9.0"),)}, (Hit.UNKNOWN, Reason.GPU)),
-        ({"toolkit": "12.9.79"}, (Hit.CANNOT, Reason.TOOLKIT)),
-        ({"toolkit": "13.1.0"}, (Hit.UNKNOWN, Reason.TOOLKIT)),
-        ({"toolkit": None}, (Hit.UNKNOWN, Reason.TOOLKIT)),
-        ({"cudnn": "9.20.0.1"}, (Hit.UNKNOWN, Reason.TOOLKIT)),
-        ({"cudnn": "8.9.0"}, (Hit.CANNOT, Reason.TOOLKIT)),
-        ({"jaxlib": "0.12.0"}, (Hit.CANNOT, Reason.JAXLIB)),
+        ({"gpus": (Gpu("NVIDIA Next", None),)}, (Hit.UNKNOWN, MissReason.GPU)),
+        ({"gpus": ()}, (Hit.UNKNOWN, MissReason.GPU)),
+        ({"gpus": (Gpu("NVIDIA H100", "9.0"),)}, (Hit.UNKNOWN, MissReason.GPU)),
+        ({"toolkit": "12.9.79"}, (Hit.CANNOT, MissReason.TOOLKIT)),
+        ({"toolkit": "13.1.0"}, (Hit.UNKNOWN, MissReason.TOOLKIT)),
+        ({"toolkit": None}, (Hit.UNKNOWN, MissReason.TOOLKIT)),
+        ({"cudnn": "9.20.0.1"}, (Hit.UNKNOWN, MissReason.TOOLKIT)),
+        ({"cudnn": "8.9.0"}, (Hit.CANNOT, MissReason.TOOLKIT)),
+        ({"jaxlib": "0.12.0"}, (Hit.CANNOT, MissReason.JAXLIB)),
     ],
 )
-def test_gpus(changes: dict[str, Any], expected: tuple[Hit, Reason | None]) -> None:
+def test_gpus(changes: dict[str, Any], expected: tuple[Hit, MissReason | None]) -> None:
     """Compute capability and CUDA's versions must be those that an executable was made with."""
     machine = replace(GPU_MACHINE, **changes)
     assert judged(CUDA, machine, host=Host(gpus=("NVIDIA H200",)))[:2] == expected
@@ -291,17 +301,17 @@ def test_gpus(changes: dict[str, Any], expected: tuple[Hit, Reason | None]) -> N
     ("python", "zstandard", "codec", "expected"),
     [
         ((3, 12), True, "zstd", (Hit.WILL, None)),
-        ((3, 12), True, "zlib", (Hit.CANNOT, Reason.COMPRESSION)),
+        ((3, 12), True, "zlib", (Hit.CANNOT, MissReason.COMPRESSION)),
         ((3, 12), False, "zlib", (Hit.WILL, None)),
-        ((3, 12), False, "zstd", (Hit.CANNOT, Reason.CODEC)),
+        ((3, 12), False, "zstd", (Hit.CANNOT, MissReason.CODEC)),
         ((3, 12), False, None, (Hit.WILL, None)),
-        ((3, 14), True, "zlib", (Hit.CANNOT, Reason.CODEC)),
-        ((3, 14), True, "zstd", (Hit.UNKNOWN, Reason.COMPRESSION)),
+        ((3, 14), True, "zlib", (Hit.CANNOT, MissReason.CODEC)),
+        ((3, 14), True, "zstd", (Hit.UNKNOWN, MissReason.COMPRESSION)),
         ((3, 14), False, None, (Hit.WILL, None)),
     ],
 )
 def test_compression(
-    python: tuple[int, ...], zstandard: bool, codec: str | None, expected: tuple[Hit, Reason | None]
+    python: tuple[int, ...], zstandard: bool, codec: str | None, expected: tuple[Hit, MissReason | None]
 ) -> None:
     """What JAX looks for and can read depends on what it compresses with itself; what it finds and cannot read is to
     be left out.
@@ -310,7 +320,7 @@ def test_compression(
     announced = judge(manifest(CPU, items=(item(codec=codec),)), machine, NEW, {})
     (verdict,) = announced.verdicts.values()
     assert (verdict.hit, verdict.reason) == expected
-    assert any("--skip-incompatible" in way for way in announced.ways_out) == (verdict.reason is Reason.CODEC)
+    assert any("--skip-incompatible" in way for way in announced.remedies) == (verdict.reason is MissReason.CODEC)
 
 
 PYTHONS, WORDS = ((3, 12), (3, 14)), (None, "zstandard", "zlib")
@@ -325,7 +335,7 @@ def test_a_remedy_works(python: tuple[int, ...], zstandard: bool, codec: str, wo
     machine = replace(MACHINE, python=python, zstandard=zstandard)
     whole = manifest(CPU._replace(compression=word), items=(item(codec=codec),))
     (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
-    if verdict.reason in (Reason.CODEC, Reason.COMPRESSION) and verdict.remedy:
+    if verdict.reason in (MissReason.CODEC, MissReason.COMPRESSION) and verdict.remedy:
         assert verdict.remedy.endswith("install zstandard")
         (after,) = judge(whole, replace(machine, zstandard=True), NEW, {}).verdicts.values()
         assert after.hit is Hit.WILL
@@ -338,7 +348,10 @@ def test_a_word_that_nobody_knows() -> None:
         ", unless they were made under Python 3.14 or later without zstandard, which they do not tell."
     )
     assert announce(manifest(WORDED)).sentences[0].count("unless") == 0
-    assert judged(CPU, jaxlib="0.10.2")[:2] == (Hit.UNKNOWN, Reason.COMPRESSION)  # its JAX stores zlib, or would say
+    assert judged(CPU, jaxlib="0.10.2")[:2] == (
+        Hit.UNKNOWN,
+        MissReason.COMPRESSION,
+    )  # its JAX stores zlib, or would say
     older = replace(MACHINE, jax="0.7.0", jaxlib="0.7.0")
     (verdict,) = judge(manifest(CPU._replace(jaxlib="0.7.0")), older, NEW, {}).verdicts.values()
     assert verdict.hit is Hit.WILL and not verdict.unless
@@ -348,15 +361,15 @@ def test_a_word_that_nobody_knows() -> None:
     ("word", "python", "zstandard", "expected"),
     [
         ("zstandard", (3, 12), True, (Hit.WILL, None)),
-        ("zstandard", (3, 12), False, (Hit.CANNOT, Reason.COMPRESSION)),
-        ("zstandard", (3, 14), True, (Hit.CANNOT, Reason.COMPRESSION)),
-        ("zlib", (3, 12), True, (Hit.CANNOT, Reason.COMPRESSION)),
-        ("zlib", (3, 12), False, (Hit.CANNOT, Reason.CODEC)),
+        ("zstandard", (3, 12), False, (Hit.CANNOT, MissReason.COMPRESSION)),
+        ("zstandard", (3, 14), True, (Hit.CANNOT, MissReason.COMPRESSION)),
+        ("zlib", (3, 12), True, (Hit.CANNOT, MissReason.COMPRESSION)),
+        ("zlib", (3, 12), False, (Hit.CANNOT, MissReason.CODEC)),
         ("zlib", (3, 14), True, (Hit.WILL, None)),
     ],
 )
 def test_the_word_of_the_exporter(
-    word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, Reason | None]
+    word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, MissReason | None]
 ) -> None:
     """Where the exporter's JAX says what it hashes for zstd, it is known which readers look for such entries."""
     machine = replace(MACHINE, python=python, zstandard=zstandard)
@@ -397,8 +410,8 @@ def test_what_can_be_installed() -> None:
     here = replace(MACHINE, interpreter="/usr/bin/python 3")
     python = "'/usr/bin/python 3' -m pip install"
 
-    def last(maker: Maker, here: Here = here) -> str:
-        return judge(manifest(maker, maker), here, NEW, {}).sentences[-1]
+    def last(maker: Maker, machine: Machine = here) -> str:
+        return judge(manifest(maker, maker), machine, NEW, {}).sentences[-1]
 
     older = CPU._replace(jaxlib="0.6.2")
     assert last(older) == f"2 of them can hit after: `{python} jax==0.6.2 jaxlib==0.6.2`."
@@ -416,7 +429,7 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
     """Each old path has a sentence of its own; only where a link can be is one proposed."""
     paths = [OLD, OLD, str(tmp_path), "cache", ".", "gs:/bucket/cache"]
     announced = announce(manifest(*[CPU._replace(cache_path=path) for path in paths], CPU))
-    assert announced.elsewhere == {OLD: 2, str(tmp_path): 1, ".": 1, "cache": 1, "gs:/bucket/cache": 1}
+    assert announced.other_directories == {OLD: 2, str(tmp_path): 1, ".": 1, "cache": 1, "gs:/bucket/cache": 1}
     sentences = announced.sentences
     assert sum("cannot hit at this path" in sentence for sentence in sentences) == 5
     assert sum("ln -s" in sentence for sentence in sentences) == 1
@@ -452,7 +465,7 @@ def test_the_root_in_commands(tmp_path: Path) -> None:
 def test_features_of_real_entries(cpu_entries: JaxEntries) -> None:
     """Every feature that an entry made here names is known to be there, or not, as the entry says."""
     found = inspect(cpu_entries.bytes("jit_named_step"))
-    mine = here({}).cpu_features
+    mine = this_machine({}).cpu_features
     if found.cpu_features is None:
         pytest.skip("this jaxlib does not name the features")
     told = {name.lstrip("+-"): not name.startswith("-") for name in found.cpu_features}
@@ -464,13 +477,13 @@ def test_features_of_real_entries(cpu_entries: JaxEntries) -> None:
 @pytest.mark.jax
 def test_the_options_of_real_entries(cpu_entries: JaxEntries) -> None:
     """Every entry has the options and the CPU's features that jaxlib says, and an H200's has other options."""
-    mine, features = here({}).ask_jaxlib()
+    mine, features = this_machine({}).query_jaxlib()
     assert mine
     entries = [inspect(path.read_bytes()) for path in cpu_entries.directory.glob("*-cache")]
     assert {entry.xla_options for entry in entries} == {mine}
     assert {entry.cpu_features for entry in entries} == {features}
     theirs = {inspect(path.read_bytes()).xla_options for path in H200.glob("*-cache")}
-    assert len(theirs) == 1 and (theirs == {mine}) == (here({}).jaxlib == "0.11.2")
+    assert len(theirs) == 1 and (theirs == {mine}) == (this_machine({}).jaxlib == "0.11.2")
 
 
 @pytest.mark.jax
@@ -478,12 +491,12 @@ def test_what_is_installed(cpu_entries: JaxEntries) -> None:
     """Versions are those that JAX has, and an entry made here will hit where it was made."""
     code = "import jax, jaxlib; print(jax.__version__, jaxlib.__version__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    machine = here(os.environ)
+    machine = this_machine(os.environ)
     assert f"{machine.jax} {machine.jaxlib}\n" == done.stdout
     assert "cpu" in machine.platforms and machine.interpreter == sys.executable
     with closing(Store(open_root(cpu_entries.directory))) as store:
         announced = judge_root(store, machine, {})
-    assert announced.hits(Reader.PLAIN) == len(announced.verdicts) > 2
+    assert announced.hits(ProgramKind.PLAIN) == len(announced.verdicts) > 2
 
 
 def test_another_interpreter(tmp_path: Path) -> None:
@@ -494,10 +507,10 @@ def test_another_interpreter(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}/site exec "{sys.executable}" -S "$@"\n')
     python.chmod(0o755)
-    for machine in (here({"JCACHE_PYTHON": str(python)}), installed({"JCACHE_PYTHON": str(python)})):
+    for machine in (this_machine({"JCACHE_PYTHON": str(python)}), this_installation({"JCACHE_PYTHON": str(python)})):
         assert (machine.jaxlib, machine.jax, machine.zstandard) == ("0.6.2", None, False)
         assert machine.python == tuple(sys.version_info[:3]) and machine.zstd_word is None
-        assert machine.ask_jaxlib() == Jaxlib()  # it has no jaxlib that could be asked
+        assert machine.query_jaxlib() == JaxlibFacts()  # it has no jaxlib that could be asked
 
 
 @pytest.mark.parametrize(
@@ -514,16 +527,16 @@ def test_no_interpreter(python: str, reason: str) -> None:
     """What is named and no Python is refused in one sentence, with the way out."""
     expected = f"JCACHE_PYTHON is {python}, which is no Python that can be asked for its JAX ({reason}): name the"
     with pytest.raises(InvalidValue, match=f"^{re.escape(expected)}.*`unset JCACHE_PYTHON`"):
-        here({"JCACHE_PYTHON": python})
+        this_machine({"JCACHE_PYTHON": python})
 
 
 def test_without_jax_or_numpy() -> None:
     """Judging a root imports neither JAX nor numpy."""
     code = (
         "import sys\nfrom pathlib import Path\nfrom jcache.shipping.forecast.judge import judge_root\n"
-        "from jcache.shipping.forecast.machine import here\n"
+        "from jcache.shipping.forecast.machine import this_machine\n"
         "from jcache.store.roots import open_root\nfrom jcache.store.store import Store\n"
-        "print(*judge_root(Store(open_root(Path(sys.argv[1]))), here({}), {}).sentences)\n"
+        "print(*judge_root(Store(open_root(Path(sys.argv[1]))), this_machine({}), {}).sentences)\n"
         "assert not {'jax', 'jaxlib', 'numpy'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, H200], capture_output=True, text=True, check=True)

@@ -130,9 +130,9 @@ def _render(census: Census, verbose: bool) -> None:
     output.rich("", *_bars(census))
     output.data(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
     if verbose and census.elsewhere.directories:
-        from jcache.shipping.forecast.report import ways_to
+        from jcache.shipping.forecast.report import link_remedies
 
-        for sentence in ways_to(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
+        for sentence in link_remedies(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
             output.data(f"        {sentence}")
 
 

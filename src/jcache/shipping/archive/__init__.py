@@ -26,13 +26,22 @@ compressed. That is done only where compressing it as JAX does gave the stored b
 same compression library gives back what was stored, bit by bit; the manifest says which versions that were.
 """
 
-from jcache.shipping.archive.members import Head, Member, PlainMember, item_name, neighbour_name
-from jcache.shipping.archive.plain_tar import PlainReader, open_plain
-from jcache.shipping.archive.reader import Reader, open_archive
+from jcache.shipping.archive.members import ArchiveMember, Head, PlainTarMember, item_name, neighbour_name
+from jcache.shipping.archive.plain_tar import PlainTarReader, open_plain_tar
+from jcache.shipping.archive.reader import ArchiveReader, open_archive
 from jcache.shipping.archive.recompression import recompressors
-from jcache.shipping.archive.writer import Writer
+from jcache.shipping.archive.writer import ArchiveWriter
 
 __all__ = [
-    "Head", "Member", "PlainMember", "PlainReader", "Reader", "Writer", "item_name", "neighbour_name", "open_archive",
-    "open_plain", "recompressors",
-]  # fmt: skip
+    "ArchiveMember",
+    "ArchiveReader",
+    "ArchiveWriter",
+    "Head",
+    "PlainTarMember",
+    "PlainTarReader",
+    "item_name",
+    "neighbour_name",
+    "open_archive",
+    "open_plain_tar",
+    "recompressors",
+]

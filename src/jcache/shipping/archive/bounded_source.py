@@ -14,13 +14,13 @@ from jcache.errors import BadArchive, Truncated
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PIECE: Final = 1 << 20
-_BUFFER: Final = 128 << 10
-_IDLE_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
-_SKIPPED: Final = 1 << 20  # bytes to be skipped that nothing need be said for
+PIECE_BYTES: Final = 1 << 20
+_BUFFER_BYTES: Final = 128 << 10
+_MAX_EMPTY_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
+_MAX_SKIPPED_BYTES: Final = 1 << 20  # bytes to be skipped that nothing need be said for
 
 
-class _Counted(RawIOBase):
+class _CountedRaw(RawIOBase):
     """A stream whose bytes are counted. Closing it leaves the stream open."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -29,7 +29,7 @@ class _Counted(RawIOBase):
         )
         self._name = name
         self.received = 0
-        _widen(stream)
+        _enlarge_pipe(stream)
 
     def readable(self) -> bool:
         return True
@@ -46,7 +46,7 @@ class _Counted(RawIOBase):
         return count
 
 
-class Source:
+class InputStream:
     """The bytes of a stream.
 
     Attributes:
@@ -54,8 +54,8 @@ class Source:
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._counted = _Counted(stream, name)
-        self._buffered = BufferedReader(self._counted, _BUFFER)
+        self._counted = _CountedRaw(stream, name)
+        self._buffered = BufferedReader(self._counted, _BUFFER_BYTES)
         self.name = name
 
     @property
@@ -67,7 +67,7 @@ class Source:
         """Fills memory with the next bytes; returns how many there were, fewer than fit at the end only."""
         return self._buffered.readinto(memory)
 
-    def some(self, size: int) -> bytes:
+    def read_some(self, size: int) -> bytes:
         """At least one byte and at most so many; none at the end only."""
         return self._buffered.read1(size)
 
@@ -76,12 +76,12 @@ class Source:
         return self._buffered.read(size)
 
 
-def _widen(stream: BinaryIO) -> None:
+def _enlarge_pipe(stream: BinaryIO) -> None:
     """Has a pipe hold more, where the system can, so that neither end waits for the other all the time."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import fcntl
 
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIECE)
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIECE_BYTES)
 
 
 class Budget:
@@ -96,24 +96,24 @@ class Budget:
         """Raises BadArchive if there are more steps, or more bytes skipped, than the content so far accounts for."""
         self._steps += steps
         self._skipped += skipped
-        if self._steps > _IDLE_STEPS and self._steps > _IDLE_STEPS + self._content() // 512:
+        if self._steps > _MAX_EMPTY_STEPS and self._steps > _MAX_EMPTY_STEPS + self._content() // 512:
             raise BadArchive(f"Refused {self._name}: it is made of empty pieces without end.")
-        if self._skipped > _SKIPPED + self._content() // 100:
+        if self._skipped > _MAX_SKIPPED_BYTES + self._content() // 100:
             raise BadArchive(f"Refused {self._name}: it has {self._skipped} bytes to be skipped.")
 
 
-def damaged(name: str, received: int, why: str = "") -> BadArchive:
+def damaged_error(name: str, received: int, why: str = "") -> BadArchive:
     """The error that says that the stream is not as it was made."""
     reason = f": {why}" if why else ""
     return BadArchive(f"{name} is damaged near byte {received}{reason}; fetch or make it again.")
 
 
-def truncated(name: str, received: int) -> Truncated:
+def truncated_error(name: str, received: int) -> Truncated:
     """The error that says that there should be more."""
     return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")
 
 
-def too_short(name: str, received: int) -> Truncated:
+def too_short_error(name: str, received: int) -> Truncated:
     """The error that says that not even a first member is there."""
     return Truncated(
         f"{name} ends after {received} bytes: it is truncated, or neither an archive of jcache nor a tar, tar.gz or "

@@ -13,27 +13,27 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.errors import BadArchive
 from jcache.shipping.archive import zstd_frames as frames
-from jcache.shipping.archive.bounded_source import PIECE, Budget, Source, damaged, truncated
+from jcache.shipping.archive.bounded_source import PIECE_BYTES, Budget, InputStream, damaged_error, truncated_error
 
-SLACK: Final = 64 << 20  # content that is not held against any ratio
-_OTHERS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
-_GZIP: Final = b"\x1f\x8b"
-_GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
-_GZIP_INPUT: Final = 128 << 10  # the library hands back what it has not used
+FREE_CONTENT_BYTES: Final = 64 << 20  # content that is not held against any ratio
+_OTHER_FORMATS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_MAX_GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
+_GZIP_INPUT_BYTES: Final = 128 << 10  # the library hands back what it has not used
 
 
-class _Stream(Protocol):
+class _Decoder(Protocol):
     def readinto(self, memory: memoryview, /) -> int:
         """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
 
 
-class Unpacked:
+class DecompressedStream:
     """What a stream holds, whether it is zstd, gzip or neither.
 
     Attributes:
         name: of the archive, for messages.
         content: bytes handed out so far.
-        ratio: how many times as much as was received may come out, beyond `SLACK`.
+        ratio: how many times as much as was received may come out, beyond `FREE_CONTENT_BYTES`.
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, ratio: int) -> None:
@@ -44,7 +44,7 @@ class Unpacked:
         self._errors = zstandard.ZstdError, zlib.error, MemoryError
         self.content = 0
         self._held = b""  # content that is handed out next
-        self._source = Source(stream, name)
+        self._source = InputStream(stream, name)
         self._stream = self._opened()
 
     @property
@@ -55,7 +55,7 @@ class Unpacked:
     @property
     def is_skipping(self) -> bool:
         """Whether the last frame of zstd so far was one to be skipped."""
-        return isinstance(self._stream, _Zstd) and self._stream.is_skipping
+        return isinstance(self._stream, _ZstdDecoder) and self._stream.is_skipping
 
     def read(self, size: int) -> bytes:
         """The next bytes, just as many as asked for; fewer at the end only.
@@ -87,43 +87,43 @@ class Unpacked:
             memory[:count], self._held = self._held[:count], self._held[count:]
         else:
             try:
-                count = self._stream.readinto(memory[:PIECE])
+                count = self._stream.readinto(memory[:PIECE_BYTES])
             except self._errors as error:
-                raise damaged(self.name, self.received, str(error)) from error
+                raise damaged_error(self.name, self.received, str(error)) from error
         self.content += count
-        if self.content > SLACK + self.ratio * self._source.received:
+        if self.content > FREE_CONTENT_BYTES + self.ratio * self._source.received:
             raise BadArchive(
                 f"Refused {self.name}: {self.received} bytes of it claim to hold more than {self.content}, which is "
                 f"over {self.ratio} times as much."
             )
         return count
 
-    def _opened(self) -> _Stream:
+    def _opened(self) -> _Decoder:
         """What decompresses the stream, by its first bytes."""
         magic = self._source.read(4)
         if magic == frames.MAGIC or frames.is_skippable(magic):
-            return _Zstd(self._source, lambda: self.content, magic)
-        if magic[:2] == _GZIP:
-            self.ratio = min(self.ratio, _GZIP_RATIO)
-            return _Gzip(self._source, lambda: self.content, magic)
-        if other := _OTHERS.get(magic[:3]):
+            return _ZstdDecoder(self._source, lambda: self.content, magic)
+        if magic[:2] == _GZIP_MAGIC:
+            self.ratio = min(self.ratio, _MAX_GZIP_RATIO)
+            return _GzipDecoder(self._source, lambda: self.content, magic)
+        if other := _OTHER_FORMATS.get(magic[:3]):
             raise BadArchive(f"{self.name} is {other}, which is not read: unpack it and give the tar inside.")
         self._held = magic
         return self._source
 
 
-class _Zstd:
+class _ZstdDecoder:
     """The content of zstd frames, one after the other up to the end."""
 
-    def __init__(self, source: Source, content: Callable[[], int], magic: bytes) -> None:
+    def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
         """The magic number of the first frame has been read from the source."""
         import zstandard
 
         self._source = source
         self._budget = Budget(source.name, content)
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.WINDOW)
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.MAX_WINDOW_BYTES)
         self._open: zstandard.ZstdDecompressionReader | None = None
-        self._frame: _Frame | None = None
+        self._frame: _FrameBlocks | None = None
         self._magic = magic
         self._stored_left = self._block_left = 0  # content of the stored frame, and of its block, still to be read
         self.is_skipping = False
@@ -144,13 +144,13 @@ class _Zstd:
     def _of_stored(self, memory: memoryview) -> int:
         """Puts content of a block of the stored frame into memory; returns how much."""
         if not self._block_left:
-            header = self._source.read(frames.BLOCK_HEADER)
-            if len(header) == frames.BLOCK_HEADER and header != frames.stored_block(self._stored_left):
-                raise damaged(self._source.name, self._source.received)
-            self._block_left = min(self._stored_left, frames.BLOCK)
+            header = self._source.read(frames.BLOCK_HEADER_BYTES)
+            if len(header) == frames.BLOCK_HEADER_BYTES and header != frames.stored_block_header(self._stored_left):
+                raise damaged_error(self._source.name, self._source.received)
+            self._block_left = min(self._stored_left, frames.BLOCK_BYTES)
         count = self._source.readinto(memory[: self._block_left])
         if not count:
-            raise truncated(self._source.name, self._source.received)
+            raise truncated_error(self._source.name, self._source.received)
         self._stored_left -= count
         self._block_left -= count
         return count
@@ -175,69 +175,69 @@ class _Zstd:
         size = self._source.read(4)
         left = int.from_bytes(size, "little")
         self._budget.spend(skipped=left)
-        while left and (data := self._source.some(min(left, PIECE))):
+        while left and (data := self._source.read_some(min(left, PIECE_BYTES))):
             left -= len(data)
         if left or len(size) < 4:
-            raise truncated(self._source.name, self._source.received)
+            raise truncated_error(self._source.name, self._source.received)
 
     def _start(self, descriptor: bytes) -> None:
         """Opens a frame, of which magic and descriptor are read: a stored one by itself, any other for the library."""
         prefix = frames.MAGIC + descriptor
         if descriptor == frames.STORED_DESCRIPTOR:
-            declared = self._source.read(frames.SIZE)
+            declared = self._source.read(frames.CONTENT_SIZE_BYTES)
             size = int.from_bytes(declared, "little")
-            if len(declared) < frames.SIZE:
-                raise truncated(self._source.name, self._source.received)
-            if 0 < size <= frames.STORED:
+            if len(declared) < frames.CONTENT_SIZE_BYTES:
+                raise truncated_error(self._source.name, self._source.received)
+            if 0 < size <= frames.MAX_STORED_BYTES:
                 self._stored_left = size
                 return
             prefix += declared
-        self._frame = _Frame(self._source, self._budget, prefix)
-        self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE)
+        self._frame = _FrameBlocks(self._source, self._budget, prefix)
+        self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE_BYTES)
 
 
-class _Frame:
+class _FrameBlocks:
     """A frame on its way to the library, block by block, and not a byte more."""
 
-    def __init__(self, source: Source, budget: Budget, prefix: bytes) -> None:
+    def __init__(self, source: InputStream, budget: Budget, prefix: bytes) -> None:
         """The prefix is all that was read of it: up to the descriptor, or to the first block."""
         self._source = source
         self._budget = budget
         self._is_over = False
         descriptor = prefix[4] if len(prefix) > 4 else 0
-        self._checksum = frames.CHECKSUM * frames.has_checksum(descriptor)
-        self._prefix = prefix + source.read(5 + frames.head_length(descriptor) - len(prefix))
+        self._checksum = frames.CHECKSUM_BYTES * frames.has_checksum(descriptor)
+        self._prefix = prefix + source.read(5 + frames.header_length(descriptor) - len(prefix))
 
     def read(self, size: int = -1) -> bytes:
         """The next block with its header; `size` is larger than any."""
         prefix, self._prefix = self._prefix, b""
         if self._is_over:
             return prefix
-        header = self._source.read(frames.BLOCK_HEADER)
+        header = self._source.read(frames.BLOCK_HEADER_BYTES)
         self._budget.spend(steps=1)
         number = int.from_bytes(header, "little")
         kind, length = number >> 1 & 3, number >> 3
         if kind == 3:
-            raise damaged(self._source.name, self._source.received, "a block of no type")
+            raise damaged_error(self._source.name, self._source.received, "a block of no type")
         if kind == 1:
             length = 1
         self._is_over = bool(number & 1)
         length += self._checksum * self._is_over
         body = self._source.read(length)
-        if len(header) < frames.BLOCK_HEADER or len(body) < length:
-            raise truncated(self._source.name, self._source.received)
+        if len(header) < frames.BLOCK_HEADER_BYTES or len(body) < length:
+            raise truncated_error(self._source.name, self._source.received)
         return prefix + header + body
 
     def check_end(self) -> None:
         """Raises BadArchive if the library has stopped before the end."""
         if not self._is_over or self._prefix:
-            raise damaged(self._source.name, self._source.received)
+            raise damaged_error(self._source.name, self._source.received)
 
 
-class _Gzip:
+class _GzipDecoder:
     """The content of gzip members, and nothing but zeros behind them."""
 
-    def __init__(self, source: Source, content: Callable[[], int], magic: bytes) -> None:
+    def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
         """The first bytes have been read from the source."""
         self._source = source
         self._budget = Budget(source.name, content)
@@ -255,12 +255,12 @@ class _Gzip:
     def _piece(self) -> bytes:
         """A piece of the content, ``b""`` at the end only."""
         while True:
-            self._input = self._input or self._source.some(_GZIP_INPUT)
+            self._input = self._input or self._source.read_some(_GZIP_INPUT_BYTES)
             if self._member.eof and not self._next_member():
                 return b""
             if not self._input:
-                raise truncated(self._source.name, self._source.received)
-            data = self._member.decompress(self._input, _GZIP_INPUT)
+                raise truncated_error(self._source.name, self._source.received)
+            data = self._member.decompress(self._input, _GZIP_INPUT_BYTES)
             self._input = self._member.unconsumed_tail or self._member.unused_data
             if data:
                 return data
@@ -270,7 +270,7 @@ class _Gzip:
         """Whether there is another; what is not one must be padding of zeros."""
         while self._input and not self._input.strip(b"\0"):
             self._budget.spend(skipped=len(self._input))
-            self._input = self._source.some(_GZIP_INPUT)
+            self._input = self._source.read_some(_GZIP_INPUT_BYTES)
         if not self._input:
             return False
         self._budget.spend(steps=1)

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 2
 MAX_ENTRIES: Final = 400_000  # items and neighbours: twenty times the largest cache seen
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
-MAX_MANIFEST: Final = 128 << 20  # so many lines of 335 bytes, as real ones have; takes 450 MiB to read, whoever made it
+MAX_MANIFEST_BYTES: Final = (
+    128 << 20
+)  # so many lines of 335 bytes, as real ones have; takes 450 MiB to read, whoever made it
 
 
 class Maker(NamedTuple):
@@ -157,17 +159,17 @@ class Manifest:
 
 
 _SECTIONS: Final = ("items", "makers", "neighbours")
-_ORDERED_BY: Final = {"items": 2, "makers": 0, "neighbours": 1}  # by how many of their first fields
+_KEY_FIELDS: Final = {"items": 2, "makers": 0, "neighbours": 1}  # by how many of their first fields
 _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
 _TOO_MANY: Final = fields.Malformed(
     f"it lists more than {MAX_ENTRIES:,} entries, or {MAX_MAKERS:,} makers: export fewer at once by --filter or --kind"
 )
-_FRAME: Final = {
+_FRAME_FIELDS: Final = {
     "directory": fields.PATH, "jax": fields.optional(fields.TEXT), "jaxlib": fields.optional(fields.TEXT),
     "jcache": fields.TEXT, "layout": fields.optional(fields.TEXT), "recompressors": fields.PAIRS,
     "root": fields.PATH, "solid": fields.FLAG,
 }  # fmt: skip
-_HOST: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
+_HOST_FIELDS: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -191,10 +193,10 @@ def encode(manifest: Manifest) -> bytes:
         data = "".join([*pieces, text, "\n"]).encode()
     except (ValueError, TypeError) as error:
         raise InvalidValue(f"The manifest of an archive cannot be written: {error}.") from error
-    if len(data) > MAX_MANIFEST:
+    if len(data) > MAX_MANIFEST_BYTES:
         raise InvalidValue(
-            f"A manifest of {len(data)} bytes is more than {MAX_MANIFEST}: export fewer entries at once by --filter or "
-            "--kind."
+            f"A manifest of {len(data)} bytes is more than {MAX_MANIFEST_BYTES}: export fewer entries at once by "
+            "--filter or --kind."
         )
     return data
 
@@ -213,14 +215,14 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
     rows: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
     where, last = "the beginning", ()
     try:
-        for number, (line, is_element) in enumerate(fields.lines(data), 1):
+        for number, (line, is_element) in enumerate(fields.split_lines(data), 1):
             where = f"line {number}"
             if is_element:
                 section = _SECTIONS[len(frame) - 1]
-                (make, row), width = _ROWS[section], _ORDERED_BY[section]
+                (make, row), width = _ROWS[section], _KEY_FIELDS[section]
                 made = make(**row.read(line))
                 if width and made[:width] <= last:  # asked at once: a million lines that are alike take a kilobyte
-                    raise _out_of_order(made[:width])
+                    raise _order_error(made[:width])
                 last = made[:width]
                 rows[section].append(made)
                 if len(rows[section]) > (MAX_MAKERS if section == "makers" else MAX_ENTRIES):
@@ -231,14 +233,14 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
                 if len(frame) > len(_SECTIONS) + 1:
                     raise fields.Malformed("it has more lines than lists")
         where = "the whole"
-        manifest = _framed(frame, {section: tuple(found) for section, found in rows.items()})
+        manifest = _read_frame(frame, {section: tuple(found) for section, found in rows.items()})
         _check_together(manifest)
     except (ValueError, TypeError, IndexError, RecursionError) as error:
-        raise _refused(data, name, where, error) from error
+        raise _decoding_error(data, name, where, error) from error
     return manifest
 
 
-def _refused(data: bytes, name: str, where: str, error: Exception) -> BadArchive:
+def _decoding_error(data: bytes, name: str, where: str, error: Exception) -> BadArchive:
     version = _VERSION.search(data[-4096:]) or _VERSION.search(data[:4096])
     if version and int(version[1]) != SCHEMA_VERSION:
         return BadArchive(
@@ -261,22 +263,24 @@ _ROWS: Final = {
 
 def _frame_record(manifest: Manifest) -> dict[str, Any]:
     """The manifest without its lines."""
-    record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME.items()}
-    record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST.items()}
+    record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME_FIELDS.items()}
+    record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST_FIELDS.items()}
     record |= {section: [] for section in _SECTIONS}
     return record | {"schema_version": SCHEMA_VERSION}
 
 
-def _framed(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
+def _read_frame(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
     joints = zip(frame, _SECTIONS, strict=False)
     if len(frame) != len(_SECTIONS) + 1 or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
         raise fields.Malformed(f"its lists are not {', '.join(_SECTIONS)}")
     record = json.loads(b"".join(frame))
-    _check_fields("it", record, _FRAME.keys() | {"host", "schema_version", *_SECTIONS})
-    _check_fields("its 'host'", record["host"], _HOST.keys())
+    _check_fields("it", record, _FRAME_FIELDS.keys() | {"host", "schema_version", *_SECTIONS})
+    _check_fields("its 'host'", record["host"], _HOST_FIELDS.keys())
     manifest = Manifest(
-        host=Host(**{name: fields.read_value(name, field, record["host"][name]) for name, field in _HOST.items()}),
-        **{name: fields.read_value(name, field, record[name]) for name, field in _FRAME.items()},
+        host=Host(
+            **{name: fields.read_value(name, field, record["host"][name]) for name, field in _HOST_FIELDS.items()}
+        ),
+        **{name: fields.read_value(name, field, record[name]) for name, field in _FRAME_FIELDS.items()},
         **rows,
     )
     if fields.dumps(_frame_record(manifest)).encode() != b"".join(frame):
@@ -290,27 +294,29 @@ def _check_fields(what: str, record: object, names: Set[str]) -> None:
     for name in sorted(names - record.keys()):
         raise fields.Malformed(f"{what} lacks the field '{name}'")
     for name in sorted(record.keys() - names):
-        raise fields.Malformed(f"{what} has a field {fields.shown(name)}, which there is not")
+        raise fields.Malformed(f"{what} has a field {fields.json_excerpt(name)}, which there is not")
 
 
 def _check_together(manifest: Manifest) -> None:
     """Raise ValueError unless entries are sorted, none is there twice, and makers are where items look for them."""
     if len(manifest.items) + len(manifest.neighbours) > MAX_ENTRIES or len(manifest.makers) > MAX_MAKERS:
         raise _TOO_MANY
-    for section, width in _ORDERED_BY.items():
+    for section, width in _KEY_FIELDS.items():
         rows: tuple[Any, ...] = getattr(manifest, section)
         for before, after in zip(rows, islice(rows, 1, None), strict=False):
             if width and before[:width] >= after[:width]:
-                raise _out_of_order(after[:width])
+                raise _order_error(after[:width])
     _check_keys(manifest)
     paths = [neighbour.path for neighbour in manifest.neighbours]
     directories = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
     for path in directories.intersection(paths):
-        raise fields.Malformed(f"{fields.shown(path)} is a file's path and a directory's")
+        raise fields.Malformed(f"{fields.json_excerpt(path)} is a file's path and a directory's")
     count = len(manifest.makers)
     for item in manifest.items:
         if item.maker is not None and item.maker >= count:
-            raise fields.Malformed(f"{fields.shown(item.key)}: its 'maker' is {item.maker}, of {count} that are listed")
+            raise fields.Malformed(
+                f"{fields.json_excerpt(item.key)}: its 'maker' is {item.maker}, of {count} that are listed"
+            )
     if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
         raise fields.Malformed("its 'recompressors' are not sorted, or one is twice there")
 
@@ -323,7 +329,9 @@ def adapter_of(manifest: Manifest) -> Adapter | None:
     """
     adapter = None if manifest.layout is None else foreign.named(manifest.layout)
     if adapter is None and manifest.layout is not None:
-        raise fields.Malformed(f"it is of {fields.shown(manifest.layout)}, whose cache this jcache does not know")
+        raise fields.Malformed(
+            f"it is of {fields.json_excerpt(manifest.layout)}, whose cache this jcache does not know"
+        )
     return adapter
 
 
@@ -332,8 +340,8 @@ def _check_keys(manifest: Manifest) -> None:
     for item in manifest.items:
         if not is_key(item.key) if adapter is None else adapter.file_name(item.kind, item.key) is None:
             whose = "JAX" if adapter is None else adapter.name
-            raise fields.Malformed(f"{fields.shown(item.key)} is no key of {whose}'s {item.kind}")
+            raise fields.Malformed(f"{fields.json_excerpt(item.key)} is no key of {whose}'s {item.kind}")
 
 
-def _out_of_order(rank: tuple[str, ...]) -> fields.Malformed:
-    return fields.Malformed(f"{fields.shown('/'.join(rank))} is twice there, or not in its order")
+def _order_error(rank: tuple[str, ...]) -> fields.Malformed:
+    return fields.Malformed(f"{fields.json_excerpt('/'.join(rank))} is twice there, or not in its order")

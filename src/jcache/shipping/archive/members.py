@@ -20,7 +20,7 @@ TRAILER_NAME: Final = "trailer.json"
 TRAILER_START: Final = b'{"omitted":['
 TRAILER_END: Final = b"]}\n"
 XLA_KIND: Final = "xla"  # of a neighbour, in the trailer
-PIECE: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 
 ReadInto: TypeAlias = Callable[[memoryview], int | None]
 """Puts the next bytes into memory, at least one; gives how many, 0 at the end only."""
@@ -41,7 +41,7 @@ class Head:
     signature: bytes | None
 
 
-class _Content:
+class _MemberContent:
     """Bytes of a member, read in order."""
 
     __slots__ = ("readinto", "size")
@@ -50,7 +50,7 @@ class _Content:
         self.size = size
         self.readinto = readinto
 
-    def read(self, size: int = PIECE) -> bytes:
+    def read(self, size: int = PIECE_BYTES) -> bytes:
         """The next bytes, at most so many; ``b""`` at the end.
 
         Raises:
@@ -60,7 +60,7 @@ class _Content:
         return bytes(data[: self.readinto(memoryview(data))])
 
 
-class Member(_Content):
+class ArchiveMember(_MemberContent):
     """An entry or neighbour of an archive: its stored bytes, whatever form the archive has them in.
 
     It can be read until the next one is asked for; what is left of it then is passed over. Its size is the manifest's,
@@ -80,7 +80,7 @@ class Member(_Content):
         self.name = name
 
 
-class PlainMember(_Content):
+class PlainTarMember(_MemberContent):
     """A regular file of a tar without a manifest.
 
     Attributes:

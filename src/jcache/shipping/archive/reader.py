@@ -12,37 +12,43 @@ from typing import BinaryIO, Final
 from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES
-from jcache.shipping.archive.decompress import SLACK, Unpacked
-from jcache.shipping.archive.manifest import MAX_MANIFEST, Item, Manifest, Neighbour, adapter_of, decode
+from jcache.shipping.archive.decompress import FREE_CONTENT_BYTES, DecompressedStream
+from jcache.shipping.archive.manifest import MAX_MANIFEST_BYTES, Item, Manifest, Neighbour, adapter_of, decode
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
     DIGEST_NAME,
     MANIFEST_NAME,
-    PIECE,
+    PIECE_BYTES,
     SIGNATURE_NAME,
     TRAILER_END,
     TRAILER_NAME,
     TRAILER_START,
     XLA_KIND,
+    ArchiveMember,
     Head,
-    Member,
     item_name,
     neighbour_name,
 )
-from jcache.shipping.archive.plain_tar import PlainReader, shown
-from jcache.shipping.archive.recompression import MAX_CONTENT, SUFFIXES, max_content, recompressors, stored_again
-from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR, parsed
-from jcache.shipping.archive.tar_reader import TarMember, TarStream
+from jcache.shipping.archive.plain_tar import PlainTarReader, quote_name
+from jcache.shipping.archive.recompression import (
+    MAX_CONTENT_BYTES,
+    SUFFIXES,
+    max_content_bytes,
+    recompress_entry,
+    recompressors,
+)
+from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR, parse_header
+from jcache.shipping.archive.tar_reader import TarMember, TarReader
 
 MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000
 _MAX_SIGNATURE: Final = 64 << 10
 _MAX_DIGEST: Final = 256
-_PLACES: Final = frozenset({XLA_KIND, *DIRECTORY_NAMES.values()})
+_DIRECTORIES: Final = frozenset({XLA_KIND, *DIRECTORY_NAMES.values()})
 
-Check = Callable[[bytes, bytes | None], object]
+ManifestCheck = Callable[[bytes, bytes | None], object]
 
 
-class Reader:
+class ArchiveReader:
     """Reads an archive: `head`, then `members` to the end, then `omitted` is known.
 
     Attributes:
@@ -51,13 +57,15 @@ class Reader:
             complete once `members` has come to its end.
     """
 
-    def __init__(self, stream: BinaryIO, *, name: str = "the archive", unpacked: Unpacked | None = None) -> None:
+    def __init__(
+        self, stream: BinaryIO, *, name: str = "the archive", unpacked: DecompressedStream | None = None
+    ) -> None:
         """The name is of the archive, for messages; unpacked is for `open_archive`."""
         self.name = name
         self.omitted: frozenset[tuple[str, str]] = frozenset()
-        self._unpacked = unpacked or Unpacked(stream, name=name, ratio=MAX_RATIO)
-        self._size = _size_of(stream)
-        self._tar = TarStream(self._unpacked)
+        self._unpacked = unpacked or DecompressedStream(stream, name=name, ratio=MAX_RATIO)
+        self._size = _file_size(stream)
+        self._tar = TarReader(self._unpacked)
         self._head: Head | None = None
         self._pending: TarMember | None = None
 
@@ -66,7 +74,7 @@ class Reader:
         """Bytes taken from the stream so far, for a progress bar."""
         return self._unpacked.received
 
-    def head(self, check: Check | None = None) -> Head:
+    def head(self, check: ManifestCheck | None = None) -> Head:
         """The manifest and its signature; can be asked for again.
 
         Args:
@@ -78,13 +86,13 @@ class Reader:
         if self._head is None:
             first = self._tar.next()
             if first is None or first.header.name != MANIFEST_NAME:
-                raise self._tar.refused(f"its first member is not {MANIFEST_NAME}")
-            data = self._whole(first, MAX_MANIFEST)
+                raise self._tar.refusal(f"its first member is not {MANIFEST_NAME}")
+            data = self._whole(first, MAX_MANIFEST_BYTES)
             signature = None
             self._pending = self._tar.next()
             if self._pending and self._pending.header.name == DIGEST_NAME:
                 if self._whole(self._pending, _MAX_DIGEST) != digest(data).encode():
-                    raise self._tar.refused(f"its {MANIFEST_NAME} has changed since it was written: fetch it again")
+                    raise self._tar.refusal(f"its {MANIFEST_NAME} has changed since it was written: fetch it again")
                 self._pending = self._tar.next()
             if self._pending and self._pending.header.name == SIGNATURE_NAME:
                 signature = self._whole(self._pending, _MAX_SIGNATURE)
@@ -96,7 +104,7 @@ class Reader:
             self._head = Head(manifest=manifest, manifest_size=len(data), signature=signature)
         return self._head
 
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterator[ArchiveMember]:
         """The members in the manifest's order; what is omitted may be absent.
 
         The last is handed out before the trailer and the end of the stream are read, so go on to the end.
@@ -106,10 +114,10 @@ class Reader:
         """
         manifest = self.head().manifest
         absent: set[tuple[str, str]] = set()
-        listed = _listed(manifest)
+        listed = _expected_members(manifest)
         member, self._pending = self._pending, None
         while member and member.header.name != TRAILER_NAME:
-            if _is_place(member):
+            if _is_directory(member):
                 member = self._tar.next()
                 continue
             self._check_regular(member)
@@ -118,70 +126,70 @@ class Reader:
                 if member.header.name == name + suffix:
                     yield self._member(entry, name, suffix, member)
                     break
-                absent.add(_identity(entry))
+                absent.add(_entry_id(entry))
             else:
                 raise self._stranger(member.header.name)
             member = self._tar.next()
         if member is None:
-            raise self._tar.refused(f"it has no {TRAILER_NAME}, so that it is not whole: fetch or make it again")
-        absent.update(_identity(entry) for entry, _ in listed)
+            raise self._tar.refusal(f"it has no {TRAILER_NAME}, so that it is not whole: fetch or make it again")
+        absent.update(_entry_id(entry) for entry, _ in listed)
         self._finish(member, absent)
 
-    def _member(self, entry: Item | Neighbour, name: str, suffix: str, member: TarMember) -> Member:
+    def _member(self, entry: Item | Neighbour, name: str, suffix: str, member: TarMember) -> ArchiveMember:
         size = member.header.size
         if suffix:
-            if size > (limit := max_content(entry.bytes)):
-                raise self._tar.refused(f"{shown(name)} has {size} bytes where at most {limit} are allowed")
-            return Member(entry, name, _Restored(member, partial(stored_again, suffix)).readinto)
+            if size > (limit := max_content_bytes(entry.bytes)):
+                raise self._tar.refusal(f"{quote_name(name)} has {size} bytes where at most {limit} are allowed")
+            return ArchiveMember(entry, name, _RecompressedMember(member, partial(recompress_entry, suffix)).readinto)
         if size != entry.bytes:
-            raise self._tar.refused(f"{shown(name)} has {size} bytes where its manifest has {entry.bytes}")
-        return Member(entry, name, member.readinto)
+            raise self._tar.refusal(f"{quote_name(name)} has {size} bytes where its manifest has {entry.bytes}")
+        return ArchiveMember(entry, name, member.readinto)
 
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
         """Reads the trailer, which accounts for everything that is absent, and the end."""
         head = self.head()
-        omitted = _omitted(self._whole(trailer, 64 + head.manifest_size), head.manifest)
+        omitted = _parse_trailer(self._whole(trailer, 64 + head.manifest_size), head.manifest)
         if omitted is None:
-            raise self._tar.refused(f"its {TRAILER_NAME} does not follow its manifest")
+            raise self._tar.refusal(f"its {TRAILER_NAME} does not follow its manifest")
         if not absent <= omitted:
             kind, key = min(absent - omitted)
-            raise self._tar.refused(f"{kind} {shown(key)} is in its manifest and not in it")
+            raise self._tar.refusal(f"{kind} {quote_name(key)} is in its manifest and not in it")
         if self._tar.next() is not None or self._unpacked.is_skipping:
-            raise self._tar.refused(f"there is something behind its {TRAILER_NAME}")
+            raise self._tar.refusal(f"there is something behind its {TRAILER_NAME}")
         self.omitted = omitted
 
     def _whole(self, member: TarMember, limit: int) -> bytes:
         """All bytes of a small member."""
         self._check_regular(member)
         if member.header.size > limit:
-            raise self._tar.refused(f"its {member.header.name} has {member.header.size} bytes, over {limit}")
+            raise self._tar.refusal(f"its {member.header.name} has {member.header.size} bytes, over {limit}")
         data = BytesIO()
-        while piece := member.read(PIECE):
+        while piece := member.read(PIECE_BYTES):
             data.write(piece)
         return data.getvalue()
 
     def _check_regular(self, member: TarMember) -> None:
         if member.header.type not in REGULAR:
-            raise self._tar.refused(f"{shown(member.header.name)} in it is {member.header.what}")
+            raise self._tar.refusal(f"{quote_name(member.header.name)} in it is {member.header.type_name}")
 
     def _stranger(self, name: str) -> BadArchive:
-        return self._tar.refused(f"{shown(name)} in it is not in its manifest, or there twice, or out of order")
+        return self._tar.refusal(f"{quote_name(name)} in it is not in its manifest, or there twice, or out of order")
 
     def _check_promises(self, manifest: Manifest) -> None:
         """What can be told from the manifest alone."""
-        total = sum(entry.bytes for entry, _ in _listed(manifest))
-        if self._size is not None and total > SLACK + MAX_RATIO * self._size:
-            raise self._tar.refused(f"its {self._size} bytes promise {total}, over {MAX_RATIO} times as much")
+        total = sum(entry.bytes for entry, _ in _expected_members(manifest))
+        if self._size is not None and total > FREE_CONTENT_BYTES + MAX_RATIO * self._size:
+            raise self._tar.refusal(f"its {self._size} bytes promise {total}, over {MAX_RATIO} times as much")
         here, used = dict(recompressors()), {item.codec for item in manifest.items}
         for library, version in manifest.recompressors:
             if manifest.solid and library in used and here.get(library) != version:
-                raise self._tar.refused(
+                raise self._tar.refusal(
                     f"it is solid and made with {library} {version}, and {here.get(library)} here may not give back "
                     "the same bytes: export it again without --solid, or import it with that version"
                 )
 
 
-def _omitted(data: bytes, manifest: Manifest) -> frozenset[tuple[str, str]] | None:
+def _parse_trailer(data: bytes, manifest: Manifest) -> frozenset[tuple[str, str]] | None:
     """What a trailer names, None if it is not one for this manifest.
 
     It is compared and not parsed: half a gigabyte of JSON can be made to need thirty times as much memory.
@@ -190,15 +198,15 @@ def _omitted(data: bytes, manifest: Manifest) -> frozenset[tuple[str, str]] | No
         return None
     omitted = set()
     at, separator = len(TRAILER_START), b""
-    for entry, _ in _listed(manifest) if data[at:] != TRAILER_END else ():
-        pair = separator + dumps(_identity(entry)).encode()
+    for entry, _ in _expected_members(manifest) if data[at:] != TRAILER_END else ():
+        pair = separator + dumps(_entry_id(entry)).encode()
         if data.startswith(pair, at):
-            omitted.add(_identity(entry))
+            omitted.add(_entry_id(entry))
             at, separator = at + len(pair), b","
     return frozenset(omitted) if data[at:] == TRAILER_END else None
 
 
-class _Restored:
+class _RecompressedMember:
     """The stored bytes of an entry that the archive has decompressed."""
 
     def __init__(self, member: TarMember, restore: Callable[[bytes], bytes]) -> None:
@@ -208,11 +216,11 @@ class _Restored:
 
     def readinto(self, memory: memoryview, /) -> int:
         if self._stored is None:
-            self._stored = BytesIO(self._restore(self._member.read(MAX_CONTENT)))
+            self._stored = BytesIO(self._restore(self._member.read(MAX_CONTENT_BYTES)))
         return self._stored.readinto(memory)
 
 
-def _listed(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
+def _expected_members(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
     """What the members are, and their names, in their order."""
     adapter = adapter_of(manifest)
     for item in manifest.items:
@@ -221,14 +229,14 @@ def _listed(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
         yield neighbour, neighbour_name(neighbour)
 
 
-def _identity(entry: Item | Neighbour) -> tuple[str, str]:
+def _entry_id(entry: Item | Neighbour) -> tuple[str, str]:
     return (entry.kind.value, entry.key) if isinstance(entry, Item) else (XLA_KIND, entry.path)
 
 
-def _is_place(member: TarMember) -> bool:
+def _is_directory(member: TarMember) -> bool:
     """Whether it is a directory of members, as a tar of an unpacked archive has it; nothing is made of it."""
     parts = member.header.name.removesuffix("/").split("/")
-    is_path = parts[0] in _PLACES and not {"", ".", ".."}.intersection(parts)
+    is_path = parts[0] in _DIRECTORIES and not {"", ".", ".."}.intersection(parts)
     return member.header.type == DIRECTORY and is_path and (len(parts) == 1 or parts[0] == XLA_KIND)
 
 
@@ -237,7 +245,7 @@ def _suffix(found: str, name: str, entry: Item | Neighbour) -> str:
     return suffix if isinstance(entry, Item) and suffix in SUFFIXES.values() else ""
 
 
-def _size_of(stream: BinaryIO) -> int | None:
+def _file_size(stream: BinaryIO) -> int | None:
     """Bytes of the archive if it is a file."""
     try:
         status = os.fstat(stream.fileno())
@@ -246,17 +254,17 @@ def _size_of(stream: BinaryIO) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def open_archive(stream: BinaryIO, *, name: str = "the archive") -> Reader | PlainReader:
+def open_archive(stream: BinaryIO, *, name: str = "the archive") -> ArchiveReader | PlainTarReader:
     """A reader of an archive, or of a plain tar, whichever the stream begins like.
 
     Raises:
         BadArchive: it is neither.
     """
-    unpacked = Unpacked(stream, name=name, ratio=MAX_RATIO)
+    unpacked = DecompressedStream(stream, name=name, ratio=MAX_RATIO)
     try:
-        is_ours = parsed(unpacked.peek(512)).name == MANIFEST_NAME
+        is_ours = parse_header(unpacked.peek(512)).name == MANIFEST_NAME
     except (ValueError, IndexError):
         is_ours = False
     if is_ours:
-        return Reader(stream, name=name, unpacked=unpacked)
-    return PlainReader(stream, name=name, unpacked=unpacked)
+        return ArchiveReader(stream, name=name, unpacked=unpacked)
+    return PlainTarReader(stream, name=name, unpacked=unpacked)

@@ -18,28 +18,28 @@ from __future__ import annotations
 from typing import Final
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
-SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
-WINDOW: Final = 128 << 20  # zstd's own default bound, which `zstd -d` takes without being asked
-BLOCK: Final = 128 << 10
-STORED: Final = 1 << 20  # content of a stored frame at most
+SKIPPABLE_MAGIC_END: Final = b"\x2a\x4d\x18"  # behind one of 50 … 5F
+MAX_WINDOW_BYTES: Final = 128 << 20  # zstd's own default bound, which `zstd -d` takes without being asked
+BLOCK_BYTES: Final = 128 << 10
+MAX_STORED_BYTES: Final = 1 << 20  # content of a stored frame at most
 STORED_DESCRIPTOR: Final = b"\xe0"
-SIZE: Final = 8  # bytes in which a stored frame declares its own
-BLOCK_HEADER: Final = 3
-CHECKSUM: Final = 4
-_FULL_BLOCK: Final = (BLOCK << 3).to_bytes(BLOCK_HEADER, "little")
+CONTENT_SIZE_BYTES: Final = 8  # bytes in which a stored frame declares its own
+BLOCK_HEADER_BYTES: Final = 3
+CHECKSUM_BYTES: Final = 4
+_FULL_BLOCK: Final = (BLOCK_BYTES << 3).to_bytes(BLOCK_HEADER_BYTES, "little")
 
 
 def is_skippable(magic: bytes) -> bool:
     """Whether a frame that begins like this is to be skipped."""
-    return magic[1:] == SKIPPABLE and magic[0] >> 4 == 5
+    return magic[1:] == SKIPPABLE_MAGIC_END and magic[0] >> 4 == 5
 
 
-def skippable(size: int) -> bytes:
+def skippable_frame(size: int) -> bytes:
     """A frame to be skipped, of so many zeros."""
-    return b"\x50" + SKIPPABLE + size.to_bytes(4, "little") + bytes(size)
+    return b"\x50" + SKIPPABLE_MAGIC_END + size.to_bytes(4, "little") + bytes(size)
 
 
-def head_length(descriptor: int) -> int:
+def header_length(descriptor: int) -> int:
     """Bytes between a frame's descriptor and its first block."""
     is_single = descriptor >> 5 & 1
     return 1 - is_single + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
@@ -50,16 +50,16 @@ def has_checksum(descriptor: int) -> bool:
     return bool(descriptor >> 2 & 1)
 
 
-def stored(content: memoryview) -> list[bytes | memoryview]:
+def stored_frame(content: memoryview) -> list[bytes | memoryview]:
     """A stored frame in pieces, which point to its content."""
     size = len(content)
-    head = MAGIC + STORED_DESCRIPTOR + size.to_bytes(SIZE, "little")
-    pieces: list[bytes | memoryview] = [head + stored_block(size), content[:BLOCK]]
-    for at in range(BLOCK, size, BLOCK):
-        pieces += stored_block(size - at), content[at : at + BLOCK]
+    head = MAGIC + STORED_DESCRIPTOR + size.to_bytes(CONTENT_SIZE_BYTES, "little")
+    pieces: list[bytes | memoryview] = [head + stored_block_header(size), content[:BLOCK_BYTES]]
+    for at in range(BLOCK_BYTES, size, BLOCK_BYTES):
+        pieces += stored_block_header(size - at), content[at : at + BLOCK_BYTES]
     return pieces
 
 
-def stored_block(left: int) -> bytes:
+def stored_block_header(left: int) -> bytes:
     """The header of a block of a stored frame, behind which that much of its content is left, that of the block too."""
-    return _FULL_BLOCK if left > BLOCK else (left << 3 | 1).to_bytes(BLOCK_HEADER, "little")
+    return _FULL_BLOCK if left > BLOCK_BYTES else (left << 3 | 1).to_bytes(BLOCK_HEADER_BYTES, "little")

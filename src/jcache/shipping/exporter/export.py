@@ -26,21 +26,21 @@ from jcache.layout import XLA_NAMES, Kind, storable
 from jcache.runs.calls import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
-from jcache.shipping.archive import Writer, item_name, neighbour_name, recompressors
+from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
 from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of, encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.exporter.scan import hash_file
-from jcache.shipping.exporter.send import AT_ONCE, damage_of, send
-from jcache.shipping.exporter.survey import Progress, Source, Survey
+from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
+from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
-from jcache.shipping.forecast.machine import installed
+from jcache.shipping.forecast.machine import this_installation
 from jcache.store.store import Store
 
-_STEPS: Final = 256  # of progress
+_PROGRESS_STEPS: Final = 256  # of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ExportRequest:
     """What to export.
 
     Attributes:
@@ -65,13 +65,13 @@ class Request:
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedExport:
     """What can be exported, read and checked.
 
     Attributes:
         manifest: what comes first.
         findings: the damaged entries, which stay behind.
-        in_the_making: those that were left out since somebody was writing them.
+        being_written: those that were left out since somebody was writing them.
         legacy: how many were left out since only jax <= 0.4.30 reads them.
         excluded: how many were left out on request.
         sources: files of the manifest's items, then of its neighbours.
@@ -79,10 +79,10 @@ class Prepared:
 
     manifest: Manifest
     findings: list[Finding] = field(default_factory=list)
-    in_the_making: list[tuple[Kind, str]] = field(default_factory=list)
+    being_written: list[tuple[Kind, str]] = field(default_factory=list)
     legacy: int = 0
     excluded: int = 0
-    sources: list[Source] = field(default_factory=list)
+    sources: list[SourceFile] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
@@ -91,7 +91,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportResult:
     """What was written.
 
     Attributes:
@@ -107,14 +107,14 @@ class Exported:
     omitted: tuple[tuple[str, str], ...]
 
 
-def _silent(done: int, total: int) -> None:
+def _no_progress(done: int, total: int) -> None:
     del done, total
 
 
 # -- choosing
 
 
-def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
+def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExport) -> list[Entry]:
     """The entries that were asked for, in the manifest's order; those that are left out are counted."""
     found = {
         (entry.kind, entry.key): entry
@@ -125,7 +125,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
         wanted = {key if key in exact else store.find(key).key for key in request.keys}
         found = {place: entry for place, entry in found.items() if entry.key in wanted}
     if request.run is not None:
-        of_run = _of_run(store, request.run)
+        of_run = _entries_of_run(store, request.run)
         found = {place: entry for place, entry in found.items() if place in of_run}
     chosen = [entry for entry in found.values() if not entry.legacy]
     prepared.legacy = len(found) - len(chosen)
@@ -134,7 +134,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
     return sorted(kept)
 
 
-def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
+def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
     """The entries that a recorded run has stored or hit."""
     report = report_named(read_reports(store.ledger.runs()), wanted, store.root.path)
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
@@ -150,7 +150,7 @@ def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
 # -- the first reading
 
 
-def prepare(store: Store, request: Request, progress: Progress = _silent) -> Prepared:
+def prepare_export(store: Store, request: ExportRequest, progress: Progress = _no_progress) -> PreparedExport:
     """Chooses the entries, checks each, and makes the manifest.
 
     Args:
@@ -165,24 +165,24 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
         InvalidValue: ``JCACHE_PYTHON`` names no interpreter.
         JcacheError: a process that was reading was killed.
     """
-    mine, directory = installed(os.environ), _text(store.root.directory(Kind.EXECUTABLES))
-    prepared = Prepared(
+    mine, directory = this_installation(os.environ), _path_text(store.root.directory(Kind.EXECUTABLES))
+    prepared = PreparedExport(
         Manifest(
             jcache=__version__,
-            root=_text(store.root.path),
+            root=_path_text(store.root.path),
             directory=directory,
             layout=None if store.root.adapter is None else store.root.adapter.name,
             jax=mine.jax,
             jaxlib=mine.jaxlib,
-            host=provenance.host(),
+            host=provenance.describe_host(),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
         )
     )
-    chosen = _choose(store, request, prepared)
+    chosen = _choose_entries(store, request, prepared)
     survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
-    prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
+    prepared.findings, prepared.being_written, prepared.sources = survey.findings, survey.being_written, survey.sources
     xla = request.xla and store.root.adapter is None
     beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if xla else []
     prepared.sources += (source for _, source in beside)
@@ -195,12 +195,12 @@ def prepare(store: Store, request: Request, progress: Progress = _silent) -> Pre
     return prepared
 
 
-def _text(path: Path) -> str:
+def _path_text(path: Path) -> str:
     """A path as the manifest has it, which is text whatever bytes a name has."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
+def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, SourceFile]]:
     """The files of XLA's sub-caches, in order; links, and what is not text, are none of them."""
     found: list[str] = []
     for name in XLA_NAMES:
@@ -215,16 +215,16 @@ def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
             hashed = hash_file(file) if relative.isprintable() else None
             if hashed is not None:
                 mark, digest = hashed
-                source = Source(file, mark, digest)
+                source = SourceFile(file, mark, digest)
                 yield Neighbour(relative, mark.stamp.bytes, digest), source
 
 
-def keyed_for(manifest: Manifest) -> dict[str, int]:
+def count_key_directories(manifest: Manifest) -> dict[str, int]:
     """The directories that executables are keyed for, by JAX's default settings, and how many are; the most first."""
     found: Counter[str] = Counter()
     for item in manifest.items:
         if item.maker is not None:
-            path = provenance.keyed_for(manifest.makers[item.maker], portable=item.portable)
+            path = provenance.key_directory(manifest.makers[item.maker], portable=item.portable)
             found.update([path] if path is not None else ())
     return dict(found.most_common())
 
@@ -232,18 +232,18 @@ def keyed_for(manifest: Manifest) -> dict[str, int]:
 # -- the second reading
 
 
-def write(
-    prepared: Prepared,
+def write_archive(
+    prepared: PreparedExport,
     stream: BinaryIO,
     *,
     sign: Callable[[bytes], bytes] | None = None,
     level: int | None = None,
-    progress: Progress = _silent,
-) -> Exported:
+    progress: Progress = _no_progress,
+) -> ExportResult:
     """Writes the archive of what is prepared.
 
     Args:
-        prepared: what `prepare` gave; its findings are completed.
+        prepared: what `prepare_export` gave; its findings are completed.
         stream: where to.
         sign: makes the signature of the manifest's bytes; None for none.
         level: of compression; None for what suits.
@@ -256,28 +256,28 @@ def write(
     adapter = adapter_of(manifest)
     members = [(item.kind.value, item.key, item_name(item, adapter)) for item in manifest.items]
     members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
-    writer = Writer(stream, level=level, solid=manifest.solid)
+    writer = ArchiveWriter(stream, level=level, solid=manifest.solid)
     data = encode(manifest)
-    writer.manifest(data, None if sign is None else sign(data))
-    sent: dict[tuple[str, str], Source] = {}
+    writer.write_manifest(data, None if sign is None else sign(data))
+    sent: dict[tuple[str, str], SourceFile] = {}
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
-    buffer = bytearray(AT_ONCE)
+    buffer = bytearray(BUFFER_BYTES)
     passed = due = 0
     for (kind, name, path), source in zip(members, prepared.sources, strict=True):
         passed += source.mark.stamp.bytes
-        if send(writer, path, source, buffer):
+        if send_file(writer, path, source, buffer):
             sent[kind, name] = source
-        elif finding := damage_of(source):
+        elif finding := find_damage(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
         else:
             omitted.append((kind, name))
         if passed >= due:
             progress(passed, total)
-            due = min(passed + total // _STEPS, total)
+            due = min(passed + total // _PROGRESS_STEPS, total)
     writer.close(omitted + damaged)
     prepared.findings.sort(key=lambda finding: finding.path)
     entries = sum(kind != XLA_KIND for kind, _ in sent)
     size = sum(source.mark.stamp.bytes for source in sent.values())
-    return Exported(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))
+    return ExportResult(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))

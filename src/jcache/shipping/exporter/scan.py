@@ -19,19 +19,19 @@ from jcache.findings import Stamp
 from jcache.formats.digest import digest_of_file
 from jcache.formats.envelope import MAX_HEADER, read_header
 from jcache.layout import Kind, is_key
-from jcache.shipping.forecast.provenance import content_of
+from jcache.shipping.forecast.provenance import inspect_bytes
 from jcache.store import files
 from jcache.store.ledger import Content
 from jcache.verify.checks import Checked, Claim, check
 from jcache.verify.pool import cores, uninterrupted
 
-_ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
+_MIN_PARALLEL_BYTES: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_ENVELOPE_HEAD: Final = MAX_HEADER + 64
+_ENVELOPE_HEAD_BYTES: Final = MAX_HEADER + 64
 
 
-class Wanted(NamedTuple):
+class ScanRequest(NamedTuple):
     """An entry to read.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     understood: bool
 
 
-class Seen(NamedTuple):
+class ScanResult(NamedTuple):
     """What reading an entry gave.
 
     Attributes:
@@ -61,14 +61,14 @@ class Seen(NamedTuple):
     parents: tuple[str, ...] = ()
 
 
-class Mark(NamedTuple):
+class FileState(NamedTuple):
     """By what a file is known to be the very one that was read before."""
 
     stamp: Stamp
     changed_ns: int
 
     @classmethod
-    def of(cls, file: FileIO | int) -> Mark:
+    def of(cls, file: FileIO | int) -> FileState:
         status = os.fstat(file if isinstance(file, int) else file.fileno())
         return cls(Stamp.of(status), status.st_ctime_ns)
 
@@ -86,21 +86,21 @@ def open_regular(path: str | Path) -> FileIO:
     return FileIO(descriptor)
 
 
-def hash_file(path: str | Path) -> tuple[Mark, str] | None:
+def hash_file(path: str | Path) -> tuple[FileState, str] | None:
     """A file and the digest of its bytes, in constant memory; None if it changed meanwhile.
 
     Raises:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        before = Mark.of(file)
+        before = FileState.of(file)
         found = digest_of_file(file)
-        return (before, found) if Mark.of(file) == before else None
+        return (before, found) if FileState.of(file) == before else None
 
 
-def read_all(
-    directories: dict[Kind, Path], wanted: Sequence[Wanted], *, processes: int | None = None
-) -> Iterator[tuple[int, list[Seen]]]:
+def scan_entries(
+    directories: dict[Kind, Path], wanted: Sequence[ScanRequest], *, processes: int | None = None
+) -> Iterator[tuple[int, list[ScanResult]]]:
     """Reads entries and yields what came out of each batch, in order, with the batch's bytes.
 
     Args:
@@ -111,16 +111,16 @@ def read_all(
     Raises:
         JcacheError: a process was killed.
     """
-    batches = list(_batches(wanted))
+    batches = list(_split_batches(wanted))
     sizes = [sum(one.bytes for one in batch) for batch in batches]
-    work = partial(_read_batch, directories)
+    work = partial(_scan_batch, directories)
     count = cores() if processes is None else processes
-    if count <= 1 or sum(sizes) < _ALONE_BELOW:
+    if count <= 1 or sum(sizes) < _MIN_PARALLEL_BYTES:
         yield from zip(sizes, map(work, batches), strict=True)
         return
     from concurrent.futures.process import BrokenProcessPool
 
-    pool = _pool(count, wanted)
+    pool = _start_pool(count, wanted)
     try:
         with uninterrupted():
             results = pool.map(work, batches)
@@ -137,9 +137,9 @@ def read_all(
         pool.shutdown(cancel_futures=True)
 
 
-def _pool(count: int, wanted: Sequence[Wanted]) -> Executor:
+def _start_pool(count: int, wanted: Sequence[ScanRequest]) -> Executor:
     """Threads where there is only hashing to do, which lets other threads run; grammar does not."""
-    if all(_is_known(one) for one in wanted):
+    if all(_needs_only_digest(one) for one in wanted):
         return ThreadPoolExecutor(count)
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -147,8 +147,8 @@ def _pool(count: int, wanted: Sequence[Wanted]) -> Executor:
     return ProcessPoolExecutor(count, get_context("spawn"))
 
 
-def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    batch: list[Wanted] = []
+def _split_batches(wanted: Sequence[ScanRequest]) -> Iterator[list[ScanRequest]]:
+    batch: list[ScanRequest] = []
     size = 0
     for one in wanted:
         if batch and (size + one.bytes > _BATCH_BYTES or len(batch) >= _BATCH_ENTRIES):
@@ -160,42 +160,42 @@ def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
         yield batch
 
 
-def _read_batch(directories: dict[Kind, Path], batch: Sequence[Wanted]) -> list[Seen]:
-    return [read_one(directories[one.claim.kind], one) for one in batch]
+def _scan_batch(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> list[ScanResult]:
+    return [scan_entry(directories[one.claim.kind], one) for one in batch]
 
 
-def read_one(directory: Path, wanted: Wanted) -> Seen:
+def scan_entry(directory: Path, wanted: ScanRequest) -> ScanResult:
     """Reads an entry of a directory."""
     claim = wanted.claim
     path = os.path.join(directory, claim.file_name)
-    if _is_known(wanted) and (same := _as_on_record(path, claim)):
-        return Seen(same)
+    if _needs_only_digest(wanted) and (same := _check_digest_on_record(path, claim)):
+        return ScanResult(same)
     checked = check(directory, claim)
     if checked.finding is not None or checked.stamp is None or checked.being_written or claim.adapter is not None:
-        return Seen(checked)
+        return ScanResult(checked)
     try:
-        data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD)
+        data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD_BYTES)
         if Stamp.of(os.lstat(path)) != checked.stamp:
-            return Seen(checked._replace(being_written=True))
+            return ScanResult(checked._replace(being_written=True))
     except FileNotFoundError:
-        return Seen(checked._replace(gone=True))
+        return ScanResult(checked._replace(gone=True))
     if claim.kind is Kind.EXECUTABLES:
-        return Seen(checked, content_of(data, checked.digest))
+        return ScanResult(checked, inspect_bytes(data, checked.digest))
     header = read_header(data)
-    return Seen(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
+    return ScanResult(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
 
 
-def _is_known(wanted: Wanted) -> bool:
+def _needs_only_digest(wanted: ScanRequest) -> bool:
     return wanted.claim.kind is Kind.EXECUTABLES and wanted.claim.passed and wanted.understood
 
 
-def unread(path: str | Path, wanted: Wanted) -> Seen | None:
+def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None:
     """What is on record of a file that nobody has changed since; None for any other, which is to be read.
 
     That the bytes still have the digest remains to be seen: a disk may lose bits without telling.
     """
     claim = wanted.claim
-    if not _is_known(wanted) or (claim.copied_ns is not None and claim.digest_ns <= claim.copied_ns):
+    if not _needs_only_digest(wanted) or (claim.copied_ns is not None and claim.digest_ns <= claim.copied_ns):
         return None
     try:
         status = os.lstat(path)
@@ -203,10 +203,10 @@ def unread(path: str | Path, wanted: Wanted) -> Seen | None:
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns > claim.digest_ns:
         return None
-    return Seen(Checked(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
+    return ScanResult(Checked(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
 
 
-def _as_on_record(path: str, claim: Claim) -> Checked | None:
+def _check_digest_on_record(path: str, claim: Claim) -> Checked | None:
     """A file whose digest is the one on record; None for any other, which is looked at more closely."""
     try:
         hashed = hash_file(path)

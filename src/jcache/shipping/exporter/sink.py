@@ -10,7 +10,7 @@ from jcache.errors import JcacheError
 from jcache.store import files
 from jcache.units import format_size
 
-_AT_ONCE: Final = 64  # pieces; Linux takes 1,024
+_MAX_PIECES_PER_CALL: Final = 64  # pieces; Linux takes 1,024
 
 
 class Sink:
@@ -61,7 +61,7 @@ class FileSink(Sink):
             self.written += len(piece)
 
 
-class OpenSink(Sink):
+class DescriptorSink(Sink):
     """Writes to an open descriptor."""
 
     def __init__(self, descriptor: int, where: str) -> None:
@@ -72,7 +72,7 @@ class OpenSink(Sink):
         left = list(pieces)
         while left:
             try:
-                count = os.writev(self._descriptor, left[:_AT_ONCE])
+                count = os.writev(self._descriptor, left[:_MAX_PIECES_PER_CALL])
             except BlockingIOError:
                 self._wait()
                 continue

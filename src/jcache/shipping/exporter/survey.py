@@ -19,19 +19,19 @@ from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Maker
-from jcache.shipping.exporter.scan import Mark, Seen, Wanted, read_all, read_one, unread
+from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, result_on_record, scan_entries, scan_entry
 from jcache.shipping.forecast import provenance
 from jcache.store.files import LATEST_NS
 from jcache.store.ledger import Content, Known, holds_from
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
-_PAUSE_S: Final = 0.5
+_RETRY_PAUSE_S: Final = 0.5
 
 Progress = Callable[[int, int], None]
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that becomes a member.
 
     Attributes:
@@ -42,14 +42,14 @@ class Source(NamedTuple):
     """
 
     path: str
-    mark: Mark
+    mark: FileState
     digest: str
     claim: Claim | None = None
 
 
-class _Sound(NamedTuple):
-    seen: Seen
-    mark: Mark
+class _SoundEntry(NamedTuple):
+    seen: ScanResult
+    mark: FileState
     digest: str
 
 
@@ -66,7 +66,7 @@ class Survey:
         items, makers: for the manifest.
         sources: files of the items.
         findings: the damaged entries.
-        in_the_making: those that somebody was writing.
+        being_written: those that somebody was writing.
     """
 
     def __init__(
@@ -79,18 +79,18 @@ class Survey:
     ) -> None:
         self.items: list[Item] = []
         self.makers: list[Maker] = []
-        self.sources: list[Source] = []
+        self.sources: list[SourceFile] = []
         self.findings: list[Finding] = []
-        self.in_the_making: list[tuple[Kind, str]] = []
+        self.being_written: list[tuple[Kind, str]] = []
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
-        self._contents = provenance.remembered(store)
+        self._contents = provenance.load_contents(store)
         self._known = {kind: self._ask_ledger(kind) for kind in Kind}
         self._copied_ns = store.softly(store.ledger.copied_ns)
-        self._sound: dict[tuple[Kind, str], _Sound] = {}
+        self._sound: dict[tuple[Kind, str], _SoundEntry] = {}
         self._news: list[Known] = []
         self._new_contents: list[Content] = []
 
@@ -105,9 +105,9 @@ class Survey:
         """
         wanted = [one for one in map(self._wanted, self._entries.values()) if not self._pass_over(one)]
         total, done = sum(one.bytes for one in wanted), 0
-        unsure: list[Seen] = []
+        unsure: list[ScanResult] = []
         try:
-            for size, some in read_all(self._directories, wanted, processes=self._processes):
+            for size, some in scan_entries(self._directories, wanted, processes=self._processes):
                 for seen in some:
                     if self._is_unsure(seen):
                         unsure.append(seen)
@@ -123,42 +123,42 @@ class Survey:
     def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
         return self._store.softly(lambda: self._store.ledger.known(kind)) or {}
 
-    def _wanted(self, entry: Entry) -> Wanted:
+    def _wanted(self, entry: Entry) -> ScanRequest:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
         passed = known.checks == CHECKS_VERSION
         claim = Claim(
             entry.kind, entry.key, digest=known.digest, digest_ns=known.digest_ns or 0, copied_ns=self._copied_ns,
             passed=passed, adapter=self._store.root.adapter,
         )  # fmt: skip
-        return Wanted(claim, entry.bytes, known.digest in self._contents)
+        return ScanRequest(claim, entry.bytes, known.digest in self._contents)
 
-    def _pass_over(self, wanted: Wanted) -> bool:
+    def _pass_over(self, wanted: ScanRequest) -> bool:
         """Whether the ledger says all that there is to say."""
         claim = wanted.claim
-        seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
+        seen = result_on_record(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
         if seen is not None:
             self._judge(seen)
         return seen is not None
 
-    def _is_unsure(self, seen: Seen) -> bool:
+    def _is_unsure(self, seen: ScanResult) -> bool:
         """Whether what is wrong may come from somebody who writes just now."""
         checked = seen.checked
         if checked.finding is None or checked.finding.stamp is None:
             return checked.being_written
         return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._grace_ns)
 
-    def _look_again(self, unsure: list[Seen]) -> None:
+    def _look_again(self, unsure: list[ScanResult]) -> None:
         if unsure:
-            clock.sleep(_PAUSE_S)
+            clock.sleep(_RETRY_PAUSE_S)
         for before in unsure:
             claim = before.checked.claim
-            seen = read_one(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
+            seen = scan_entry(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
             if self._is_unsure(seen):
-                self.in_the_making.append((claim.kind, claim.key))
+                self.being_written.append((claim.kind, claim.key))
             else:
                 self._judge(seen)
 
-    def _judge(self, seen: Seen) -> None:
+    def _judge(self, seen: ScanResult) -> None:
         checked = seen.checked
         claim = checked.claim
         if checked.finding is not None:
@@ -166,8 +166,8 @@ class Survey:
         elif checked.gone:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
-            mark = Mark(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest)
+            mark = FileState(checked.stamp, checked.taken_ns)
+            self._sound[claim.kind, claim.key] = _SoundEntry(seen, mark, checked.digest)
             if seen.content is not None:
                 self._new_contents.append(seen.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
@@ -182,7 +182,7 @@ class Survey:
             if self._news:
                 self._store.ledger.record(self._news, anew=False)
         if self._new_contents:
-            provenance.remember(self._store, self._new_contents)
+            provenance.save_contents(self._store, self._new_contents)
 
     # -- the manifest
 
@@ -207,10 +207,10 @@ class Survey:
                 self.items.append(item)
                 name = self._store.root.file_name(entry.kind, entry.key)
                 path = os.path.join(self._directories[entry.kind], name)
-                self.sources.append(Source(path, sound.mark, sound.digest, sound.seen.checked.claim))
+                self.sources.append(SourceFile(path, sound.mark, sound.digest, sound.seen.checked.claim))
         self.findings.sort(key=lambda finding: finding.path)
 
-    def _item(self, entry: Entry, sound: _Sound) -> Item:
+    def _item(self, entry: Entry, sound: _SoundEntry) -> Item:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
         content, seconds = self._contents.get(sound.digest), known.seconds
         if seconds is None:

@@ -36,11 +36,11 @@ _CAPABILITIES: Final = (
     ("RTX 40", "8.9"), ("RTX 30", "8.6"), ("A100", "8.0"), ("A800", "8.0"), ("A30", "8.0"), ("A10", "8.6"),
     ("A16", "8.6"), ("A40", "8.6"), ("V100", "7.0"), ("T4", "7.5"), ("P100", "6.0"),
 )  # fmt: skip
-_NVIDIA_TIMEOUT_S: Final = 10.0
+_NVIDIA_SMI_TIMEOUT_S: Final = 10.0
 _PYTHON_TIMEOUT_S: Final = 60.0  # of a network file system that has gone to sleep
-_ZSTD_IN_PYTHON: Final = (3, 14)
-JAX_WITH_IT: Final = (0, 7, 1)  # the first that takes Python's own zstd
-_ASKED_JAXLIB: Final = """
+_FIRST_PYTHON_WITH_ZSTD: Final = (3, 14)
+FIRST_JAX_WITH_PYTHON_ZSTD: Final = (0, 7, 1)  # the first that takes Python's own zstd
+_JAXLIB_PROGRAM: Final = """
 from jaxlib import xla_client
 print(xla_client.CompileOptions().SerializeAsString().hex())
 client = xla_client.make_cpu_client()
@@ -65,7 +65,7 @@ class Compression(NamedTuple):
     word: str
 
 
-class Jaxlib(NamedTuple):
+class JaxlibFacts(NamedTuple):
     """What a jaxlib answers.
 
     Attributes:
@@ -78,7 +78,7 @@ class Jaxlib(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class Installation:
     """What is installed for an interpreter.
 
     Attributes:
@@ -86,7 +86,7 @@ class Installed:
         python: its version.
         zstandard: whether it can import ``zstandard``.
         jax, jaxlib: versions; None where it has none.
-        ask_jaxlib: returns what its jaxlib answers, after half a second.
+        query_jaxlib: returns what its jaxlib answers, after half a second.
     """
 
     interpreter: str = ""
@@ -94,14 +94,14 @@ class Installed:
     zstandard: bool = True
     jax: str | None = None
     jaxlib: str | None = None
-    ask_jaxlib: Callable[[], Jaxlib] = field(default=Jaxlib, compare=False)
+    query_jaxlib: Callable[[], JaxlibFacts] = field(default=JaxlibFacts, compare=False)
 
     def compression(self, jax: str) -> Compression:
         """What a JAX of that version does with this interpreter.
 
         From 0.7.1 on it takes Python's own zstd where there is one, from 3.14 on, and hashes ``zlib`` all the same.
         """
-        if self.python >= _ZSTD_IN_PYTHON and numbers(jax) >= JAX_WITH_IT:
+        if self.python >= _FIRST_PYTHON_WITH_ZSTD and numbers(jax) >= FIRST_JAX_WITH_PYTHON_ZSTD:
             return Compression(Codec.ZSTD, "zlib")
         return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
 
@@ -114,7 +114,7 @@ class Installed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here(Installed):
+class Machine(Installation):
     """A machine, and what is installed for one of its interpreters.
 
     Attributes:
@@ -138,7 +138,7 @@ class Here(Installed):
         return Host(cpu=self.cpu, gpus=tuple(gpu.model for gpu in self.gpus))
 
 
-def installed(environment: Mapping[str, str]) -> Installed:
+def this_installation(environment: Mapping[str, str]) -> Installation:
     """What is installed for the interpreter that JAX lives in.
 
     Args:
@@ -147,43 +147,43 @@ def installed(environment: Mapping[str, str]) -> Installed:
     Raises:
         InvalidValue: the interpreter that is named cannot be asked.
     """
-    return Installed(**_described(_look(environment), interpreter(environment)))
+    return Installation(**_installation_fields(_query_interpreter(environment), interpreter(environment)))
 
 
-def here(environment: Mapping[str, str]) -> Here:
+def this_machine(environment: Mapping[str, str]) -> Machine:
     """What is known of this machine and of the interpreter that JAX lives in.
 
     Args:
-        environment: as of `installed`.
+        environment: as of `this_installation`.
 
     Raises:
         InvalidValue: the interpreter that is named cannot be asked.
     """
-    found = _look(environment)
+    found = _query_interpreter(environment)
     versions: dict[str, str] = found["versions"]
-    host = provenance.host()
-    gpus = _gpus(host.gpus, environment)
-    described = _described(found, interpreter(environment))
+    host = provenance.describe_host()
+    gpus = _find_gpus(host.gpus, environment)
+    described = _installation_fields(found, interpreter(environment))
     if described["jaxlib"] is not None:
-        described["ask_jaxlib"] = _meanwhile(described["ask_jaxlib"])
-    return Here(
+        described["query_jaxlib"] = _in_background(described["query_jaxlib"])
+    return Machine(
         **described,
-        platforms=_platforms(versions, nvidia=bool(gpus)),
+        platforms=_find_platforms(versions, nvidia=bool(gpus)),
         cpu=host.cpu,
-        cpu_features=cpu_features.shown(platform.machine().lower(), platform.release()),
+        cpu_features=cpu_features.kernel_features(platform.machine().lower(), platform.release()),
         gpus=gpus,
-        toolkit=_newest(versions, "nvidia-cuda-runtime"),
-        cudnn=_newest(versions, "nvidia-cudnn"),
+        toolkit=_newest_version(versions, "nvidia-cuda-runtime"),
+        cudnn=_newest_version(versions, "nvidia-cudnn"),
     )
 
 
-def _look(environment: Mapping[str, str]) -> dict[str, Any]:
+def _query_interpreter(environment: Mapping[str, str]) -> dict[str, Any]:
     python = interpreter(environment)
     if python == sys.executable:
         return child_versions.look()
     reason = "it does not answer as one"
     try:
-        found = json.loads(_said(python, child_versions.__file__))
+        found = json.loads(_output_of(python, child_versions.__file__))
         if isinstance(found, dict) and found.keys() >= {"python", "executable", "zstandard", "versions"}:
             return found
     except subprocess.CalledProcessError as error:
@@ -198,7 +198,7 @@ def _look(environment: Mapping[str, str]) -> dict[str, Any]:
     )
 
 
-def _said(python: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+def _output_of(python: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
     """What an interpreter prints; it ends with this process at the latest."""
     pipe, command = subprocess.PIPE, [python, *arguments]
     with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as process:
@@ -215,7 +215,7 @@ def _said(python: str, *arguments: str, env: Mapping[str, str] | None = None) ->
     return out
 
 
-def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
+def _installation_fields(found: Mapping[str, Any], python: str) -> dict[str, Any]:
     versions: dict[str, str] = found["versions"]
     return {
         "interpreter": str(found["executable"]),
@@ -223,14 +223,14 @@ def _described(found: Mapping[str, Any], python: str) -> dict[str, Any]:
         "zstandard": bool(found["zstandard"]),
         "jax": versions.get("jax"),
         "jaxlib": versions["jaxlib"].partition("+")[0] if "jaxlib" in versions else None,
-        "ask_jaxlib": cache(partial(_ask_jaxlib, python)),
+        "query_jaxlib": cache(partial(_query_jaxlib, python)),
     }
 
 
 _T = TypeVar("_T")
 
 
-def _meanwhile(ask: Callable[[], _T]) -> Callable[[], _T]:
+def _in_background(ask: Callable[[], _T]) -> Callable[[], _T]:
     """Asks at once, beside what else there is to do, and gives the answer when it is wanted."""
     answer: Future[_T] = Future()
 
@@ -244,7 +244,7 @@ def _meanwhile(ask: Callable[[], _T]) -> Callable[[], _T]:
     return answer.result
 
 
-def _ask_jaxlib(python: str) -> Jaxlib:
+def _query_jaxlib(python: str) -> JaxlibFacts:
     """Ask an interpreter's jaxlib, which is imported there; it takes half a second.
 
     Its executables name features of the CPU since jaxlib 0.8. Where compiling fails, as in older ones, which have other
@@ -253,25 +253,25 @@ def _ask_jaxlib(python: str) -> Jaxlib:
     env = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
     env["OPENBLAS_NUM_THREADS"] = "1"  # numpy's; they would wait, busily, for work that never comes
     try:
-        said = _said(python, "-c", _ASKED_JAXLIB, env=env)
+        said = _output_of(python, "-c", _JAXLIB_PROGRAM, env=env)
     except subprocess.CalledProcessError as error:
         said = error.output
     except (OSError, subprocess.SubprocessError):
-        return Jaxlib()
+        return JaxlibFacts()
     with suppress(ValueError, DamagedEntry):
         options, executable, *_ = [bytes.fromhex(line) for line in said.splitlines()] + [b"", b""]
         features = inspect(pack_executable(executable, 0, Codec.ZLIB)).cpu_features if executable else None
-        return Jaxlib(xla_options(options) if options else None, features)
-    return Jaxlib()
+        return JaxlibFacts(xla_options(options) if options else None, features)
+    return JaxlibFacts()
 
 
-def _newest(versions: Mapping[str, str], prefix: str) -> str | None:
+def _newest_version(versions: Mapping[str, str], prefix: str) -> str | None:
     """Of wheels for several CUDA versions, which can be installed side by side."""
     found = [version for name, version in versions.items() if name.startswith(prefix)]
     return max(found, key=numbers, default=None)
 
 
-def _platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:
+def _find_platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:
     in_jaxlib = versions.get("jaxlib", "").partition("+")[2]  # "cuda12.cudnn89": up to 0.4.25 it was one wheel
     plugins = " ".join(versions)
     found = {"cpu"}
@@ -284,28 +284,28 @@ def _platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _gpus(models: tuple[str, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+def _find_gpus(models: tuple[str, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
     """NVIDIA's GPUs of these models; its own tool, which takes a second, is asked for what the table does not have."""
-    found = tuple(Gpu(model, _capability(model)) for model in models)
+    found = tuple(Gpu(model, _capability_in_table(model)) for model in models)
     if found and all(gpu.compute_capability for gpu in found):
         return found
     if not found and not any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg"))):  # dxg: under Windows
         return ()
-    return _asked_nvidia(environment) or found
+    return _query_nvidia_smi(environment) or found
 
 
-def _asked_nvidia(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+def _query_nvidia_smi(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
     program = shutil.which("nvidia-smi", path=environment.get("PATH"))
     if program is None:
         return ()
     command = [program, "--query-gpu=name,compute_cap", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()
     rows = [line.rpartition(",") for line in done.stdout.splitlines()]
     return tuple(Gpu(name.strip(), value.strip() or None) for name, comma, value in rows if comma)
 
 
-def _capability(model: str) -> str | None:
+def _capability_in_table(model: str) -> str | None:
     return next((value for name, value in _CAPABILITIES if re.search(rf"\b{name}", model)), None)

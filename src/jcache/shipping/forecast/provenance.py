@@ -20,8 +20,8 @@ from jcache.store.ledger import Content, Known
 from jcache.store.store import Store
 from jcache.verify import path_keys
 
-_FEW: Final = 64  # makers that are remembered at once; a cache has a handful
-_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
+_CACHED_MAKERS: Final = 64  # makers that are remembered at once; a cache has a handful
+_NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
 
 
 class Provenance(NamedTuple):
@@ -38,7 +38,7 @@ class Provenance(NamedTuple):
     portable: bool
 
 
-def of(data: bytes, known: Known | None = None) -> Provenance:
+def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     """What an executable was made by and for.
 
     Args:
@@ -48,17 +48,17 @@ def of(data: bytes, known: Known | None = None) -> Provenance:
     Raises:
         DamagedEntry: they cannot be decompressed.
     """
-    return of_content(content_of(data), known)
+    return of_content(inspect_bytes(data), known)
 
 
 def of_content(content: Content, known: Known | None) -> Provenance:
     """The same of what was read, or remembered, before."""
-    return _provenance(content.maker, _jaxlib(known), content.codec, is_portable(known))
+    return _provenance(content.maker, _recorded_jaxlib(known), content.codec, is_portable(known))
 
 
-@lru_cache(maxsize=_FEW)
+@lru_cache(maxsize=_CACHED_MAKERS)
 def _provenance(maker: str, jaxlib: str | None, codec: str, portable: bool) -> Provenance:  # noqa: FBT001
-    return Provenance((_maker(maker) or Maker())._replace(jaxlib=jaxlib), codec, portable)
+    return Provenance((_parse_maker(maker) or Maker())._replace(jaxlib=jaxlib), codec, portable)
 
 
 def is_portable(known: Known | None) -> bool:
@@ -70,18 +70,18 @@ def is_portable(known: Known | None) -> bool:
     return known is not None and known.origin in path_keys.PORTABLE_ORIGINS
 
 
-def keyed_for(maker: Maker, *, portable: bool) -> str | None:
+def key_directory(maker: Maker, *, portable: bool) -> str | None:
     """The directory that the keys of a maker's executables depend on, None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
     return path_keys.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
 
 
-def _jaxlib(known: Known | None) -> str | None:
+def _recorded_jaxlib(known: Known | None) -> str | None:
     """The one version that is on record: a run of several environments records all of theirs."""
     return known.jaxlib if known is not None and known.jaxlib and "," not in known.jaxlib else None
 
 
-def content_of(data: bytes, digest_: str | None = None) -> Content:
+def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
     """What the stored bytes of an executable tell of themselves.
 
     Args:
@@ -102,31 +102,31 @@ def content_of(data: bytes, digest_: str | None = None) -> Content:
         xla_caches=found.xla_caches,
         xla_options=None if found.xla_options is None else f"{found.xla_options:x}",
     )
-    return Content(digest_ or digest(data), found.codec.value, found.seconds, _text(maker))
+    return Content(digest_ or digest(data), found.codec.value, found.seconds, _maker_text(maker))
 
 
 # -- remembering
 
 
-def remembered(store: Store) -> dict[str, Content]:
+def load_contents(store: Store) -> dict[str, Content]:
     """What is remembered of executables, by the digest of their bytes."""
     try:
         contents = store.ledger.contents()
     except LedgerUnavailable:  # whoever needs the ledger for more will say so
         return {}
-    readable = {text: _maker(text) is not None for text in {content.maker for content in contents.values()}}
+    readable = {text: _parse_maker(text) is not None for text in {content.maker for content in contents.values()}}
     return {key: content for key, content in contents.items() if readable[content.maker]}
 
 
-def remember(store: Store, news: Iterable[Content]) -> None:
+def save_contents(store: Store, news: Iterable[Content]) -> None:
     """Remembers what was read, or does not: it only saves time."""
     with suppress(LedgerUnavailable):
         store.ledger.record_contents(news)
 
 
-def remember_imported(store: Store, manifest: Manifest) -> None:
+def save_imported(store: Store, manifest: Manifest) -> None:
     """Remembers of executables that are there now what their manifest says."""
-    texts = [_text(maker) for maker in manifest.makers]
+    texts = [_maker_text(maker) for maker in manifest.makers]
     news = [
         Content(item.digest, item.codec, int(item.seconds), texts[item.maker])
         for item in manifest.items
@@ -134,17 +134,17 @@ def remember_imported(store: Store, manifest: Manifest) -> None:
     ]
     if news:
         store.flush()  # the ledger keeps this of entries alone that it knows
-        remember(store, news)
+        save_contents(store, news)
 
 
-def _text(maker: Maker) -> str:
+def _maker_text(maker: Maker) -> str:
     """What is remembered of a maker: what the executable itself tells."""
     return path_keys.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
 
 
-@lru_cache(maxsize=_FEW)
-def _maker(text: str) -> Maker | None:
-    """The maker that a text of `content_of` means, None for that of another version."""
+@lru_cache(maxsize=_CACHED_MAKERS)
+def _parse_maker(text: str) -> Maker | None:
+    """The maker that a text of `inspect_bytes` means, None for that of another version."""
     told = path_keys.told_by(text)
     if told is None or not told.keys() <= set(Maker._fields):
         return None
@@ -159,12 +159,12 @@ def _maker(text: str) -> Maker | None:
 # -- the machine
 
 
-def host() -> Host:
+def describe_host() -> Host:
     """The machine that we are on, as far as the system tells."""
-    return Host(cpu=_cpu(), gpus=tuple(sorted(_gpus())))
+    return Host(cpu=_cpu_model(), gpus=tuple(sorted(_gpu_models())))
 
 
-def _cpu() -> str | None:
+def _cpu_model() -> str | None:
     with suppress(OSError, UnicodeDecodeError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, colon, value = line.partition(":")
@@ -173,12 +173,12 @@ def _cpu() -> str | None:
     return platform.processor() or platform.machine() or None
 
 
-def _gpus() -> list[str]:
+def _gpu_models() -> list[str]:
     """Models of NVIDIA's GPUs, as the driver names them; one line each."""
     found = []
     with suppress(OSError, UnicodeDecodeError):
-        for name in os.listdir(_DRIVER):
-            for line in (_DRIVER / name / "information").read_text().splitlines():
+        for name in os.listdir(_NVIDIA_DRIVER):
+            for line in (_NVIDIA_DRIVER / name / "information").read_text().splitlines():
                 title, colon, value = line.partition(":")
                 if colon and title.strip() == "Model":
                     found.append(value.strip())

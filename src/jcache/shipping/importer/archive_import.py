@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import InvalidValue, NoCacheHere, Untrusted
 from jcache.layout import Kind, Root
-from jcache.shipping.archive import Member
+from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
 from jcache.shipping.archive.signing import check_signature, verify
 from jcache.shipping.forecast.judge import Forecast
-from jcache.shipping.forecast.provenance import keyed_for
-from jcache.shipping.importer.intake import Intake
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name, fate_of
+from jcache.shipping.forecast.provenance import key_directory
+from jcache.shipping.importer.entry_import import EntryImporter
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable
 from jcache.store.foreign import meant_by, state_of
 from jcache.store.roots import is_vacant, open_root
@@ -47,7 +47,7 @@ class Trust:
     signer: str | None = None
 
 
-_AT_ONCE: Final = 1024
+_UPDATE_BATCH: Final = 1024
 UNSIGNED: Final = Trust()
 
 
@@ -57,27 +57,27 @@ class ImportPlan:
 
     Attributes:
         manifest: of the archive.
-        fates: what will become of each entry.
+        outcomes: what will become of each entry.
         neighbours: of each file of XLA's sub-caches, by its path.
         trust: who signed it.
         forecast: what will hit here.
     """
 
     manifest: Manifest
-    fates: Mapping[Name, Fate]
-    neighbours: Mapping[str, Fate] = field(default_factory=dict)
+    outcomes: Mapping[EntryId, ImportOutcome]
+    neighbours: Mapping[str, ImportOutcome] = field(default_factory=dict)
     trust: Trust = UNSIGNED
     forecast: Forecast
 
-    def count(self, *fates: Fate) -> int:
-        """How many entries have one of these fates."""
-        counted = Counter(self.fates.values())
-        return sum(counted[fate] for fate in fates)
+    def count(self, *outcomes: ImportOutcome) -> int:
+        """How many entries have one of these outcomes."""
+        counted = Counter(self.outcomes.values())
+        return sum(counted[outcome] for outcome in outcomes)
 
     @property
     def written(self) -> list[Item | Neighbour]:
         """What will be written."""
-        items = [item for item in self.manifest.items if self.fates[item.kind, item.key] in WRITTEN]
+        items = [item for item in self.manifest.items if self.outcomes[item.kind, item.key] in WRITTEN]
         return [*items, *(n for n in self.manifest.neighbours if self.neighbours[n.path] in WRITTEN)]
 
     @property
@@ -98,28 +98,28 @@ def future_root(path: Path, *, plain: bool) -> Root:
         if not is_vacant(path):
             raise
     root = Root(path, plain=plain)
-    return laid_out(root, meant_by(path))
+    return with_layout(root, meant_by(path))
 
 
-def as_keyed_for(root: Root, manifest: Manifest) -> Root:
+def layout_by_keys(root: Root, manifest: Manifest) -> Root:
     """The root that will be made in a vacant place: a plain JAX directory, if executables are keyed for that very path.
 
     JAX alone then finds them again under the string that it has always been told.
     """
-    if not is_undecided(root):
+    if not is_layout_open(root):
         return root
     kinds = {item.kind for item in manifest.items}
     alike = {(item.maker, item.portable) for item in manifest.items if item.maker is not None}
-    keyed = {keyed_for(manifest.makers[maker], portable=portable) for maker, portable in alike}
+    keyed = {key_directory(manifest.makers[maker], portable=portable) for maker, portable in alike}
     return Root(root.path, plain=kinds == {Kind.EXECUTABLES} and str(root.path) in keyed)
 
 
-def is_undecided(root: Root) -> bool:
+def is_layout_open(root: Root) -> bool:
     """Whether what comes decides if it will be a plain JAX directory."""
     return not root.plain and root.adapter is None and is_vacant(root.path)
 
 
-def laid_out(root: Root, adapter: Adapter | None) -> Root:
+def with_layout(root: Root, adapter: Adapter | None) -> Root:
     """The root for entries of JAX's, or of another program's: itself, or the one that will be made in a vacant place.
 
     Raises:
@@ -186,18 +186,23 @@ def plan_import(
     places = {kind: root.directory(kind) for kind in Kind}
     directory = places[Kind.EXECUTABLES]
     adapter = root.adapter
-    fates: dict[Name, Fate] = {}
+    outcomes: dict[EntryId, ImportOutcome] = {}
     for item in manifest.items:
         place = os.path.join(places[item.kind], root.file_name(item.kind, item.key))
         unwanted = skip_incompatible and item.kind is Kind.EXECUTABLES and forecast.verdicts[item.key].incompatible
-        fate = Fate.INCOMPATIBLE if unwanted else fate_of(place, item, replace=replace)
-        if adapter is not None and fate is not Fate.PRESENT and adapter.is_code(item.kind, item.key) and not allow_code:
-            fate = Fate.CODE
-        fates[item.kind, item.key] = fate
-    neighbours = {n.path: fate_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}
+        outcome = ImportOutcome.INCOMPATIBLE if unwanted else outcome_of(place, item, replace=replace)
+        if (
+            adapter is not None
+            and outcome is not ImportOutcome.PRESENT
+            and adapter.is_code(item.kind, item.key)
+            and not allow_code
+        ):
+            outcome = ImportOutcome.CODE
+        outcomes[item.kind, item.key] = outcome
+    neighbours = {n.path: outcome_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}
     plan = ImportPlan(
         manifest=manifest,
-        fates=fates,
+        outcomes=outcomes,
         neighbours=neighbours,
         trust=trust,
         forecast=forecast,
@@ -214,11 +219,11 @@ def total_bytes(manifest: Manifest) -> int:
     return sum(item.bytes for item in manifest.items) + sum(one.bytes for one in manifest.neighbours)
 
 
-def receive(
+def execute_plan(
     plan: ImportPlan,
-    members: Iterable[Member],
+    members: Iterable[ArchiveMember],
     store: Store,
-    imported: Imported,
+    imported: ImportResult,
     *,
     omitted: Callable[[], Iterable[tuple[str, str]]] = tuple,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -244,50 +249,51 @@ def receive(
     def jaxlib_of(item: Item) -> str | None:
         return None if item.maker is None else manifest.makers[item.maker].jaxlib
 
-    with Intake(store, imported, jaxlib_of) as intake:
+    with EntryImporter(store, imported, jaxlib_of) as importer:
         present: list[Item] = []
         for item in manifest.items:
-            fate = plan.fates[item.kind, item.key]
-            if fate not in WRITTEN:
-                imported.fates[item.kind, item.key] = fate
-                if fate is Fate.PRESENT:
+            outcome = plan.outcomes[item.kind, item.key]
+            if outcome not in WRITTEN:
+                imported.outcomes[item.kind, item.key] = outcome
+                if outcome is ImportOutcome.PRESENT:
                     present.append(item)
-            if len(present) >= _AT_ONCE or (present and item is manifest.items[-1]):
-                intake.take_over(*present)
+            if len(present) >= _UPDATE_BATCH or (present and item is manifest.items[-1]):
+                importer.update_present(*present)
                 present.clear()
-        imported.neighbours |= {path: fate for path, fate in plan.neighbours.items() if fate not in WRITTEN}
+        imported.neighbours |= {path: outcome for path, outcome in plan.neighbours.items() if outcome not in WRITTEN}
         for member in members:
-            _take(plan, member, intake)
+            _import_member(plan, member, importer)
             done += member.size
             if done >= due:
                 progress(done, total)
                 due = done + total // 256
-    _settle(plan, imported, frozenset(omitted()))
+    _settle_missing(plan, imported, frozenset(omitted()))
 
 
-def _take(plan: ImportPlan, member: Member, intake: Intake) -> None:
+def _import_member(plan: ImportPlan, member: ArchiveMember, importer: EntryImporter) -> None:
     what = member.entry
     if isinstance(what, Neighbour):
-        fate = plan.neighbours[what.path]
-        if fate in WRITTEN:
-            intake.take_neighbour(what, member, replace=fate is Fate.REPLACED)
-    elif plan.fates[what.kind, what.key] in WRITTEN:
-        intake.take(what, member, replace=plan.fates[what.kind, what.key] is Fate.REPLACED)
+        outcome = plan.neighbours[what.path]
+        if outcome in WRITTEN:
+            importer.add_neighbour(what, member, replace=outcome is ImportOutcome.REPLACED)
+    elif plan.outcomes[what.kind, what.key] in WRITTEN:
+        importer.add(what, member, replace=plan.outcomes[what.kind, what.key] is ImportOutcome.REPLACED)
 
 
-def _settle(plan: ImportPlan, imported: Imported, omitted: frozenset[tuple[str, str]]) -> None:
+def _settle_missing(plan: ImportPlan, imported: ImportResult, omitted: frozenset[tuple[str, str]]) -> None:
     """Says of what did not come whether the archive does without it or had other bytes for it."""
     lacking = {(str(kind), key) for kind, key in omitted}
     wrong = {(what.kind, what.key) for refused in imported.refused if isinstance(what := refused.what, Item)}
-    for name, fate in plan.fates.items():
-        if fate in WRITTEN and name not in imported.fates:
+    for name, outcome in plan.outcomes.items():
+        if outcome in WRITTEN and name not in imported.outcomes:
             honest = (str(name[0]), name[1]) in lacking and not (plan.trust.signer and name in wrong)
-            imported.fates[name] = Fate.OMITTED if honest else Fate.REFUSED
+            imported.outcomes[name] = ImportOutcome.OMITTED if honest else ImportOutcome.REFUSED
     imported.refused = [
         refused
         for refused in imported.refused
-        if not isinstance(refused.what, Item) or imported.fates[refused.what.kind, refused.what.key] is Fate.REFUSED
+        if not isinstance(refused.what, Item)
+        or imported.outcomes[refused.what.kind, refused.what.key] is ImportOutcome.REFUSED
     ]
-    for path, fate in plan.neighbours.items():
-        if fate in WRITTEN and path not in imported.neighbours:
-            imported.neighbours[path] = Fate.OMITTED if ("xla", path) in lacking else Fate.REFUSED
+    for path, outcome in plan.neighbours.items():
+        if outcome in WRITTEN and path not in imported.neighbours:
+            imported.neighbours[path] = ImportOutcome.OMITTED if ("xla", path) in lacking else ImportOutcome.REFUSED

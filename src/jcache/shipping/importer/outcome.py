@@ -13,10 +13,10 @@ from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Neighbour
 from jcache.shipping.exporter.scan import hash_file
 
-Name = tuple[Kind, str]
+EntryId = tuple[Kind, str]
 
 
-class Fate(StrEnum):
+class ImportOutcome(StrEnum):
     """What becomes of an entry, or of a file of XLA's sub-caches."""
 
     NEW = "new"
@@ -29,11 +29,11 @@ class Fate(StrEnum):
     OMITTED = "omitted"  # by the archive
 
 
-WRITTEN: Final = frozenset({Fate.NEW, Fate.REPLACED})
+WRITTEN: Final = frozenset({ImportOutcome.NEW, ImportOutcome.REPLACED})
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedMember:
     """An entry, or a neighbour, that was not taken, and why, as a sentence."""
 
     what: Item | Neighbour
@@ -41,45 +41,45 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """What has been imported so far.
 
     Attributes:
-        fates: of the entries that were dealt with.
+        outcomes: of the entries that were dealt with.
         neighbours: of the files of XLA's sub-caches, by their paths.
         bytes: of what was written.
         refused: what was not taken.
     """
 
-    fates: dict[Name, Fate] = field(default_factory=dict)
-    neighbours: dict[str, Fate] = field(default_factory=dict)
+    outcomes: dict[EntryId, ImportOutcome] = field(default_factory=dict)
+    neighbours: dict[str, ImportOutcome] = field(default_factory=dict)
     bytes: int = 0
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedMember] = field(default_factory=list)
 
-    def count(self, *fates: Fate) -> int:
-        """How many entries have one of these fates."""
-        return sum(fate in fates for fate in self.fates.values())
+    def count(self, *outcomes: ImportOutcome) -> int:
+        """How many entries have one of these outcomes."""
+        return sum(outcome in outcomes for outcome in self.outcomes.values())
 
-    def of(self, *fates: Fate) -> list[Name]:
-        """The entries that have one of these fates."""
-        return [name for name, fate in self.fates.items() if fate in fates]
+    def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
+        """The entries that have one of these outcomes."""
+        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
 
-def fate_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> Fate:
+def outcome_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> ImportOutcome:
     """What becomes of an entry whose place is a path: by its size and, if that is the same, its digest."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return Fate.NEW
+        return ImportOutcome.NEW
     if not stat.S_ISREG(status.st_mode):
-        return Fate.DIFFERENT
+        return ImportOutcome.DIFFERENT
     if status.st_size == item.bytes:
         digest = _digest_of(path)
         if digest == item.digest:
-            return Fate.PRESENT
+            return ImportOutcome.PRESENT
         if digest is None:  # it cannot be read, and may well be the same
-            return Fate.DIFFERENT
-    return Fate.REPLACED if replace else Fate.DIFFERENT
+            return ImportOutcome.DIFFERENT
+    return ImportOutcome.REPLACED if replace else ImportOutcome.DIFFERENT
 
 
 def _digest_of(path: str | os.PathLike[str]) -> str | None:

@@ -14,7 +14,7 @@ from jcache.store.files import refusal
 from jcache.text import shown
 
 
-def link(old_path: str | Path, directory: Path) -> bool:
+def make_link(old_path: str | Path, directory: Path) -> bool:
     """Makes the old path a link to a directory; the directories above are made where they are missing.
 
     Args:
@@ -27,7 +27,7 @@ def link(old_path: str | Path, directory: Path) -> bool:
     Raises:
         CannotWrite: something else is there, it is no absolute path, or it cannot be made.
     """
-    if not is_needed(old_path, directory):
+    if not needs_link(old_path, directory):
         return False
     old, target = Path(old_path), Path(os.path.abspath(directory))
     with refusal(f"link {shown(str(old))} to {shown(str(target))}"):
@@ -46,7 +46,7 @@ def link(old_path: str | Path, directory: Path) -> bool:
     return True
 
 
-def is_needed(old_path: str | Path, directory: Path) -> bool:
+def needs_link(old_path: str | Path, directory: Path) -> bool:
     """Whether a link is still to be made; nothing changes.
 
     Raises:
@@ -60,15 +60,15 @@ def is_needed(old_path: str | Path, directory: Path) -> bool:
         return False
     if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
         raise CannotWrite(f"{what}, which lies in it.")
-    if (there := blocking(old)) is not None:
-        found = f"{_what(old)} is there" if there == old else f"{shown(str(there))} is {_what(there)}"
+    if (there := blocking_path(old)) is not None:
+        found = f"{_describe(old)} is there" if there == old else f"{shown(str(there))} is {_describe(there)}"
         raise CannotWrite(f"{what}: {found}; move it away first.")
-    if (above := closed_above(old)) is not None:
+    if (above := unwritable_directory(old)) is not None:
         raise CannotWrite(f"{what}: {shown(str(above))} is read-only, or not ours to write.")
     return True
 
 
-def closed_above(path: Path) -> Path | None:
+def unwritable_directory(path: Path) -> Path | None:
     """The directory in which something would have to be made for a path to be, where that cannot be; None if it can."""
     above = path.parent
     while not os.path.lexists(above):
@@ -76,7 +76,7 @@ def closed_above(path: Path) -> Path | None:
     return above if above.is_dir() and not os.access(above, os.W_OK | os.X_OK) else None
 
 
-def blocking(path: Path) -> Path | None:
+def blocking_path(path: Path) -> Path | None:
     """What is there already: something at the path, or no directory above it; None if a link can be made."""
     if os.path.lexists(path):
         return path
@@ -100,7 +100,7 @@ def _make_parents(path: Path) -> list[Path]:
     return made
 
 
-def _what(path: Path) -> str:
+def _describe(path: Path) -> str:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         return f"a link to {shown(os.readlink(path))}"

@@ -15,33 +15,35 @@ from jcache.store.files import refusal
 from jcache.text import command
 from jcache.units import format_size
 
-_MARGIN: Final = 64 << 20  # what a disk is to have free afterwards
-_BLOCK: Final = 4096
-_EACH: Final = 256  # bytes of a directory and the ledger that an entry takes
+_MIN_FREE_BYTES: Final = 64 << 20  # what a disk is to have free afterwards
+_BLOCK_BYTES: Final = 4096
+_OVERHEAD_BYTES: Final = 256  # bytes of a directory and the ledger that an entry takes
 
 
 def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "what is to come") -> None:
     """Raises CannotWrite if the disk has no room for what is to be written, which is called so."""
     sizes = [what.bytes for what in written]
-    needed = sum(-(-size // _BLOCK) * _BLOCK + _BLOCK + _EACH for size in sizes)  # and a block for the sidecar
-    place = _existing(root.path)
+    needed = sum(
+        -(-size // _BLOCK_BYTES) * _BLOCK_BYTES + _BLOCK_BYTES + _OVERHEAD_BYTES for size in sizes
+    )  # and a block for the sidecar
+    place = _existing_directory(root.path)
     with refusal(f"look at {place}"):
         disk = os.statvfs(place)
     free = disk.f_bavail * disk.f_frsize
-    if sizes and needed + _MARGIN > free:
+    if sizes and needed + _MIN_FREE_BYTES > free:
         raise CannotWrite(
-            f"{root.path} has no room for {what}: {format_size(needed)} are to be written, {format_size(_MARGIN)} are "
-            f"to stay free on the disk, and {format_size(free)} are free: make room with `{_prune(root)}`, or name "
-            "another --root."
+            f"{root.path} has no room for {what}: {format_size(needed)} are to be written, "
+            f"{format_size(_MIN_FREE_BYTES)} are to stay free on the disk, and {format_size(free)} are free: make room "
+            f"with `{_prune_command(root)}`, or name another --root."
         )
     if disk.f_files and 2 * len(sizes) > disk.f_favail:
         raise CannotWrite(
             f"{root.path} has no room for {what}: {2 * len(sizes):,} files at most are to be written, and its disk "
-            f"takes {disk.f_favail:,} more: make room with `{_prune(root)}`, or name another --root."
+            f"takes {disk.f_favail:,} more: make room with `{_prune_command(root)}`, or name another --root."
         )
 
 
-def _prune(root: Root) -> str:
+def _prune_command(root: Root) -> str:
     return command("prune --max-size SIZE", root.path)
 
 
@@ -51,7 +53,7 @@ def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
         directory = root.directory(kind)
         for path in (root.path, directory):
             _check_directory(path, may_be_link=path == root.path)
-        place = _existing(directory)
+        place = _existing_directory(directory)
         with refusal(f"store entries in {directory}"):
             if not os.access(place, os.W_OK | os.X_OK):
                 is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
@@ -71,7 +73,7 @@ def _check_directory(path: Path, *, may_be_link: bool) -> None:
         raise CannotWrite(f"{path} is no directory: move it away, or import into another --root.")
 
 
-def _existing(path: Path) -> Path:
+def _existing_directory(path: Path) -> Path:
     """The directory at a path, or the one in which it will be made."""
     while not os.path.isdir(path) and path != path.parent:
         path = path.parent

@@ -7,29 +7,29 @@ from typing import NamedTuple, Protocol
 
 from jcache.formats.digest import Hasher, shown
 from jcache.shipping.archive.manifest import Item, Neighbour
-from jcache.shipping.archive.members import PIECE
+from jcache.shipping.archive.members import PIECE_BYTES
 from jcache.store.files import Unpublished
 
 
-class Incoming(Protocol):
+class ByteSource(Protocol):
     """Where the stored bytes of an entry come from."""
 
     def readinto(self, memory: memoryview, /) -> int | None:
         """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
 
 
-class Mismatch(Exception):
+class ContentMismatch(Exception):
     """The bytes are not those that they should be; its text says how."""
 
 
-class Staged(NamedTuple):
+class StagedFile(NamedTuple):
     """A file that is written, and as of when its bytes are known."""
 
     file: Unpublished
     taken_ns: int
 
 
-class Landing:
+class FileStager:
     """A new file that is written piece by piece; nothing stays of it if that fails.
 
     Args:
@@ -43,7 +43,7 @@ class Landing:
         self._times = written_ns, used_ns
         self._file: Unpublished | None = None
 
-    def add(self, data: memoryview, *, is_last: bool) -> Staged | None:
+    def add(self, data: memoryview, *, is_last: bool) -> StagedFile | None:
         """Writes the next bytes; with the last, the file is done.
 
         Raises:
@@ -53,7 +53,7 @@ class Landing:
             if self._file is None:
                 self._file = Unpublished(self._directory)
             self._file.write(data)
-            return Staged(self._file, self._file.settle(*self._times)) if is_last else None
+            return StagedFile(self._file, self._file.settle(*self._times)) if is_last else None
         except BaseException:
             self.discard()
             raise
@@ -64,8 +64,8 @@ class Landing:
             self._file.discard()
 
 
-def pieces(
-    content: Incoming, what: Item | Neighbour, room: Callable[[int], memoryview]
+def checked_pieces(
+    content: ByteSource, what: Item | Neighbour, room: Callable[[int], memoryview]
 ) -> Iterator[tuple[memoryview, bool]]:
     """All bytes, in one or more pieces of memory that is filled with them, and whether each is the last.
 
@@ -85,33 +85,33 @@ def pieces(
             left = left[count:]
         size += len(memory) - len(left)
         if left:
-            raise Mismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
+            raise ContentMismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
         is_last = size == what.bytes
         if is_last and content.readinto(memoryview(bytearray(1))):
-            raise Mismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
+            raise ContentMismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
         if is_last and (found := hasher.digest()) != what.digest:
-            raise Mismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
+            raise ContentMismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
         yield memory, is_last
         if is_last:
             return
 
 
-def landed(content: Incoming, what: Item | Neighbour, directory: int, written_ns: int) -> Staged:
+def stage_file(content: ByteSource, what: Item | Neighbour, directory: int, written_ns: int) -> StagedFile:
     """A file of all bytes.
 
     Args:
         content: where they come from.
         what: what they should be.
-        directory: as of `Landing`.
-        written_ns: as of `Landing`.
+        directory: as of `FileStager`.
+        written_ns: as of `FileStager`.
 
     Raises:
         OSError: it cannot be written.
         Mismatch: the bytes are not those that they should be.
     """
-    landing = Landing(directory, written_ns)
+    landing = FileStager(directory, written_ns)
     try:
-        for piece, is_last in pieces(content, what, _lender()):
+        for piece, is_last in checked_pieces(content, what, _reused_buffer()):
             if staged := landing.add(piece, is_last=is_last):
                 return staged
     except BaseException:
@@ -120,15 +120,15 @@ def landed(content: Incoming, what: Item | Neighbour, directory: int, written_ns
     raise AssertionError("the last piece is the last one")
 
 
-def whole(content: Incoming, what: Item | Neighbour) -> bytes:
+def checked_bytes(content: ByteSource, what: Item | Neighbour) -> bytes:
     """All bytes in memory; raises Mismatch unless they are those that they should be."""
     data = bytearray()
-    for piece, _ in pieces(content, what, _lender()):
+    for piece, _ in checked_pieces(content, what, _reused_buffer()):
         data += piece
     return bytes(data)
 
 
-def _lender() -> Callable[[int], memoryview]:
+def _reused_buffer() -> Callable[[int], memoryview]:
     """Lends the same memory again and again."""
-    memory = memoryview(bytearray(PIECE))
+    memory = memoryview(bytearray(PIECE_BYTES))
     return lambda size: memory[:size]

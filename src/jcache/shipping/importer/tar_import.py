@@ -19,15 +19,15 @@ from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Member as NameOf, Root, check_key, member
-from jcache.shipping.archive import PlainMember
+from jcache.shipping.archive import PlainTarMember
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
 from jcache.shipping.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
-from jcache.shipping.archive.plain_tar import kind_of, shown
+from jcache.shipping.archive.plain_tar import kind_of, quote_name
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.judge import Forecast
-from jcache.shipping.importer.archive_import import as_keyed_for, is_undecided
-from jcache.shipping.importer.intake import Intake
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name, Refused, fate_of
+from jcache.shipping.importer.archive_import import is_layout_open, layout_by_keys
+from jcache.shipping.importer.entry_import import EntryImporter
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, RefusedMember, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable
 from jcache.store.files import LATEST_NS, RECENCY_BYTES
 from jcache.store.foreign import entry_at
@@ -37,13 +37,13 @@ from jcache.verify.checks import CHECKS_VERSION, fault_of
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter
 
-_NAMES_KEPT: Final = 20
-_LOOKED_AT: Final = 64 << 20  # bytes of members up to the first executable
-_MEMBER: Final = 1 << 10  # bytes that keeping one takes besides
+_MAX_NAMES: Final = 20
+_MAX_HELD_BYTES: Final = 64 << 20  # bytes of members up to the first executable
+_HELD_MEMBER_BYTES: Final = 1 << 10  # bytes that keeping one takes besides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class TarImportOptions:
     """What is wanted of a tar.
 
     Attributes:
@@ -62,7 +62,7 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class PlainImport:
+class TarImportResult:
     """What a tar held and what became of it.
 
     Attributes:
@@ -75,7 +75,7 @@ class PlainImport:
         signed: whether one is its signature.
     """
 
-    imported: Imported = field(default_factory=Imported)
+    imported: ImportResult = field(default_factory=ImportResult)
     items: list[Item] = field(default_factory=list)
     makers: dict[Maker, int] = field(default_factory=dict)
     passed_over: int = 0
@@ -90,41 +90,41 @@ class PlainImport:
 
     def pass_over(self, path: str) -> None:
         self.passed_over += 1
-        if len(self.names) < _NAMES_KEPT:
+        if len(self.names) < _MAX_NAMES:
             self.names.append(path)
 
 
-def as_first_says(members: Iterator[PlainMember], root: Root) -> tuple[Root, Iterator[PlainMember]]:
+def layout_by_first_entry(members: Iterator[PlainTarMember], root: Root) -> tuple[Root, Iterator[PlainTarMember]]:
     """The root that will be made in a vacant place, as the first executable of a tar asks for it, and the members anew.
 
-    See `as_keyed_for`; what it takes to know is kept in memory, if it is not too much.
+    See `layout_by_keys`; what it takes to know is kept in memory, if it is not too much.
 
     Raises:
         BadArchive: the tar is torn or malformed.
     """
-    held: list[PlainMember] = []
-    left = _LOOKED_AT
-    for some in members if is_undecided(root) else ():
-        left -= some.size + _MEMBER
+    held: list[PlainTarMember] = []
+    left = _MAX_HELD_BYTES
+    for some in members if is_layout_open(root) else ():
+        left -= some.size + _HELD_MEMBER_BYTES
         if left < 0:
             return root, chain(held, [some], members)
-        data = b"".join(_pieces(some))
-        held.append(PlainMember(some.path, len(data), some.modified_ns, BytesIO(data).readinto))
+        data = b"".join(_read_pieces(some))
+        held.append(PlainTarMember(some.path, len(data), some.modified_ns, BytesIO(data).readinto))
         if member(some.name)[0] is NameOf.ENTRY and kind_of(some.path) is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
                 item = Item(Kind.EXECUTABLES, "", len(data), "", 0, 0, maker=0)
-                makers = (provenance.of(data).maker,)
-                root = as_keyed_for(root, Manifest(jcache="", root="", directory="", makers=makers, items=(item,)))
+                makers = (provenance.of_bytes(data).maker,)
+                root = layout_by_keys(root, Manifest(jcache="", root="", directory="", makers=makers, items=(item,)))
             break
     return root, chain(held, members)
 
 
-def receive_plain(
-    members: Iterable[PlainMember],
+def import_tar(
+    members: Iterable[PlainTarMember],
     store: Store,
     judge: Callable[[Manifest], Forecast],
-    wishes: Wishes,
-    result: PlainImport,
+    wishes: TarImportOptions,
+    result: TarImportResult,
     *,
     begin: Callable[[], object] = lambda: None,
     progress: Callable[[], None] = lambda: None,
@@ -145,41 +145,41 @@ def receive_plain(
         CannotWrite: the root is read-only or full.
         Locked: a lock could not be had in time.
     """
-    used: dict[Name, int] = {}
-    with Intake(store, result.imported, lambda item: None) as intake:
-        taker = _Taker(store.root, intake, judge, wishes, result, used, begin)
+    used: dict[EntryId, int] = {}
+    with EntryImporter(store, result.imported, lambda item: None) as importer:
+        taker = _TarImporter(store.root, importer, judge, wishes, result, used, begin)
         for some in members:
             taker.take(some)
             progress()
-    for _, key in used.keys() - result.imported.fates.keys():
+    for _, key in used.keys() - result.imported.outcomes.keys():
         result.pass_over(f"{key}{SIDECAR_SUFFIX}")
     if not wishes.dry_run:
-        there = WRITTEN | {Fate.PRESENT}
+        there = WRITTEN | {ImportOutcome.PRESENT}
         for (kind, key), recency_ns in used.items():
-            if result.imported.fates.get((kind, key)) in there:
+            if result.imported.outcomes.get((kind, key)) in there:
                 store.touch(kind, [key], recency_ns)
 
 
 @dataclass(slots=True)
-class _Taker:
+class _TarImporter:
     root: Root
-    intake: Intake
+    importer: EntryImporter
     judge: Callable[[Manifest], Forecast]
-    wishes: Wishes
-    result: PlainImport
-    used: dict[Name, int]
+    wishes: TarImportOptions
+    result: TarImportResult
+    used: dict[EntryId, int]
     begin: Callable[[], object]
     has_begun: bool = False
-    seen: set[Name] = field(default_factory=set)
+    seen: set[EntryId] = field(default_factory=set)
 
-    def take(self, file: PlainMember) -> None:
+    def take(self, file: PlainTarMember) -> None:
         """Deals with one file of the tar."""
         if self.root.adapter is not None:
             self._take_others(self.root.adapter, file)
         else:
             self._take_jaxs(file)
 
-    def _take_jaxs(self, file: PlainMember) -> None:
+    def _take_jaxs(self, file: PlainTarMember) -> None:
         what, key = member(file.name)
         parents = file.path.split("/")[:-1]
         kind = kind_of(file.path)
@@ -188,7 +188,7 @@ class _Taker:
         elif what is NameOf.ENTRY and not set(parents) & set(XLA_NAMES):
             self._entry(kind, key, file)
         elif what is NameOf.SIDECAR and file.size == RECENCY_BYTES:
-            self.used[kind, key] = min(int.from_bytes(b"".join(_pieces(file)), "little"), LATEST_NS)
+            self.used[kind, key] = min(int.from_bytes(b"".join(_read_pieces(file)), "little"), LATEST_NS)
         elif self.wishes.xla and (path := _xla_path(file.path)) is not None:
             self._neighbour(path, file)
         else:
@@ -196,7 +196,7 @@ class _Taker:
             self.result.signed |= file.name == SIGNATURE_NAME
             self.result.pass_over(file.path)
 
-    def _take_others(self, adapter: Adapter, file: PlainMember) -> None:
+    def _take_others(self, adapter: Adapter, file: PlainTarMember) -> None:
         known = entry_at(adapter, file.path)
         if known is None or known in self.seen:
             self.result.pass_over(file.path)
@@ -209,51 +209,51 @@ class _Taker:
             self.begin()
             self.has_begun = True
 
-    def _entry(self, kind: Kind, key: str, file: PlainMember) -> None:
-        fates = self.result.imported.fates
+    def _entry(self, kind: Kind, key: str, file: PlainTarMember) -> None:
+        outcomes = self.result.imported.outcomes
         try:
             check_key(key) if self.root.adapter is None else self.root.file_name(kind, key)
         except InvalidValue:
             return self.result.pass_over(file.path)
-        if (kind, key) in fates:
+        if (kind, key) in outcomes:
             return self.result.pass_over(file.path)
-        if len(fates) == MAX_ENTRIES:
-            raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {shown(file.path)} is one more.")
-        data = b"".join(_pieces(file))
+        if len(outcomes) == MAX_ENTRIES:
+            raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {quote_name(file.path)} is one more.")
+        data = b"".join(_read_pieces(file))
         item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
         adapter = self.root.adapter
         fault = fault_of(data, kind, key) if adapter is None else adapter.fault(kind, key, data, quick=False)
         opaque = fault is not None and fault.damage is Damage.OPAQUE
         if fault is not None and not opaque:
-            fates[kind, key] = Fate.REFUSED
-            self.result.imported.refused.append(Refused(item, fault.evidence))
+            outcomes[kind, key] = ImportOutcome.REFUSED
+            self.result.imported.refused.append(RefusedMember(item, fault.evidence))
             return None
         item = self._made(item, data)
         self.result.items.append(item)
-        fate = self._fate(item)
-        if fate in WRITTEN and self.wishes.dry_run:
+        outcome = self._fate(item)
+        if outcome in WRITTEN and self.wishes.dry_run:
             check_writable(self.root, [kind])
-        elif fate in WRITTEN:
+        elif outcome in WRITTEN:
             checks = None if opaque else CHECKS_VERSION
-            return self._store(item, data, replace=fate is Fate.REPLACED, checks=checks)
-        fates[kind, key] = fate
-        if fate is Fate.PRESENT and not self.wishes.dry_run:
-            self.intake.take_over(item)
+            return self._store(item, data, replace=outcome is ImportOutcome.REPLACED, checks=checks)
+        outcomes[kind, key] = outcome
+        if outcome is ImportOutcome.PRESENT and not self.wishes.dry_run:
+            self.importer.update_present(item)
         return None
 
     def _store(self, item: Item, data: bytes, *, replace: bool, checks: int | None) -> None:
-        """Hands an entry to the intake, which tells of it once it is there."""
+        """Hands an entry to the importer, which tells of it once it is there."""
         name = item.kind, item.key
         check_room(self.root, [item], item.key)
         self._begin()
         item = item._replace(sidecar=name in self.used, recency_ns=self.used.get(name, item.recency_ns))
-        self.intake.take(item, BytesIO(data), replace=replace, checks=checks)
+        self.importer.add(item, BytesIO(data), replace=replace, checks=checks)
 
     def _made(self, item: Item, data: bytes) -> Item:
         """The same with what an executable says of its making."""
         if item.kind is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
-                found = provenance.of(data)
+                found = provenance.of_bytes(data)
                 at = self.result.makers.setdefault(found.maker, len(self.result.makers))
                 return item._replace(maker=at, codec=found.codec)
         return item
@@ -262,31 +262,31 @@ class _Taker:
         makers = tuple(self.result.makers)
         return self.judge(Manifest(jcache=__version__, root="", directory="", makers=makers, items=(item,)))
 
-    def _fate(self, item: Item) -> Fate:
+    def _fate(self, item: Item) -> ImportOutcome:
         directory = self.root.directory(item.kind)
         unwanted = self.wishes.skip_incompatible and item.kind is Kind.EXECUTABLES
         if unwanted and self._forecast(item).verdicts[item.key].incompatible:
-            return Fate.INCOMPATIBLE
+            return ImportOutcome.INCOMPATIBLE
         place = os.path.join(directory, self.root.file_name(item.kind, item.key))
-        fate = fate_of(place, item, replace=self.wishes.replace)
+        outcome = outcome_of(place, item, replace=self.wishes.replace)
         adapter = self.root.adapter
         is_code = adapter is not None and adapter.is_code(item.kind, item.key) and not self.wishes.allow_code
-        return Fate.CODE if is_code and fate is not Fate.PRESENT else fate
+        return ImportOutcome.CODE if is_code and outcome is not ImportOutcome.PRESENT else outcome
 
-    def _neighbour(self, path: str, file: PlainMember) -> None:
+    def _neighbour(self, path: str, file: PlainTarMember) -> None:
         neighbours = self.result.imported.neighbours
-        data = b"".join(_pieces(file))
+        data = b"".join(_read_pieces(file))
         neighbour = Neighbour(path, len(data), digest(data))
         place = self.root.directory(Kind.EXECUTABLES) / path
-        fate = fate_of(place, neighbour, replace=self.wishes.replace)
-        if self.wishes.dry_run or fate not in WRITTEN:
-            neighbours[path] = fate
+        outcome = outcome_of(place, neighbour, replace=self.wishes.replace)
+        if self.wishes.dry_run or outcome not in WRITTEN:
+            neighbours[path] = outcome
         else:
             self._begin()
-            self.intake.take_neighbour(neighbour, BytesIO(data), replace=fate is Fate.REPLACED)
+            self.importer.add_neighbour(neighbour, BytesIO(data), replace=outcome is ImportOutcome.REPLACED)
 
 
-def _pieces(file: PlainMember) -> Iterator[bytes]:
+def _read_pieces(file: PlainTarMember) -> Iterator[bytes]:
     while data := file.read():
         yield data
 

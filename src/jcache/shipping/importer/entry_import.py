@@ -20,9 +20,17 @@ from jcache.admin.census import cap_of
 from jcache.errors import CannotWrite, JcacheError, LedgerUnavailable
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Neighbour
-from jcache.shipping.importer.outcome import Fate, Imported, Refused, fate_of
-from jcache.shipping.importer.staging import Incoming, Landing, Mismatch, Staged, landed, pieces, whole
-from jcache.shipping.importer.write_behind import Behind
+from jcache.shipping.importer.outcome import ImportOutcome, ImportResult, RefusedMember, outcome_of
+from jcache.shipping.importer.staging import (
+    ByteSource,
+    ContentMismatch,
+    FileStager,
+    StagedFile,
+    checked_bytes,
+    checked_pieces,
+    stage_file,
+)
+from jcache.shipping.importer.write_behind import WriteBehind
 from jcache.store import files
 from jcache.store.directories import Directories
 from jcache.store.ledger import UNVERIFIED, Known
@@ -34,11 +42,11 @@ from jcache.verify.neighbours import FUTURE_NS
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter
 
-_BATCH: Final = 64  # files that are open meanwhile, beside those that are being written
-_BATCH_BYTES: Final = 32 << 20  # what is not published yet comes once more after a SIGKILL
+_MAX_BATCH: Final = 64  # files that are open meanwhile, beside those that are being written
+_MAX_BATCH_BYTES: Final = 32 << 20  # what is not published yet comes once more after a SIGKILL
 
 
-class _Taken(NamedTuple):
+class _IncomingEntry(NamedTuple):
     """An entry on its way."""
 
     item: Item
@@ -46,7 +54,7 @@ class _Taken(NamedTuple):
     checks: int | None
 
 
-class Intake:
+class EntryImporter:
     """Takes entries into a root.
 
     Where the environment has JAX bound its cache, executables get their sidecars, which it needs from the first put on.
@@ -57,7 +65,7 @@ class Intake:
         jaxlib_of: the jaxlib that made an entry, where it is known.
     """
 
-    def __init__(self, store: Store, imported: Imported, jaxlib_of: Callable[[Item], str | None]) -> None:
+    def __init__(self, store: Store, imported: ImportResult, jaxlib_of: Callable[[Item], str | None]) -> None:
         self._store = store
         self._imported = imported
         self._jaxlib_of = jaxlib_of
@@ -68,8 +76,8 @@ class Intake:
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of what is on its way
-        self._behind: Behind[_Taken, Staged | None] = Behind()
-        self._waiting: list[tuple[_Taken, Staged]] = []  # to be published
+        self._behind: WriteBehind[_IncomingEntry, StagedFile | None] = WriteBehind()
+        self._waiting: list[tuple[_IncomingEntry, StagedFile]] = []  # to be published
         self._bytes = 0  # of these
         self._pinned: list[Item] = []  # to be pinned, and there already
 
@@ -84,15 +92,15 @@ class Intake:
                 self.publish(failing=error is not None)
         finally:
             self._behind.close()
-            for _, staged in [*self._waiting, *self._behind.made()]:
-                if isinstance(staged, Staged):
+            for _, staged in [*self._waiting, *self._behind.results()]:
+                if isinstance(staged, StagedFile):
                     with suppress(OSError):
                         staged.file.discard()
             self._open.close()
 
     # -- entries
 
-    def take(self, item: Item, content: Incoming, *, replace: bool = False, checks: int | None = None) -> None:
+    def add(self, item: Item, content: ByteSource, *, replace: bool = False, checks: int | None = None) -> None:
         """Has an entry written, and published with the next batch if it has the digest that it should have.
 
         Args:
@@ -109,23 +117,23 @@ class Intake:
             self.publish()
             self._place = place
         directory, written_ns = self._directory(place), self._at_most(item.created_ns)
-        taken = _Taken(item, replace, checks)
+        taken = _IncomingEntry(item, replace, checks)
         try:
             if root.adapter is not None:
-                content, taken = _checked(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
-            self._land(taken, content, Landing(directory, written_ns, self._at_most(item.recency_ns)))
-        except Mismatch as mismatch:
-            return self._imported.refused.append(Refused(item, str(mismatch)))
-        self._wait_for(self._behind.made())
-        if len(self._waiting) >= _BATCH or self._bytes >= _BATCH_BYTES:
+                content, taken = _checked_foreign(root.adapter, item, content), taken._replace(checks=CHECKS_VERSION)
+            self._land(taken, content, FileStager(directory, written_ns, self._at_most(item.recency_ns)))
+        except ContentMismatch as mismatch:
+            return self._imported.refused.append(RefusedMember(item, str(mismatch)))
+        self._wait_for(self._behind.results())
+        if len(self._waiting) >= _MAX_BATCH or self._bytes >= _MAX_BATCH_BYTES:
             self._publish()
         return None
 
-    def _land(self, taken: _Taken, content: Incoming, landing: Landing) -> None:
+    def _land(self, taken: _IncomingEntry, content: ByteSource, landing: FileStager) -> None:
         """Has the bytes written as they come; raises Mismatch unless they are those that they should be."""
         is_last = False
         try:
-            for piece, is_last in pieces(content, taken.item, self._behind.room):
+            for piece, is_last in checked_pieces(content, taken.item, self._behind.reserve):
                 self._behind.add(taken, piece, partial(landing.add, is_last=is_last))
         except BaseException:
             if not is_last:
@@ -142,13 +150,15 @@ class Intake:
             CannotWrite: as of `Store.receive`.
         """
         try:
-            self._wait_for(self._behind.made(all_=True), failing=failing)
+            self._wait_for(self._behind.results(all_=True), failing=failing)
         finally:
             if self._waiting:
                 self._publish()
             self._pin(())
 
-    def _wait_for(self, made: list[tuple[_Taken, Staged | OSError | None]], *, failing: bool = False) -> None:
+    def _wait_for(
+        self, made: list[tuple[_IncomingEntry, StagedFile | OSError | None]], *, failing: bool = False
+    ) -> None:
         """Lets files that are written wait to be published.
 
         Raises:
@@ -156,7 +166,7 @@ class Intake:
         """
         errors = []
         for taken, staged in made:
-            if isinstance(staged, Staged):
+            if isinstance(staged, StagedFile):
                 self._waiting.append((taken, staged))
                 self._bytes += taken.item.bytes
             elif staged is not None:
@@ -175,34 +185,38 @@ class Intake:
         finally:
             for item, arrival in arrivals:
                 if arrival.published:
-                    self._imported.fates[kind, item.key] = Fate.REPLACED if arrival.replace else Fate.NEW
+                    self._imported.outcomes[kind, item.key] = (
+                        ImportOutcome.REPLACED if arrival.replace else ImportOutcome.NEW
+                    )
                     self._imported.bytes += item.bytes
                 arrival.file.discard()
         self._pin(item for item, arrival in arrivals if arrival.published)
         for item, arrival in arrivals:
             if not arrival.published:
-                fate = fate_of(self._path(item), item)
-                self._imported.fates[kind, item.key] = Fate.DIFFERENT if fate is Fate.NEW else fate
-                if fate is Fate.PRESENT:
-                    self.take_over(item)
+                outcome = outcome_of(self._path(item), item)
+                self._imported.outcomes[kind, item.key] = (
+                    ImportOutcome.DIFFERENT if outcome is ImportOutcome.NEW else outcome
+                )
+                if outcome is ImportOutcome.PRESENT:
+                    self.update_present(item)
 
-    def _arrival(self, taken: _Taken, staged: Staged) -> Arrival:
+    def _arrival(self, taken: _IncomingEntry, staged: StagedFile) -> Arrival:
         item = taken.item
         checks = UNVERIFIED if taken.checks is None else taken.checks
         known = self._what_is_known(item, staged.taken_ns, checks)
         sidecar = item.sidecar or (self._bounded and item.kind is Kind.EXECUTABLES)
         return Arrival(known, staged.file, self._at_most(item.recency_ns), sidecar, taken.replace)
 
-    def take_over(self, *items: Item) -> None:
+    def update_present(self, *items: Item) -> None:
         """Lets entries that are there, and equal, have what is newer or was not known of them."""
         for kind in {item.kind for item in items}:
             keys = [item.key for item in items if item.kind is kind]
             known = self._store.softly(partial(self._store.ledger.known, kind, keys)) or {}
             for item in items:
                 if item.kind is kind:
-                    self._take_over(item, known.get(item.key) or Known(kind, item.key))
+                    self._update_present(item, known.get(item.key) or Known(kind, item.key))
 
-    def _take_over(self, item: Item, mine: Known) -> None:
+    def _update_present(self, item: Item, mine: Known) -> None:
         path = self._path(item)
         with suppress(FileNotFoundError):
             status = os.lstat(path)
@@ -246,7 +260,7 @@ class Intake:
 
     # -- XLA's sub-caches
 
-    def take_neighbour(self, neighbour: Neighbour, content: Incoming, *, replace: bool = False) -> None:
+    def add_neighbour(self, neighbour: Neighbour, content: ByteSource, *, replace: bool = False) -> None:
         """Writes a file of XLA's sub-caches, and publishes it if it has the digest that it should have.
 
         Raises:
@@ -254,20 +268,20 @@ class Intake:
         """
         *parents, name = neighbour.path.split("/")
         executables = self._directory(self._store.root.directory(Kind.EXECUTABLES))
-        with files.refusal(f"store {neighbour.path}"), _descended(executables, parents) as directory:
+        with files.refusal(f"store {neighbour.path}"), _open_subdirectory(executables, parents) as directory:
             try:
-                file = landed(content, neighbour, directory, self._now).file
-            except Mismatch as mismatch:
-                return self._imported.refused.append(Refused(neighbour, str(mismatch)))
+                file = stage_file(content, neighbour, directory, self._now).file
+            except ContentMismatch as mismatch:
+                return self._imported.refused.append(RefusedMember(neighbour, str(mismatch)))
             try:
                 file.publish(name, replace=replace)
                 self._imported.bytes += neighbour.bytes
-                fate = Fate.REPLACED if replace else Fate.NEW
+                outcome = ImportOutcome.REPLACED if replace else ImportOutcome.NEW
             except FileExistsError:
-                fate = Fate.DIFFERENT
+                outcome = ImportOutcome.DIFFERENT
             finally:
                 file.discard()
-        self._imported.neighbours[neighbour.path] = fate
+        self._imported.neighbours[neighbour.path] = outcome
         return None
 
     # -- places
@@ -290,21 +304,21 @@ class Intake:
         return time_ns if time_ns <= self._latest else self._now
 
 
-def _checked(adapter: Adapter, item: Item, content: Incoming) -> BytesIO:
+def _checked_foreign(adapter: Adapter, item: Item, content: ByteSource) -> BytesIO:
     """The bytes of another program's entry, in which nothing is wrong: a sender's digest says nothing of that.
 
     Raises:
         Mismatch: something is.
     """
-    data = whole(content, item)
+    data = checked_bytes(content, item)
     fault = adapter.fault(item.kind, item.key, data, quick=False)
     if fault is not None:
-        raise Mismatch(fault.evidence)
+        raise ContentMismatch(fault.evidence)
     return BytesIO(data)
 
 
 @contextmanager
-def _descended(directory: int, names: list[str]) -> Iterator[int]:
+def _open_subdirectory(directory: int, names: list[str]) -> Iterator[int]:
     """The descriptor of a directory below another, made if need be; no symbolic link is followed."""
     current = os.dup(directory)
     try:
