@@ -9,7 +9,8 @@ import zstandard
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour, encode
+from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.entries import NOW, executable, key
 
 XLA_FILE = "xla_gpu_per_fusion_autotune_cache_dir/x.pb"

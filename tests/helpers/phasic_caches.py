@@ -11,7 +11,8 @@ import pytest
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveWriter, item_name
-from jcache.shipping.archive.manifest import Item, Manifest, encode
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import zstandard
 
 from jcache.layout import Kind
-from jcache.shipping.archive.manifest import encode
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.tar_headers import END, encode_header, pad_to_block
 from tests.helpers.archives import TRAILER, Sample, compressed, item
 from tests.helpers.entries import key

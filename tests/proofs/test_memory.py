@@ -12,7 +12,8 @@ import zstandard
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveWriter, item_name
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest, encode
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.tar_headers import END, encode_header, pad_to_block
 from tests.helpers.archives import TRAILER
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, xla_program

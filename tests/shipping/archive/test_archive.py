@@ -19,7 +19,8 @@ from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, codec_of, pack_executable
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, open_archive, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, encode
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.archives import (
     TRAILER,
     XLA_FILE,

@@ -25,7 +25,7 @@ from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, pack_executable, seal
 from jcache.layout import Kind, Root
-from jcache.shipping.archive.manifest import decode
+from jcache.shipping.archive.manifest_codec import decode
 from jcache.shipping.exporter import export as export_module, scan, send
 from jcache.shipping.exporter.export import (
     ExportRequest,

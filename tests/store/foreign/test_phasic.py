@@ -16,7 +16,7 @@ from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, open_archive
-from jcache.shipping.archive.manifest import decode, encode
+from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.store.foreign import pickle_scan
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.foreign.phasic_content import MAX_JSON, fault_of

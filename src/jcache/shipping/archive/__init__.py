@@ -6,7 +6,7 @@ An archive is a tar inside zstd, so that ``zstd -d | tar t`` lists it. It is wri
                 stored where what they hold is compressed already (`zstd_frames`), those of larger entries of their own;
                 some may be there to be skipped, but none behind the tar
     tar       = manifest [signature | digest] entry* neighbour* trailer end
-    manifest  = "manifest.json"          always first: canonical JSON (`jcache.shipping.archive.manifest`)
+    manifest  = "manifest.json"          always first: canonical JSON (`jcache.shipping.archive.manifest_codec`)
     signature = "manifest.json.sig"      armored SSHSIG of the bytes of manifest.json, namespace "jcache-archive"
     digest    = "manifest.json.digest"   of the bytes of manifest.json, where it is not signed
     entry     = DIRECTORY "/" key "-cache" [ ".zstd-content" | ".zlib-content" ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.formats.digest import is_digest
@@ -17,7 +16,6 @@ from jcache.store.files import LATEST_NS
 MAX_ENTRY_BYTES: Final = 8 << 30  # stored bytes of one entry; the largest executable seen in reports is 2 GiB
 _MAX_TEXT_LENGTH: Final = 4096  # characters: a path of Linux, and more than any name of a device
 _MAX_LIST_LENGTH: Final = 4096  # of parents, CPU features, GPUs
-_MAX_LINE_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
 _MAX_EXCERPT: Final = 80  # characters of what somebody else chose
@@ -279,24 +277,3 @@ class Row(NamedTuple):
             if name not in values and name not in self.defaults:
                 raise Malformed(f"it lacks the field '{name}'")
         return values
-
-
-def split_lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The lines without what separates them, and of each whether it is an element of a list.
-
-    An element ends with a comma if, and only if, another one follows.
-    """
-    stream, first, wants_more = BytesIO(data), True, False
-    while line := stream.readline(_MAX_LINE_BYTES):
-        if line[-1:] != b"\n":
-            raise Malformed(
-                f"it is over {_MAX_LINE_BYTES} bytes, or has no end, as if something had written the manifest anew"
-            )
-        is_element = line[:1] == b"{" and not first
-        if wants_more and not is_element:
-            raise Malformed("an object is missing")
-        wants_more = is_element and line[-2:-1] == b","
-        if is_element and not wants_more and data[stream.tell() : stream.tell() + 1] == b"{":
-            raise Malformed("a comma is missing")
-        yield line[: -2 if wants_more else -1], is_element
-        first = False

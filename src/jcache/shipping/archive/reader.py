@@ -13,7 +13,8 @@ from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES
 from jcache.shipping.archive.decompress import FREE_CONTENT_BYTES, DecompressedStream
-from jcache.shipping.archive.manifest import MAX_MANIFEST_BYTES, Item, Manifest, Neighbour, adapter_of, decode
+from jcache.shipping.archive.manifest import Item, Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest_codec import MAX_MANIFEST_BYTES, decode
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
     DIGEST_NAME,

@@ -27,7 +27,8 @@ from jcache.runs.calls import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
 from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of, encode
+from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.exporter.scan import hash_file
 from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
