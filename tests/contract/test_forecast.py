@@ -13,7 +13,8 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.shipping.forecast.judge import judge_root
 from jcache.shipping.forecast.machine import Machine, this_machine
-from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, HitCondition, MissReason, ProgramKind
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import XLA_CACHES, Hit, HitCondition, MissReason, ProgramKind
 from jcache.shipping.importer.path_link import make_link
 from jcache.store.roots import open_root
 from jcache.store.store import Store

@@ -17,9 +17,11 @@ from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest
+from jcache.shipping.forecast.installation import JaxlibFacts, this_installation
 from jcache.shipping.forecast.judge import judge, judge_root
-from jcache.shipping.forecast.machine import Gpu, JaxlibFacts, Machine, this_installation, this_machine
-from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, HitCondition, MissReason, ProgramKind
+from jcache.shipping.forecast.machine import Gpu, Machine, this_machine
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import XLA_CACHES, Hit, HitCondition, MissReason, ProgramKind
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from tests.helpers.entries import add, executable, key
@@ -149,7 +151,7 @@ def test_nobodys_record_of_a_roots_directory() -> None:
     items = (item(1), item(2))
     alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
     assert alone.count(Hit.UNKNOWN) == 2 and not any(verdict.incompatible for verdict in alone.verdicts.values())
-    assert "nobody's record" in alone.sentences[0] and alone.other_directories == {"/old/root/executables": 2}
+    assert "no record says which" in alone.sentences[0] and alone.other_directories == {"/old/root/executables": 2}
     recorded = (items[0]._replace(origin="program", portable=True), items[1])
     beside = judge(manifest(maker, items=recorded), MACHINE, NEW, {})
     assert [beside.count(hit) for hit in Hit] == [1, 1, 0]
@@ -167,7 +169,7 @@ def test_jaxlib() -> None:
     unknown = CPU._replace(jaxlib=None)
     for told in (None, "0.10.2", "0.9.0"):
         assert judged(unknown, jaxlib=told)[:2] == (Hit.UNKNOWN, MissReason.JAXLIB)
-        assert "is not on record" in judged(unknown, jaxlib=told)[2]
+        assert "no record says" in judged(unknown, jaxlib=told)[2]
 
 
 OPTIONS = (1 << 512) + (1 << 100) - 1
@@ -239,7 +241,7 @@ def test_features() -> None:
     missing = judged(CPU._replace(cpu_features=("+avx2", "+avx512f", "+amx-tile", "+prefer-no-gather")))
     assert missing == (
         Hit.CANNOT, MissReason.CPU,
-        "they are made for znver4 with amx-tile, which this CPU has not; were they loaded, they could kill the program",
+        "they are made for znver4 with amx-tile, which this CPU lacks; loading them could kill the program",
     )  # fmt: skip
     extra = judged(CPU._replace(cpu_features=("+avx2", "-avx512f", "-amx-tile")))
     assert extra == (Hit.CANNOT, MissReason.CPU, "they are made for znver4 without avx512f, which this CPU has")
@@ -345,7 +347,7 @@ def test_a_word_that_nobody_knows() -> None:
     """Python 3.14 may have hashed another word for zstd: that is said, or nothing is promised of such an exporter."""
     (sentence,) = announce(manifest(CPU)).sentences
     assert sentence.endswith(
-        ", unless they were made under Python 3.14 or later without zstandard, which they do not tell."
+        ", unless they were made under Python 3.14 or later without zstandard, which they do not record."
     )
     assert announce(manifest(WORDED)).sentences[0].count("unless") == 0
     assert judged(CPU, jaxlib="0.10.2")[:2] == (

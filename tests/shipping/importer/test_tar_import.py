@@ -11,8 +11,9 @@ from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
 from jcache.shipping.archive import open_plain_tar
 from jcache.shipping.archive.manifest import Manifest
-from jcache.shipping.forecast.judge import Forecast, judge
+from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
+from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer import tar_import
 from jcache.shipping.importer.outcome import ImportOutcome
 from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar, layout_by_first_entry

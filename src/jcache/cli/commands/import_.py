@@ -29,7 +29,7 @@ from jcache.cli.reports.import_report import Report
 from jcache.errors import InvalidValue
 from jcache.shipping.archive import ArchiveReader, Head, PlainTarReader, open_archive
 from jcache.shipping.archive.manifest import Manifest, adapter_of
-from jcache.shipping.forecast.report import Hit
+from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.archive_import import (
     ImportPlan,
     Trust,

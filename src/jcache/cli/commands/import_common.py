@@ -24,7 +24,8 @@ from jcache.shipping.archive.manifest import Manifest
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine, this_machine
-from jcache.shipping.forecast.report import Forecast, jax_spelling
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import jax_spelling
 from jcache.shipping.importer.archive_import import Trust
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult
 from jcache.shipping.importer.path_link import make_link, needs_link

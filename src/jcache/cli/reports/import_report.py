@@ -14,7 +14,8 @@ from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item
-from jcache.shipping.forecast.judge import Forecast, Hit
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, RefusedMember
 from jcache.store.store import Store
 from jcache.text import command, shown

@@ -34,7 +34,7 @@ from jcache.shipping.exporter.scan import hash_file
 from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
 from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
-from jcache.shipping.forecast.machine import this_installation
+from jcache.shipping.forecast.installation import this_installation
 from jcache.store.store import Store
 
 _PROGRESS_STEPS: Final = 256  # of progress

@@ -1,8 +1,9 @@
-"""The features of a CPU: what this one has, and what an executable was made for.
+"""Features of CPUs: those of this CPU, compared with those that an executable was compiled for.
 
-LLVM and the kernel have names of their own for them. The tables have those that the kernel shows just where LLVM finds
-them. Left out are those that it hides, or clears for reasons of its own (``xsaves``, ``rdseed``, ``shstk``, …), as are
-LLVM's tuning features (``prefer-no-gather``): these may differ, and nobody says so. Of all others nothing is known.
+LLVM and the kernel name them differently. The tables list the features that the kernel shows exactly where LLVM finds
+them. They leave out features that the kernel hides, or clears for reasons of its own (``xsaves``, ``rdseed``,
+``shstk``, …), and LLVM's tuning features (``prefer-no-gather``): these may differ without notice. All other features
+are unknown.
 """
 
 import re
@@ -41,7 +42,7 @@ _TUNING_PREFIXES: Final = ("prefer-", "slow-", "fast-", "false-deps-")
 
 
 def kernel_features(machine: str, kernel: str) -> dict[str, bool]:
-    """What the kernel shows of the first CPU; all are alike as far as LLVM can tell."""
+    """Return the features of the first CPU that the kernel shows; all CPUs are alike as far as LLVM can tell."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -57,22 +58,22 @@ def kernel_features(machine: str, kernel: str) -> dict[str, bool]:
 
 
 def _name_pairs(table: str) -> list[tuple[str, str]]:
-    """The kernel's and LLVM's names; where they are the same, a table has one."""
+    """Return the kernel's and LLVM's names; a table has one word where they are the same."""
     return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
 
 
 def parse_signs(features: Collection[str]) -> dict[str, bool]:
-    """Features that a list has with ``+`` (True), with ``-`` (False), or without a sign (True)."""
+    """Return a list's features: True for those with ``+`` or without a sign, False for those with ``-``."""
     return {name.lstrip("+-"): not name.startswith("-") for name in features}
 
 
 class FeatureComparison(NamedTuple):
-    """What an executable was made for, beside what this CPU has.
+    """The differences between the features of an executable and those of this CPU.
 
     Attributes:
-        missing: features that it needs and the CPU has not.
-        extra: features that the CPU has and it was made without.
-        unknown: features that it needs, and of which nothing tells whether the CPU has them.
+        missing: features that the executable needs and the CPU lacks.
+        extra: features that the CPU has and the executable was compiled without.
+        unknown: features that the executable needs, and that the CPU may have or not.
     """
 
     missing: list[str]
@@ -81,9 +82,9 @@ class FeatureComparison(NamedTuple):
 
 
 def compare_features(made_for: Collection[str], here: Mapping[str, bool]) -> FeatureComparison:
-    """The features that an executable was made for, beside those of this CPU.
+    """Compare the features that an executable was compiled for with those of this CPU.
 
-    Lists without any ``-`` are of jax <= 0.9 and have no signs: what is not in them was not there.
+    Lists without any ``-`` are of jax <= 0.9 and have no signs: features that are not in them were not there.
     """
     wanted = parse_signs(made_for)
     if all(wanted.values()):

@@ -21,8 +21,8 @@ from jcache.layout import Kind, Root
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
 from jcache.shipping.archive.signing import check_signature, verify
-from jcache.shipping.forecast.judge import Forecast
 from jcache.shipping.forecast.provenance import key_directory
+from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.entry_import import EntryImporter
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable

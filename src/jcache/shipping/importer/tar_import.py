@@ -24,7 +24,7 @@ from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest,
 from jcache.shipping.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.shipping.archive.plain_tar import kind_of, quote_name
 from jcache.shipping.forecast import provenance
-from jcache.shipping.forecast.judge import Forecast
+from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.archive_import import is_layout_open, layout_by_keys
 from jcache.shipping.importer.entry_import import EntryImporter
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, RefusedMember, outcome_of
