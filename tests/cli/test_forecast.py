@@ -108,7 +108,7 @@ def test_a_link_that_may_not_be_made(moved: Path, tmp_path: Path) -> None:
     done = call([*command, "--json"])
     home.chmod(0o755)
     assert done.code == 3 and done.json["forecast"]["will"] == 0, done.err
-    assert any(f"{home} is read-only, or not ours to write" in note for note in done.json["notes"])
+    assert any(f"{home} is read-only, or you may not write in it" in note for note in done.json["notes"])
 
 
 def test_nothing_to_link(jcache: Jcache, tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from jcache.shipping.archive.signing import sign
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
-from jcache.shipping.importer.archive_import import check_trust, execute_plan, future_root, plan_import
+from jcache.shipping.importer.archive_import import check_trust, execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
+from jcache.shipping.importer.target_root import future_root
 from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
 from jcache.store.locking import locked
@@ -251,7 +252,7 @@ def test_other_bytes(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)))
     datas[1] = datas[1][:-1] + bytes([datas[1][-1] ^ 1])
     imported = brought(target, manifest, datas)
-    assert [one.what for one in imported.refused] == [manifest.items[1]]
+    assert [one.entry for one in imported.refused] == [manifest.items[1]]
     assert imported.outcomes[Kind.EXECUTABLES, manifest.items[1].key] is ImportOutcome.REFUSED
     assert set(facts(target)) == {(i.kind, i.key) for i in (manifest.items[0], manifest.items[2])}
     check_clean(target)
@@ -265,7 +266,7 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for disk in ((1, 10, 10), (10**9, 10, 1)):
         fields = dict(zip(("f_bavail", "f_files", "f_favail"), disk, strict=True), f_frsize=4096)
         monkeypatch.setattr(os, "statvfs", lambda _, fields=fields: SimpleNamespace(**fields))
-        with pytest.raises(CannotWrite, match=r"no room for what .*(64.0 MiB are to stay free|takes 1 more)"):
+        with pytest.raises(CannotWrite, match=r"no room for the import: .*(64.0 MiB are to stay free|takes 1 more)"):
             plan_import(manifest, target, forecast)
     assert not target.path.exists()
 

@@ -105,7 +105,10 @@ def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
     """On a read-only file system the link is refused in one sentence."""
     place = tmp_path / "read-only"
     place.mkdir()
-    with mounted_read_only(place), pytest.raises(CannotWrite, match="read-only is read-only, or not ours to write"):
+    with (
+        mounted_read_only(place),
+        pytest.raises(CannotWrite, match="read-only is read-only, or you may not write in it"),
+    ):
         make_link(place / "home" / "cache", new)
     with mounted_read_only(place):
         assert unwritable_directory(place / "home" / "cache") == place

@@ -14,9 +14,10 @@ from jcache.shipping.archive.manifest import Manifest
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.forecast.report import Forecast
-from jcache.shipping.importer import tar_import
+from jcache.shipping.importer import tar_import, target_root
 from jcache.shipping.importer.outcome import ImportOutcome
-from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar, layout_by_first_entry
+from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar
+from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
@@ -95,7 +96,7 @@ def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: py
     tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
     vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
     for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
-        monkeypatch.setattr(tar_import, "_MAX_HELD_BYTES", most)
+        monkeypatch.setattr(target_root, "_MAX_HELD_BYTES", most)
         members = open_plain_tar(io.BytesIO(tar)).members()
         chosen, again = layout_by_first_entry(members, root)
         assert chosen == root and len(list(members)) == len(FILES) + 9 - kept
@@ -111,7 +112,7 @@ def test_garbage(tmp_path: Path) -> None:
     root = create_root(tmp_path / "root")
     files = {f"{key(1)}-cache": b"garbage", f"{key(2)}-cache": content(Kind.EXECUTABLES, key(2))[:-9]}
     result = taken(tar_of(files | {f"{key(3)}-cache": content(Kind.EXECUTABLES, key(3))}), root)
-    assert [one.what.digest for one in result.imported.refused] == [digest(data) for data in files.values()]
+    assert [one.entry.digest for one in result.imported.refused] == [digest(data) for data in files.values()]
     assert "neither zstd nor zlib" in result.imported.refused[0].evidence
     assert facts(root).keys() == {(Kind.EXECUTABLES, key(3))}
 

@@ -35,13 +35,11 @@ from jcache.shipping.importer.archive_import import (
     Trust,
     check_trust,
     execute_plan,
-    future_root,
-    layout_by_keys,
     plan_import,
     total_bytes,
-    with_layout,
 )
 from jcache.shipping.importer.outcome import ImportResult
+from jcache.shipping.importer.target_root import future_root, layout_by_keys, with_layout
 from jcache.store import files
 from jcache.store.foreign import Adapter
 from jcache.store.roots import choose_path, make_root, wants_plain

@@ -12,7 +12,8 @@ from jcache.shipping.archive import PlainTarReader
 from jcache.shipping.archive.plain_tar import quote_name
 from jcache.shipping.importer.archive_import import UNSIGNED
 from jcache.shipping.importer.outcome import WRITTEN
-from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar, layout_by_first_entry
+from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar
+from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.foreign import adapters, entry_at
 from jcache.store.roots import make_root
 

@@ -135,7 +135,7 @@ class Report:
             return
         self._list("kept", self.of(ImportOutcome.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
-            what = one.what.key if isinstance(one.what, Item) else one.what.path
+            what = one.entry.key if isinstance(one.entry, Item) else one.entry.path
             output.data(f"  refused {what}: {one.evidence}")
         self._list("omitted", self.of(ImportOutcome.OMITTED), verbose=verbose)
         if self.passed_over:
@@ -214,7 +214,7 @@ def _name(name: EntryId) -> dict[str, str]:
 
 
 def _refused(one: RefusedMember) -> dict[str, str]:
-    name = {"kind": one.what.kind, "key": one.what.key} if isinstance(one.what, Item) else {"path": one.what.path}
+    name = {"kind": one.entry.kind, "key": one.entry.key} if isinstance(one.entry, Item) else {"path": one.entry.path}
     return name | {"evidence": one.evidence}
 
 

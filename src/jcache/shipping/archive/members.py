@@ -59,6 +59,14 @@ class _MemberContent:
         data = bytearray(size)
         return bytes(data[: self.readinto(memoryview(data))])
 
+    def read_all(self) -> bytes:
+        """Return all bytes that are left.
+
+        Raises:
+            BadArchive: as in `read`.
+        """
+        return b"".join(iter(self.read, b""))
+
 
 class ArchiveMember(_MemberContent):
     """An entry or neighbour of an archive: its stored bytes, whatever form the archive has them in.

@@ -1,6 +1,6 @@
-"""Reading entries for an archive: checked, digested and understood at once, in as many processes as there are cores.
+"""Scan entries for an archive: check, hash and inspect each in one reading, in as many processes as there are cores.
 
-What is on record as sound, and remembered inside, is only hashed, in pieces. Nothing here changes a file.
+Entries that the ledger records as sound, and whose content it knows, are only hashed, in pieces. No file is changed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ENVELOPE_HEAD_BYTES: Final = MAX_HEADER + 64
 
 
 class ScanRequest(NamedTuple):
-    """An entry to read.
+    """An entry to scan.
 
     Attributes:
-        claim: which, and what is known of its bytes.
-        bytes: how many it has, as far as is known.
-        understood: whether what is inside the bytes on record is remembered.
+        claim: the entry, and what is known of its bytes.
+        bytes: their number, as far as it is known.
+        understood: whether the ledger knows the content of the bytes on record.
     """
 
     claim: Claim
@@ -46,12 +46,12 @@ class ScanRequest(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """What reading an entry gave.
+    """The result of scanning an entry.
 
     Attributes:
-        checked: what checking it gave.
-        content: what is inside of an executable; None where that is remembered.
-        seconds: what building a trace or graph took, as its header says.
+        checked: the result of checking it.
+        content: the content of an executable; None where the ledger knows it.
+        seconds: build time of a trace or graph in seconds, from its header.
         parents: the keys that its header names.
     """
 
@@ -62,7 +62,7 @@ class ScanResult(NamedTuple):
 
 
 class FileState(NamedTuple):
-    """By what a file is known to be the very one that was read before."""
+    """The state of a file by which a later reading recognizes it: inode, size and times."""
 
     stamp: Stamp
     changed_ns: int
@@ -74,10 +74,10 @@ class FileState(NamedTuple):
 
 
 def open_regular(path: str | Path) -> FileIO:
-    """A regular file, unbuffered.
+    """Open a regular file, unbuffered.
 
     Raises:
-        OSError: there is none, or something else, a symbolic link among it.
+        OSError: the path is absent, or is no regular file, such as a symbolic link.
     """
     descriptor = files.open_to_look(path)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -87,7 +87,7 @@ def open_regular(path: str | Path) -> FileIO:
 
 
 def hash_file(path: str | Path) -> tuple[FileState, str] | None:
-    """A file and the digest of its bytes, in constant memory; None if it changed meanwhile.
+    """Return a file's state and the digest of its bytes, in constant memory; None if the file changed meanwhile.
 
     Raises:
         OSError: it cannot be read.
@@ -101,12 +101,12 @@ def hash_file(path: str | Path) -> tuple[FileState, str] | None:
 def scan_entries(
     directories: dict[Kind, Path], wanted: Sequence[ScanRequest], *, processes: int | None = None
 ) -> Iterator[tuple[int, list[ScanResult]]]:
-    """Reads entries and yields what came out of each batch, in order, with the batch's bytes.
+    """Scan entries; yield the results of each batch, in order, with the batch's bytes.
 
     Args:
-        directories: where the entries of each kind lie.
-        wanted: what to read.
-        processes: how many at once; None for as many as there are cores for us.
+        directories: the directory of each kind.
+        wanted: the entries to scan.
+        processes: number of processes that read at once; None for one for each available core.
 
     Raises:
         JcacheError: a process was killed.
@@ -124,10 +124,10 @@ def scan_entries(
     try:
         with uninterrupted():
             results = pool.map(work, batches)
-        for size, some in zip(sizes, results, strict=True):
-            for kind in {seen.checked.claim.kind for seen in some if seen.checked.moved}:
+        for size, scanned in zip(sizes, results, strict=True):
+            for kind in {result.checked.claim.kind for result in scanned if result.checked.moved}:
                 files.note_moved_in(directories[kind])
-            yield size, some
+            yield size, scanned
     except BrokenProcessPool:
         raise JcacheError(
             "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "
@@ -138,7 +138,7 @@ def scan_entries(
 
 
 def _start_pool(count: int, wanted: Sequence[ScanRequest]) -> Executor:
-    """Threads where there is only hashing to do, which lets other threads run; grammar does not."""
+    """Start threads if all entries need only hashing, which releases Python's lock; otherwise start processes."""
     if all(_needs_only_digest(one) for one in wanted):
         return ThreadPoolExecutor(count)
     from concurrent.futures import ProcessPoolExecutor
@@ -165,7 +165,7 @@ def _scan_batch(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> 
 
 
 def scan_entry(directory: Path, wanted: ScanRequest) -> ScanResult:
-    """Reads an entry of a directory."""
+    """Scan an entry of a directory."""
     claim = wanted.claim
     path = os.path.join(directory, claim.file_name)
     if _needs_only_digest(wanted) and (same := _check_digest_on_record(path, claim)):
@@ -190,9 +190,9 @@ def _needs_only_digest(wanted: ScanRequest) -> bool:
 
 
 def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None:
-    """What is on record of a file that nobody has changed since; None for any other, which is to be read.
+    """Return the recorded result of a file that is unchanged since; None for a file that must be read.
 
-    That the bytes still have the digest remains to be seen: a disk may lose bits without telling.
+    The bytes must still be compared with the digest: a disk may lose bits without an error.
     """
     claim = wanted.claim
     if not _needs_only_digest(wanted) or (claim.copied_ns is not None and claim.digest_ns <= claim.copied_ns):
@@ -207,12 +207,12 @@ def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None
 
 
 def _check_digest_on_record(path: str, claim: Claim) -> Checked | None:
-    """A file whose digest is the one on record; None for any other, which is looked at more closely."""
+    """Return the result for a file whose digest is the one on record; None for a file that must be checked."""
     try:
         hashed = hash_file(path)
     except OSError:
         return None
     if hashed is None or hashed[1] != claim.digest:
         return None
-    mark, found = hashed
-    return Checked(claim, mark.stamp, found, passed=True, taken_ns=mark.changed_ns)
+    state, found = hashed
+    return Checked(claim, state.stamp, found, passed=True, taken_ns=state.changed_ns)

@@ -1,4 +1,4 @@
-"""Files on their way into an archive: each is read and compared with its digest before its first byte is written."""
+"""Send files into an archive: read each and compare it with its digest before its first byte is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: bytearray) -> bool:
-    """Writes a member, unless the file does not have the bytes of the digest.
+    """Write a file as a member, if its bytes have the digest.
 
     A file that is larger than the buffer is read twice, once to compare it and once to write it, and is compared again
     while it is written.
@@ -33,9 +33,9 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
         buffer: memory to use.
 
     Returns:
-        Whether the archive has the bytes of the digest; otherwise the entry must be among the omitted.
+        Whether the archive has the bytes of the digest; otherwise the trailer must list the entry as omitted.
     """
-    size = source.mark.stamp.bytes
+    size = source.state.stamp.bytes
     try:
         file = open_regular(source.path)
     except OSError:
@@ -54,17 +54,17 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
 
 
 def find_damage(source: SourceFile) -> Finding | None:
-    """What is wrong with a file that was not sent, if it is damaged and nobody has changed it since it was surveyed."""
+    """Return the damage of a file that was not sent, if it is damaged and unchanged since it was surveyed."""
     if source.claim is None:
         return None
     checked = check(Path(source.path).parent, source.claim)
     if checked.finding is None or checked.finding.damage is Damage.UNREADABLE:
         return checked.finding
-    return checked.finding if (checked.stamp, checked.taken_ns) == source.mark else None
+    return checked.finding if (checked.stamp, checked.taken_ns) == source.state else None
 
 
 def _fill(memory: memoryview, file: FileIO) -> bool:
-    """Fills the memory with a file; whether there was so much."""
+    """Fill the memory with a file's bytes; return whether it had so many."""
     with suppress(OSError):
         while memory and (count := file.readinto(memory)):
             memory = memory[count:]
@@ -78,7 +78,7 @@ def _has_digest(file: FileIO, expected: str) -> bool:
 
 
 def _read_pieces(file: FileIO, hasher: Hasher) -> Iterator[bytes]:
-    """The bytes of a file as far as it can be read."""
+    """Yield and hash the bytes of a file, as far as it can be read."""
     with suppress(OSError):
         while piece := file.read(_PIECE_BYTES):
             hasher.update(piece)

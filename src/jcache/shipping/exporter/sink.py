@@ -1,4 +1,4 @@
-"""Where an archive goes: into what is open, such as a pipe, or into a file that is there once it is whole."""
+"""Destinations of an archive: an open descriptor, such as a pipe, or a file that appears once it is whole."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Sink:
     """Writes all bytes that it is given, and counts them.
 
     Attributes:
-        written: bytes so far.
+        written: bytes written so far.
     """
 
     def __init__(self, where: str) -> None:
-        """Messages call the place that it writes to ``where``."""
+        """Messages call the destination ``where``."""
         self.written = 0
         self._where = where
 
     def writelines(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Writes pieces, one behind the other.
+        """Write pieces, one after the other.
 
         Raises:
             JcacheError: the reader of the pipe has ended.
@@ -37,12 +37,12 @@ class Sink:
                 self._put(pieces)
             except BrokenPipeError:
                 raise JcacheError(
-                    f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
+                    f"The reader of the archive ended before it had all, after {format_size(self.written)}: its own "
                     "message says why."
                 ) from None
 
     def flush(self) -> None:
-        """Does nothing, since nothing is held back."""
+        """Do nothing, since every byte is written at once."""
 
     def _put(self, pieces: Sequence[bytes | memoryview]) -> None:
         raise NotImplementedError
@@ -83,7 +83,7 @@ class DescriptorSink(Sink):
                 left[0] = memoryview(left[0])[count:]
 
     def _wait(self) -> None:
-        """Waits for a pipe that somebody has set to non-blocking."""
+        """Wait until a pipe that another program has set to non-blocking takes more."""
         import select
 
         select.select([], [self._descriptor], [])

@@ -1,4 +1,4 @@
-"""What becomes of entries that are to come into a root."""
+"""The outcome of an import for each entry: new, present, replaced, refused, ...."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item, Neighbour
 from jcache.shipping.exporter.scan import hash_file
 
@@ -17,15 +17,15 @@ EntryId = tuple[Kind, str]
 
 
 class ImportOutcome(StrEnum):
-    """What becomes of an entry, or of a file of XLA's sub-caches."""
+    """The outcome for an entry, or for a file of XLA's sub-caches."""
 
     NEW = "new"
     PRESENT = "present"  # and equal
-    DIFFERENT = "different"  # from what is there, which stays
+    DIFFERENT = "different"  # from the entry that is there, which stays
     REPLACED = "replaced"
-    CODE = "code"  # runs when its program reads it, which was not allowed
-    INCOMPATIBLE = "incompatible"  # cannot be hit here, and was not wanted then
-    REFUSED = "refused"  # its bytes are not what they should be
+    CODE = "code"  # left out: it runs when its program reads it, which was not allowed
+    INCOMPATIBLE = "incompatible"  # left out: it cannot be hit here, and --skip-incompatible was given
+    REFUSED = "refused"  # its bytes do not have the digest, or fail a check
     OMITTED = "omitted"  # by the archive
 
 
@@ -34,21 +34,21 @@ WRITTEN: Final = frozenset({ImportOutcome.NEW, ImportOutcome.REPLACED})
 
 @dataclass(frozen=True, slots=True)
 class RefusedMember:
-    """An entry, or a neighbour, that was not taken, and why, as a sentence."""
+    """An entry or neighbour that was refused, and the evidence as a sentence."""
 
-    what: Item | Neighbour
+    entry: Item | Neighbour
     evidence: str
 
 
 @dataclass(slots=True)
 class ImportResult:
-    """What has been imported so far.
+    """The result of an import so far.
 
     Attributes:
-        outcomes: of the entries that were dealt with.
-        neighbours: of the files of XLA's sub-caches, by their paths.
-        bytes: of what was written.
-        refused: what was not taken.
+        outcomes: of the entries, by kind and key.
+        neighbours: outcomes of the files of XLA's sub-caches, by path.
+        bytes: stored bytes that were written.
+        refused: the entries and neighbours that were refused.
     """
 
     outcomes: dict[EntryId, ImportOutcome] = field(default_factory=dict)
@@ -57,16 +57,16 @@ class ImportResult:
     refused: list[RefusedMember] = field(default_factory=list)
 
     def count(self, *outcomes: ImportOutcome) -> int:
-        """How many entries have one of these outcomes."""
+        """Return how many entries have one of these outcomes."""
         return sum(outcome in outcomes for outcome in self.outcomes.values())
 
     def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
-        """The entries that have one of these outcomes."""
+        """Return the entries that have one of these outcomes."""
         return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
 
 def outcome_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> ImportOutcome:
-    """What becomes of an entry whose place is a path: by its size and, if that is the same, its digest."""
+    """Return the outcome for an entry that belongs at a path: compare sizes and, if these are equal, digests."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -77,7 +77,7 @@ def outcome_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace:
         digest = _digest_of(path)
         if digest == item.digest:
             return ImportOutcome.PRESENT
-        if digest is None:  # it cannot be read, and may well be the same
+        if digest is None:  # it cannot be read, and may be the same
             return ImportOutcome.DIFFERENT
     return ImportOutcome.REPLACED if replace else ImportOutcome.DIFFERENT
 
@@ -87,3 +87,8 @@ def _digest_of(path: str | os.PathLike[str]) -> str | None:
         found = hash_file(os.fspath(path))
         return found and found[1]
     return None
+
+
+def entry_path(root: Root, item: Item) -> str:
+    """Return the path of an entry in a root."""
+    return os.path.join(root.directory(item.kind), root.file_name(item.kind, item.key))

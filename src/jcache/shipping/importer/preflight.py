@@ -1,4 +1,4 @@
-"""Whether entries can come into a root at all: its directories can be made and written, and its disk has room."""
+"""Checks before an import writes anything: the root's directories can be written, and its disk has room."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jcache.store.files import refusal
 from jcache.text import command
 from jcache.units import format_size
 
-_MIN_FREE_BYTES: Final = 64 << 20  # what a disk is to have free afterwards
+_MIN_FREE_BYTES: Final = 64 << 20  # that the disk must have free afterwards
 _BLOCK_BYTES: Final = 4096
-_OVERHEAD_BYTES: Final = 256  # bytes of a directory and the ledger that an entry takes
+_OVERHEAD_BYTES: Final = 256  # that an entry takes in a directory and in the ledger
 
 
-def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "what is to come") -> None:
-    """Raises CannotWrite if the disk has no room for what is to be written, which is called so."""
-    sizes = [what.bytes for what in written]
+def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "the import") -> None:
+    """Raise CannotWrite if the disk has no room for the entries that will be written; messages call them ``what``."""
+    sizes = [entry.bytes for entry in written]
     needed = sum(
         -(-size // _BLOCK_BYTES) * _BLOCK_BYTES + _BLOCK_BYTES + _OVERHEAD_BYTES for size in sizes
     )  # and a block for the sidecar
@@ -48,7 +48,7 @@ def _prune_command(root: Root) -> str:
 
 
 def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
-    """Raises CannotWrite if entries of these kinds cannot be stored in a root, which need not be there."""
+    """Raise CannotWrite if entries of these kinds cannot be stored in a root, which need not exist."""
     for kind in kinds:
         directory = root.directory(kind)
         for path in (root.path, directory):
@@ -62,7 +62,7 @@ def check_writable(root: Root, kinds: Iterable[Kind]) -> None:
 
 
 def _check_directory(path: Path, *, may_be_link: bool) -> None:
-    """Raises CannotWrite if something else is where a directory is, or is to be made."""
+    """Raise CannotWrite if a link or file is in the place of a directory."""
     if os.path.islink(path) and not (may_be_link and os.path.isdir(path)):
         target = os.readlink(path)
         raise CannotWrite(
@@ -74,7 +74,7 @@ def _check_directory(path: Path, *, may_be_link: bool) -> None:
 
 
 def _existing_directory(path: Path) -> Path:
-    """The directory at a path, or the one in which it will be made."""
+    """Return the directory at a path, or the nearest one above it."""
     while not os.path.isdir(path) and path != path.parent:
         path = path.parent
     return path
