@@ -1,8 +1,8 @@
-"""The bytes inside a compressed stream that anybody may have made: whole, within bounds, and nothing behind them.
+"""Safe decompression of untrusted streams: truncation, trailing data and content out of proportion are errors.
 
-zstd (RFC 8878, see `zstd_frames`), gzip (RFC 1952) and streams that are not compressed are read. A zstd decompressor
-neither tells that its input ended in the middle of a frame, nor stops at a thousand million empty blocks. So the blocks
-are walked on their way to it, and stored ones do not go there at all.
+It reads zstd (RFC 8878, see `zstd_frames`), gzip (RFC 1952) and uncompressed streams. The zstd library neither reports
+that its input ended in the middle of a frame, nor stops at a thousand million empty blocks. So this module parses the
+blocks on their way to the library, and reads stored frames without it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from jcache.errors import BadArchive
 from jcache.shipping.archive import zstd_frames as frames
 from jcache.shipping.archive.bounded_source import PIECE_BYTES, Budget, InputStream, damaged_error, truncated_error
 
-FREE_CONTENT_BYTES: Final = 64 << 20  # content that is not held against any ratio
+FREE_CONTENT_BYTES: Final = 64 << 20  # content that no ratio limits
 _OTHER_FORMATS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_MAX_GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
-_GZIP_INPUT_BYTES: Final = 128 << 10  # the library hands back what it has not used
+_MAX_GZIP_RATIO: Final = 200  # gzip reaches 1032 for zeros
+_GZIP_INPUT_BYTES: Final = 128 << 10  # the library copies input that it has not used
 
 
 class _Decoder(Protocol):
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
 
 
 class DecompressedStream:
-    """What a stream holds, whether it is zstd, gzip or neither.
+    """The decompressed bytes of a stream, whether it is zstd, gzip or neither.
 
     Attributes:
         name: of the archive, for messages.
-        content: bytes handed out so far.
-        ratio: how many times as much as was received may come out, beyond `FREE_CONTENT_BYTES`.
+        content: number of bytes returned so far.
+        ratio: highest ratio of content to received bytes, beyond `FREE_CONTENT_BYTES`.
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, ratio: int) -> None:
@@ -43,9 +43,9 @@ class DecompressedStream:
         self.ratio = ratio
         self._errors = zstandard.ZstdError, zlib.error, MemoryError
         self.content = 0
-        self._held = b""  # content that is handed out next
+        self._held = b""  # content that is returned next
         self._source = InputStream(stream, name)
-        self._stream = self._opened()
+        self._decoder = self._open_decoder()
 
     @property
     def received(self) -> int:
@@ -54,11 +54,11 @@ class DecompressedStream:
 
     @property
     def is_skipping(self) -> bool:
-        """Whether the last frame of zstd so far was one to be skipped."""
-        return isinstance(self._stream, _ZstdDecoder) and self._stream.is_skipping
+        """Whether the last zstd frame so far was a skippable one."""
+        return isinstance(self._decoder, _ZstdDecoder) and self._decoder.is_skipping
 
     def read(self, size: int) -> bytes:
-        """The next bytes, just as many as asked for; fewer at the end only.
+        """Return the next bytes, exactly as many as requested; fewer only at the end.
 
         Raises:
             BadArchive: the stream is torn, or holds more than its size allows.
@@ -70,36 +70,35 @@ class DecompressedStream:
         return bytes(memory[:at])
 
     def peek(self, size: int) -> bytes:
-        """The same, and they stay."""
+        """Return the next bytes as `read` does, and keep them for the next call."""
         data = self.read(size)
         self._held = data + self._held
         self.content -= len(data)
         return data
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only.
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end.
 
         Raises:
-            BadArchive: as of `read`.
+            BadArchive: as in `read`.
         """
         if self._held:
             count = min(len(memory), len(self._held))
             memory[:count], self._held = self._held[:count], self._held[count:]
         else:
             try:
-                count = self._stream.readinto(memory[:PIECE_BYTES])
+                count = self._decoder.readinto(memory[:PIECE_BYTES])
             except self._errors as error:
                 raise damaged_error(self.name, self.received, str(error)) from error
         self.content += count
         if self.content > FREE_CONTENT_BYTES + self.ratio * self._source.received:
             raise BadArchive(
-                f"Refused {self.name}: {self.received} bytes of it claim to hold more than {self.content}, which is "
-                f"over {self.ratio} times as much."
+                f"Refused {self.name}: {self.received} bytes of it hold over {self.ratio} times as much content."
             )
         return count
 
-    def _opened(self) -> _Decoder:
-        """What decompresses the stream, by its first bytes."""
+    def _open_decoder(self) -> _Decoder:
+        """Return the decoder for the stream, chosen by its first bytes."""
         magic = self._source.read(4)
         if magic == frames.MAGIC or frames.is_skippable(magic):
             return _ZstdDecoder(self._source, lambda: self.content, magic)
@@ -113,10 +112,10 @@ class DecompressedStream:
 
 
 class _ZstdDecoder:
-    """The content of zstd frames, one after the other up to the end."""
+    """Decodes zstd frames up to the end of the stream."""
 
     def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
-        """The magic number of the first frame has been read from the source."""
+        """Begin after the first frame's magic number, which has been read from the source."""
         import zstandard
 
         self._source = source
@@ -129,10 +128,10 @@ class _ZstdDecoder:
         self.is_skipping = False
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
         while True:
             if self._stored_left:
-                return self._of_stored(memory)
+                return self._read_stored(memory)
             if self._open and self._frame:
                 if count := self._open.readinto(memory):
                     return count
@@ -141,8 +140,8 @@ class _ZstdDecoder:
             elif not self._next_frame():
                 return 0
 
-    def _of_stored(self, memory: memoryview) -> int:
-        """Puts content of a block of the stored frame into memory; returns how much."""
+    def _read_stored(self, memory: memoryview) -> int:
+        """Put content of a stored frame's block into memory; return how many bytes."""
         if not self._block_left:
             header = self._source.read(frames.BLOCK_HEADER_BYTES)
             if len(header) == frames.BLOCK_HEADER_BYTES and header != frames.stored_block_header(self._stored_left):
@@ -156,7 +155,7 @@ class _ZstdDecoder:
         return count
 
     def _next_frame(self) -> bool:
-        """Goes on to the next frame; False at the end."""
+        """Go on to the next frame; return False at the end."""
         magic, self._magic = self._magic or self._source.read(4), b""
         if not magic:
             return False
@@ -181,7 +180,7 @@ class _ZstdDecoder:
             raise truncated_error(self._source.name, self._source.received)
 
     def _start(self, descriptor: bytes) -> None:
-        """Opens a frame, of which magic and descriptor are read: a stored one by itself, any other for the library."""
+        """Open a frame after its magic number and descriptor: read a stored one here, give others to the library."""
         prefix = frames.MAGIC + descriptor
         if descriptor == frames.STORED_DESCRIPTOR:
             declared = self._source.read(frames.CONTENT_SIZE_BYTES)
@@ -197,10 +196,10 @@ class _ZstdDecoder:
 
 
 class _FrameBlocks:
-    """A frame on its way to the library, block by block, and not a byte more."""
+    """Feeds one frame to the library, block by block, and not a byte more."""
 
     def __init__(self, source: InputStream, budget: Budget, prefix: bytes) -> None:
-        """The prefix is all that was read of it: up to the descriptor, or to the first block."""
+        """Begin after the prefix, which has been read: up to the descriptor, or to the first block."""
         self._source = source
         self._budget = budget
         self._is_over = False
@@ -209,7 +208,7 @@ class _FrameBlocks:
         self._prefix = prefix + source.read(5 + frames.header_length(descriptor) - len(prefix))
 
     def read(self, size: int = -1) -> bytes:
-        """The next block with its header; `size` is larger than any."""
+        """Return the next block with its header; ``size`` is larger than any block."""
         prefix, self._prefix = self._prefix, b""
         if self._is_over:
             return prefix
@@ -229,23 +228,23 @@ class _FrameBlocks:
         return prefix + header + body
 
     def check_end(self) -> None:
-        """Raises BadArchive if the library has stopped before the end."""
+        """Raise BadArchive if the library has stopped before the end."""
         if not self._is_over or self._prefix:
             raise damaged_error(self._source.name, self._source.received)
 
 
 class _GzipDecoder:
-    """The content of gzip members, and nothing but zeros behind them."""
+    """Decodes gzip members, which only zeros may follow."""
 
     def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
-        """The first bytes have been read from the source."""
+        """Begin after the first bytes, which have been read from the source."""
         self._source = source
         self._budget = Budget(source.name, content)
         self._member = zlib.decompressobj(31)
         self._input, self._held = magic, b""
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
         if not self._held:
             self._held = self._piece()
         count = min(len(memory), len(self._held))
@@ -253,7 +252,7 @@ class _GzipDecoder:
         return count
 
     def _piece(self) -> bytes:
-        """A piece of the content, ``b""`` at the end only."""
+        """Return a piece of the content; ``b""`` only at the end."""
         while True:
             self._input = self._input or self._source.read_some(_GZIP_INPUT_BYTES)
             if self._member.eof and not self._next_member():
@@ -267,7 +266,7 @@ class _GzipDecoder:
             self._budget.spend(steps=1)
 
     def _next_member(self) -> bool:
-        """Whether there is another; what is not one must be padding of zeros."""
+        """Go on to the next member, past padding of zeros; return False at the end."""
         while self._input and not self._input.strip(b"\0"):
             self._budget.spend(skipped=len(self._input))
             self._input = self._source.read_some(_GZIP_INPUT_BYTES)

@@ -1,4 +1,4 @@
-"""The manifest of an archive as values: its entries, what each entry was made by and for, and where it comes from."""
+"""The manifest of an archive as values: its entries, by and for what each was made, and the machine it comes from."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jcache.store import foreign
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter
 
-MAX_ENTRIES: Final = 400_000  # items and neighbours: twenty times the largest cache seen
+MAX_ENTRIES: Final = 400_000  # items and neighbours; twenty times the largest cache seen
 
 
 class Maker(NamedTuple):
-    """By and for what executables were made; many share one. None where it is not known.
+    """By and for what executables were made. Many executables share a maker. None stands for unknown values.
 
     Attributes:
         platform: ``cpu``, ``cuda``, ``rocm``, ….
-        jaxlib: version that made them.
+        jaxlib: the version that made them.
         cpu_name: LLVM's name of the CPU (with a GPU: the host's).
         cpu_features: LLVM's features of the CPU: ``+avx512f``, ``-sha512``, ….
         compute_capability: of the GPU, such as ``9.0`` or ``gfx942``.
         abi_version: pairs such as ``("toolkit", "13.0.0")``, sorted.
-        cache_path: the cache directory that the compile options name; None if they name none.
-        xla_caches: those of XLA that JAX was told to have there besides, ``all`` or one by its name; None for none.
+        cache_path: the cache directory that their compile options name; None if they name none.
+        xla_caches: the caches of XLA that JAX kept there besides, ``all`` or the name of one; None for none.
         xla_options: numbers of XLA's options in them, as a bit set in hexadecimal: every release of XLA has its own.
-        compression: the word that JAX hashed for those in zstd: ``zstandard``, or ``zlib`` with Python's own zstd.
+        compression: the word that JAX hashed for executables in zstd: ``zstandard``, or ``zlib`` with Python's zstd.
     """
 
     platform: str | None = None
@@ -47,18 +47,18 @@ class Item(NamedTuple):
     """One entry of an archive.
 
     Attributes:
-        kind, key: which entry.
-        bytes: how many stored bytes it has.
+        kind, key: of the entry.
+        bytes: number of stored bytes.
         digest: of the stored bytes (`jcache.formats.digest`).
         created_ns: modification time of its file, nanoseconds since 1970.
-        recency_ns: when it was last used.
+        recency_ns: time of its last use, nanoseconds since 1970.
         sidecar: whether it had a sidecar.
-        pinned: whether prune had to keep it.
-        seconds: what building it took, where known.
-        origin: how it came into the root, as the ledger has it.
-        parents: keys of what it was made from (a trace's graph, an executable's trace).
+        pinned: whether it was pinned.
+        seconds: build time in seconds, where known.
+        origin: how it came into the root, as the ledger records it.
+        parents: keys of the entries that it was made from (a trace's graph, an executable's trace).
         codec: of an executable: ``zstd`` or ``zlib``.
-        portable: whether its key is known not to depend on the directory: it was stored with portable keys.
+        portable: whether its key is known not to contain the directory, since it was stored with portable keys.
         maker: position in the manifest's table of makers; None for none.
     """
 
@@ -79,11 +79,11 @@ class Item(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """One file of XLA's own sub-caches, which lies beside the executables.
+    """One file of XLA's own sub-caches beside the executables.
 
     Attributes:
         path: relative to the executables' directory, such as ``xla_gpu_per_fusion_autotune_cache_dir/x.pb``.
-        bytes, digest: as of an entry.
+        bytes, digest: as in `Item`.
     """
 
     path: str
@@ -96,7 +96,7 @@ class Host:
     """The machine that an archive was made on.
 
     Attributes:
-        cpu: its model, as the system names it; None where it does not.
+        cpu: its CPU's model, as the system names it; None if that is unknown.
         gpus: models of its GPUs.
     """
 
@@ -106,20 +106,20 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What stands first in an archive.
+    """The content of an archive, and where it comes from.
 
     Attributes:
         jcache: version that made the archive.
         root: path of the root.
-        directory: path of its executables, as ``jax_compilation_cache_dir`` has it.
-        jax, jaxlib: versions installed where it was made (from the metadata), None if not there.
-        host: where it was made.
+        directory: path of its executables, as ``jax_compilation_cache_dir`` had it.
+        layout: name of the adapter for another program's cache; None for a cache of JAX or jcache.
+        jax, jaxlib: versions that were installed there, from the packages' metadata; None for none.
+        host: the machine.
         solid: whether the entries were recompressed together.
         recompressors: of a solid archive, names and versions of the libraries that must compress alike, sorted.
-        makers: what the items' ``maker`` points into.
+        makers: the table that the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.
-        layout: name of the adapter whose directory it is of; None for JAX's and jcache's own.
     """
 
     jcache: str
@@ -137,10 +137,10 @@ class Manifest:
 
 
 def adapter_of(manifest: Manifest) -> Adapter | None:
-    """Who knows the files of the manifest's items, if they are another program's.
+    """Return the adapter for the manifest's items, if they are another program's; None if they are JAX's or jcache's.
 
     Raises:
-        Malformed: nobody does.
+        Malformed: there is no such adapter.
     """
     adapter = None if manifest.layout is None else foreign.named(manifest.layout)
     if adapter is None and manifest.layout is not None:

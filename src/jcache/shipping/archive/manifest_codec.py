@@ -47,19 +47,19 @@ _HOST_FIELDS: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes of a manifest.
+    """Return the bytes of a manifest.
 
-    Times out of range become the nearest in it; what is not printable is escaped, but in paths.
+    Times out of range become the nearest ones in range. Unprintable characters are escaped, except in paths.
 
     Raises:
-        InvalidValue: it is not sorted, has an entry twice, or more of them than an archive may have.
+        InvalidValue: the manifest is not sorted, has an entry twice, or has more entries than an archive may have.
     """
     try:
         _check_together(manifest)
         text = fields.dumps(_frame_record(manifest))
         pieces = []
         for section in _SECTIONS:
-            head, text = text.split(f'"{section}":[]')  # quotes in texts are escaped, so that it is there once
+            head, text = text.split(f'"{section}":[]')  # once: quotes in texts are escaped
             write = _ROWS[section][1].write
             lines = ",\n".join(map(write, getattr(manifest, section)))
             pieces += [head, f'"{section}":[\n', lines, "\n" if lines else ""]
@@ -76,14 +76,14 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, *, name: str = "the archive") -> Manifest:
-    """The manifest that the bytes are; everything about it is checked but whether it is true.
+    """Return the manifest that the bytes stand for; check everything about it except whether it is true.
 
     Args:
-        data: what `encode` gave.
+        data: the bytes that `encode` returned.
         name: of the archive, for messages.
 
     Raises:
-        BadArchive: `encode` would not have written this, or it is of another version.
+        BadArchive: `encode` would not have written these bytes, or they are of another version.
     """
     frame: list[bytes] = []
     rows: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
@@ -95,7 +95,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
                 section = _SECTIONS[len(frame) - 1]
                 (make, row), width = _ROWS[section], _KEY_FIELDS[section]
                 made = make(**row.read(line))
-                if width and made[:width] <= last:  # asked at once: a million lines that are alike take a kilobyte
+                if width and made[:width] <= last:  # checked at once: a million equal lines compress to a kilobyte
                     raise _order_error(made[:width])
                 last = made[:width]
                 rows[section].append(made)
@@ -136,7 +136,7 @@ _ROWS: Final = {
 
 
 def _frame_record(manifest: Manifest) -> dict[str, Any]:
-    """The manifest without its lines."""
+    """Return the manifest as JSON values, with empty lists in place of its lines."""
     record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME_FIELDS.items()}
     record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST_FIELDS.items()}
     record |= {section: [] for section in _SECTIONS}
@@ -172,7 +172,7 @@ def _check_fields(what: str, record: object, names: Set[str]) -> None:
 
 
 def _check_together(manifest: Manifest) -> None:
-    """Raise ValueError unless entries are sorted, none is there twice, and makers are where items look for them."""
+    """Raise ValueError unless entries are sorted and unique, and the makers that items point to exist."""
     if len(manifest.items) + len(manifest.neighbours) > MAX_ENTRIES or len(manifest.makers) > MAX_MAKERS:
         raise _TOO_MANY
     for section, width in _KEY_FIELDS.items():
@@ -208,9 +208,9 @@ def _order_error(rank: tuple[str, ...]) -> fields.Malformed:
 
 
 def _split_lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The lines without what separates them, and of each whether it is an element of a list.
+    """Yield the lines without separators, and for each whether it is an element of a list.
 
-    An element ends with a comma if, and only if, another one follows.
+    An element must end with a comma if, and only if, another one follows.
     """
     stream, first, wants_more = BytesIO(data), True, False
     while line := stream.readline(_MAX_LINE_BYTES):

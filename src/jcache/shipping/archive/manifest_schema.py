@@ -1,4 +1,4 @@
-"""The lines of a manifest: what each field may hold, how its value is written as JSON, how it is read and checked."""
+"""The schema of a manifest's lines: the values of each field, how they are written as JSON, read and checked."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jcache.formats.digest import is_digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
 from jcache.store.files import LATEST_NS
 
-MAX_ENTRY_BYTES: Final = 8 << 30  # stored bytes of one entry; the largest executable seen in reports is 2 GiB
-_MAX_TEXT_LENGTH: Final = 4096  # characters: a path of Linux, and more than any name of a device
+MAX_ENTRY_BYTES: Final = 8 << 30  # stored bytes of one entry; the largest executable in public reports has 2 GiB
+_MAX_TEXT_LENGTH: Final = 4096  # characters; Linux's longest path
 _MAX_LIST_LENGTH: Final = 4096  # of parents, CPU features, GPUs
 _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
-_MAX_EXCERPT: Final = 80  # characters of what somebody else chose
+_MAX_EXCERPT: Final = 80  # characters of a value in a message
 _BIT_SET = re.compile(r"[1-9a-f][0-9a-f]{0,1023}")
 _FOREIGN_KEY = re.compile(r"[A-Za-z0-9_.]{1,64}-[0-9a-f]{1,128}")
 _KINDS: Final = {kind.value: kind for kind in Kind}
@@ -29,11 +29,11 @@ _loads: Final = json.JSONDecoder().raw_decode
 
 
 class Malformed(ValueError):
-    """Something in a manifest is not as it has to be; its text says what, for people."""
+    """Something in a manifest is wrong; the text says what, for people."""
 
 
 class Field(NamedTuple):
-    """A field: from value to JSON, and from JSON to value; the latter raises ValueError if that is not as expected."""
+    """A field's functions from value to JSON and back; the latter raises ValueError for other values than expected."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -53,19 +53,19 @@ def _require(condition: object) -> None:
 
 
 def _to_text(value: str) -> str:
-    """The text, with escapes in the place of what cannot be printed or is no Unicode, and no longer than allowed."""
+    """Return the text with escapes for unprintable characters and surrogates, cut to the longest that is allowed."""
     if not value.isprintable():
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     return value[:_MAX_TEXT_LENGTH]
 
 
-def _read_text(value: Any) -> str:  # noqa: ANN401  of JSON, as in what follows
+def _read_text(value: Any) -> str:  # noqa: ANN401  from JSON, like the values below
     _require(type(value) is str and len(value) <= _MAX_TEXT_LENGTH and value.isprintable())
     return str(value)
 
 
 def _to_path_text(value: str) -> str:
-    """The text of a path as it is, but for what is no Unicode: JAX hashes each character, whether it shows or not."""
+    """Return a path as it is, with escapes for surrogates alone: JAX hashes every character, printable or not."""
     return value.encode(errors="backslashreplace").decode()[:_MAX_TEXT_LENGTH]
 
 
@@ -80,7 +80,7 @@ def _read_kind(value: Any) -> Kind:  # noqa: ANN401
 
 
 def _read_key(value: Any) -> str:  # noqa: ANN401
-    """A key of JAX's, or one that another program's may be: which of them it has to be, the whole manifest tells."""
+    """Return a key of JAX's, or a possible key of another program's. The manifest as a whole tells which it must be."""
     _require(type(value) is str)
     return value if _FOREIGN_KEY.fullmatch(value) else check_key(value)
 
@@ -133,7 +133,7 @@ def _read_codec(value: Any) -> str:  # noqa: ANN401
 
 
 def _read_neighbour_path(value: Any) -> str:  # noqa: ANN401
-    """A path below XLA's names, which leads nowhere else."""
+    """Return a path below XLA's names that leads nowhere else."""
     path = _read_text(value)
     parts = path.split("/")
     _require(parts[0] in (AUTOTUNE_NAME, KERNELS_NAME) and len(parts) <= _MAX_DEPTH)
@@ -142,7 +142,7 @@ def _read_neighbour_path(value: Any) -> str:  # noqa: ANN401
 
 
 def _list_field(field: Field) -> Field:
-    """A tuple of what a field holds."""
+    """Return a field for tuples of another field's values."""
 
     def write(values: Iterable[Any]) -> list[Any]:
         return [field.write(value) for value in values]
@@ -160,7 +160,7 @@ def _read_pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
 
 
 def optional(field: Field) -> Field:
-    """What a field holds, or None."""
+    """Return a field for another field's values or None."""
     return Field(
         lambda value: None if value is None else field.write(value),
         lambda value: None if value is None else field.read(value),
@@ -201,7 +201,7 @@ NEIGHBOUR: Final = {
 
 
 def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
-    """The value of a field of some name; raises Malformed if it is not as expected."""
+    """Return the value of a field; raise Malformed if it is not as expected."""
     try:
         return field.read(value)
     except ValueError:
@@ -213,7 +213,7 @@ def _unexpected_value(name: str, field: Field, value: Any) -> Malformed:  # noqa
 
 
 def json_excerpt(value: Any) -> str:  # noqa: ANN401
-    """What somebody else chose, as JSON, fit for a sentence."""
+    """Return a value as JSON for a sentence, cut if it is long."""
     if isinstance(value, (dict, list)):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = json.dumps(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge number"
@@ -221,18 +221,18 @@ def json_excerpt(value: Any) -> str:  # noqa: ANN401
 
 
 class Row(NamedTuple):
-    """A kind of line: the fields that an object of it may have, and those that it must have.
+    """The schema of a line's object.
 
     Attributes:
         fields: by name.
-        defaults: of those that may be left out, and then must be.
+        defaults: values of the optional fields, which must be left out where they have these values.
     """
 
     fields: dict[str, Field]
     defaults: dict[str, Any]
 
     def write(self, values: tuple[Any, ...]) -> str:
-        """The object of the values, in the order of the fields; raises ValueError or TypeError if none may read it."""
+        """Return the object of values in the fields' order; raise ValueError or TypeError if `read` refuses it."""
         record, defaults = {}, self.defaults
         for (name, field), value in zip(self.fields.items(), values, strict=True):
             if name not in defaults or value != defaults[name]:
@@ -244,10 +244,10 @@ class Row(NamedTuple):
         return dumps(record)
 
     def read(self, line: bytes) -> dict[str, Any]:
-        """The values of an object; raises ValueError or RecursionError."""
+        """Return the values of an object; raise ValueError or RecursionError."""
         text = line.decode()
         record, _ = _loads(text)
-        if type(record) is not dict or dumps(record) != text:  # a key twice, blanks, escapes, something behind it
+        if type(record) is not dict or dumps(record) != text:  # duplicate keys, blanks, escapes, trailing data
             raise Malformed("it is not one object in canonical JSON")
         try:
             return self._values(record)
@@ -255,7 +255,7 @@ class Row(NamedTuple):
             raise Malformed(f"{self._name(record)}{error}") from None
 
     def _name(self, record: dict[str, Any]) -> str:
-        """Of what an object is, for a sentence; nothing if that is what is wrong."""
+        """Return the beginning of a sentence that names the entry; an empty text if its name is wrong."""
         for name in {"key", "path"} & self.fields.keys() & record.keys():
             with suppress(ValueError):
                 return f"{json_excerpt(self.fields[name].read(record[name]))}: "

@@ -1,4 +1,4 @@
-"""Reading an archive in one pass, in constant memory, whoever made it."""
+"""Reader of an archive: one pass, constant memory, safe for untrusted input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from jcache.shipping.archive.recompression import (
 from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR, parse_header
 from jcache.shipping.archive.tar_reader import TarMember, TarReader
 
-MAX_RATIO: Final = 1000  # a solid archive of a hundred alike models reaches a few hundred; zeros reach 30,000
+MAX_RATIO: Final = 1000  # a solid archive of a hundred similar models reaches a few hundred; zeros reach 30,000
 _MAX_SIGNATURE: Final = 64 << 10
 _MAX_DIGEST: Final = 256
 _DIRECTORIES: Final = frozenset({XLA_KIND, *DIRECTORY_NAMES.values()})
@@ -54,14 +54,20 @@ class ArchiveReader:
 
     Attributes:
         name: of the archive, for messages.
-        omitted: kind (``"xla"`` for a neighbour) and key (its path) of what is not there as the manifest has it;
+        omitted: kind (``"xla"`` for a neighbour) and key (its path) of the entries that the trailer lists as omitted;
             complete once `members` has come to its end.
     """
 
     def __init__(
         self, stream: BinaryIO, *, name: str = "the archive", unpacked: DecompressedStream | None = None
     ) -> None:
-        """The name is of the archive, for messages; unpacked is for `open_archive`."""
+        """Read from a stream.
+
+        Args:
+            stream: the archive.
+            name: of the archive, for messages.
+            unpacked: the stream's decompressed bytes, where `open_archive` has peeked into them.
+        """
         self.name = name
         self.omitted: frozenset[tuple[str, str]] = frozenset()
         self._unpacked = unpacked or DecompressedStream(stream, name=name, ratio=MAX_RATIO)
@@ -76,13 +82,13 @@ class ArchiveReader:
         return self._unpacked.received
 
     def head(self, check: ManifestCheck | None = None) -> Head:
-        """The manifest and its signature; can be asked for again.
+        """Return the manifest and its signature, at every call.
 
         Args:
-            check: is given the manifest's bytes and the signature before anything is made of them, and may raise.
+            check: called with the manifest's bytes and the signature before they are decoded; it may raise.
 
         Raises:
-            BadArchive: it is not there, or something is wrong with it.
+            BadArchive: the manifest is missing or wrong.
         """
         if self._head is None:
             first = self._tar.next()
@@ -106,9 +112,9 @@ class ArchiveReader:
         return self._head
 
     def members(self) -> Iterator[ArchiveMember]:
-        """The members in the manifest's order; what is omitted may be absent.
+        """Yield the members in the manifest's order, without omitted ones that are absent.
 
-        The last is handed out before the trailer and the end of the stream are read, so go on to the end.
+        The last member comes before the trailer and the end of the stream are read, so iterate to the end.
 
         Raises:
             BadArchive: the archive does not follow its grammar or its manifest, or ends too early.
@@ -147,20 +153,20 @@ class ArchiveReader:
         return ArchiveMember(entry, name, member.readinto)
 
     def _finish(self, trailer: TarMember, absent: set[tuple[str, str]]) -> None:
-        """Reads the trailer, which accounts for everything that is absent, and the end."""
+        """Read the trailer, which must list everything that is absent, and the end."""
         head = self.head()
         omitted = _parse_trailer(self._whole(trailer, 64 + head.manifest_size), head.manifest)
         if omitted is None:
             raise self._tar.refusal(f"its {TRAILER_NAME} does not follow its manifest")
         if not absent <= omitted:
             kind, key = min(absent - omitted)
-            raise self._tar.refusal(f"{kind} {quote_name(key)} is in its manifest and not in it")
+            raise self._tar.refusal(f"it lacks {kind} {quote_name(key)}, which its manifest lists")
         if self._tar.next() is not None or self._unpacked.is_skipping:
             raise self._tar.refusal(f"there is something behind its {TRAILER_NAME}")
         self.omitted = omitted
 
     def _whole(self, member: TarMember, limit: int) -> bytes:
-        """All bytes of a small member."""
+        """Return all bytes of a small member."""
         self._check_regular(member)
         if member.header.size > limit:
             raise self._tar.refusal(f"its {member.header.name} has {member.header.size} bytes, over {limit}")
@@ -171,16 +177,18 @@ class ArchiveReader:
 
     def _check_regular(self, member: TarMember) -> None:
         if member.header.type not in REGULAR:
-            raise self._tar.refusal(f"{quote_name(member.header.name)} in it is {member.header.type_name}")
+            raise self._tar.refusal(f"its member {quote_name(member.header.name)} is {member.header.type_name}")
 
     def _stranger(self, name: str) -> BadArchive:
-        return self._tar.refusal(f"{quote_name(name)} in it is not in its manifest, or there twice, or out of order")
+        return self._tar.refusal(
+            f"its member {quote_name(name)} is not in its manifest, is a duplicate, or out of order"
+        )
 
     def _check_promises(self, manifest: Manifest) -> None:
-        """What can be told from the manifest alone."""
+        """Raise BadArchive for what the manifest alone shows: impossible sizes, or libraries that differ here."""
         total = sum(entry.bytes for entry, _ in _expected_members(manifest))
         if self._size is not None and total > FREE_CONTENT_BYTES + MAX_RATIO * self._size:
-            raise self._tar.refusal(f"its {self._size} bytes promise {total}, over {MAX_RATIO} times as much")
+            raise self._tar.refusal(f"its {self._size} bytes claim to hold {total}, over {MAX_RATIO} times as much")
         here, used = dict(recompressors()), {item.codec for item in manifest.items}
         for library, version in manifest.recompressors:
             if manifest.solid and library in used and here.get(library) != version:
@@ -191,9 +199,10 @@ class ArchiveReader:
 
 
 def _parse_trailer(data: bytes, manifest: Manifest) -> frozenset[tuple[str, str]] | None:
-    """What a trailer names, None if it is not one for this manifest.
+    """Return the entries that a trailer lists; None if it is no trailer for this manifest.
 
-    It is compared and not parsed: half a gigabyte of JSON can be made to need thirty times as much memory.
+    The trailer is compared with the manifest and not parsed: half a gigabyte of JSON can be made to need thirty times
+    as much memory.
     """
     if not data.startswith(TRAILER_START):
         return None
@@ -208,7 +217,7 @@ def _parse_trailer(data: bytes, manifest: Manifest) -> frozenset[tuple[str, str]
 
 
 class _RecompressedMember:
-    """The stored bytes of an entry that the archive has decompressed."""
+    """The stored bytes of an entry that the archive holds decompressed."""
 
     def __init__(self, member: TarMember, restore: Callable[[bytes], bytes]) -> None:
         self._member = member
@@ -222,7 +231,7 @@ class _RecompressedMember:
 
 
 def _expected_members(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
-    """What the members are, and their names, in their order."""
+    """Yield the items and neighbours with their members' names, in order."""
     adapter = adapter_of(manifest)
     for item in manifest.items:
         yield item, item_name(item, adapter)
@@ -247,7 +256,7 @@ def _suffix(found: str, name: str, entry: Item | Neighbour) -> str:
 
 
 def _file_size(stream: BinaryIO) -> int | None:
-    """Bytes of the archive if it is a file."""
+    """Return the size of a stream's file in bytes; None if it is no regular file."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, AttributeError, ValueError):
@@ -256,10 +265,10 @@ def _file_size(stream: BinaryIO) -> int | None:
 
 
 def open_archive(stream: BinaryIO, *, name: str = "the archive") -> ArchiveReader | PlainTarReader:
-    """A reader of an archive, or of a plain tar, whichever the stream begins like.
+    """Return a reader for an archive or a plain tar, whichever the stream is.
 
     Raises:
-        BadArchive: it is neither.
+        BadArchive: the stream is neither.
     """
     unpacked = DecompressedStream(stream, name=name, ratio=MAX_RATIO)
     try:

@@ -1,4 +1,4 @@
-"""Headers of tar members: ours as they are written, and everybody's as they are read (POSIX ustar and pax, GNU, v7)."""
+"""Headers of tar members: written as ustar and pax; read as POSIX ustar and pax, GNU and v7."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TYPE_NAMES: Final = {
 
 
 class Header(NamedTuple):
-    """What a header block says.
+    """The fields of a header block.
 
     Attributes:
-        name: as it is there.
-        size: bytes that follow.
+        name: of the member, unchecked.
+        size: number of bytes that follow.
         type: the type flag.
-        modified: seconds since 1970.
+        modified: modification time, seconds since 1970.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Header(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """What the member is, in words."""
+        """The member's type in words."""
         return _TYPE_NAMES.get(self.type, f"of the unknown type {self.type.decode('latin-1')!r}")
 
 
 def encode_header(name: str, size: int) -> bytes:
-    """The header of one of our members, with a pax header before it if its name or size does not fit."""
+    """Return the header of a member of an archive, after a pax header if its name or size does not fit."""
     encoded = name.encode()
     prefix, _, base = encoded.rpartition(b"/")
     if len(encoded) <= 100:
@@ -65,7 +65,7 @@ def encode_header(name: str, size: int) -> bytes:
 
 
 def pad_to_block(data: bytes) -> bytes:
-    """The data, filled up to whole blocks."""
+    """Return the data, filled with zeros to whole blocks."""
     return data + bytes(-len(data) % BLOCK)
 
 
@@ -79,7 +79,7 @@ def _encode_block(name: bytes, prefix: bytes, size: int, type_flag: bytes) -> by
 
 
 def _encode_record(keyword: bytes, value: bytes) -> bytes:
-    """A record of a pax header; its length counts its own digits."""
+    """Return a record of a pax header; its length counts its own digits."""
     rest = b" %b=%b\n" % (keyword, value)
     length = len(rest) + len(str(len(rest)))
     length = len(rest) + len(str(length))
@@ -87,10 +87,10 @@ def _encode_record(keyword: bytes, value: bytes) -> bytes:
 
 
 def parse_header(block: bytes) -> Header:
-    """What a header block says.
+    """Return the fields of a header block.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the block is no header.
     """
     stored = _decode_number(block[148:156])
     if sum(block) - sum(block[148:156]) + 8 * 32 != stored:
@@ -109,19 +109,19 @@ def _decode_text(field: bytes) -> str:
 
 
 def _decode_number(field: bytes) -> int:
-    """An octal number, or a base-256 one as GNU tar writes where that does not suffice."""
+    """Return an octal number, or a base-256 one, which GNU tar writes if octal does not suffice."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits:
         return 0
     if digits.translate(None, b"01234567"):
-        raise ValueError("a header has a number that is none")
+        raise ValueError("a header has text in place of a number")
     return int(digits, 8)
 
 
 def pax_records(data: bytes) -> dict[str, str]:
-    """The records of a pax header.
+    """Return the records of a pax header.
 
     Raises:
         ValueError: they do not follow their grammar, or a keyword is there twice.

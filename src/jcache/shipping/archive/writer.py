@@ -1,4 +1,4 @@
-"""Writing an archive in one pass."""
+"""Writer of an archive, in one pass."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ from jcache.shipping.archive.members import (
 from jcache.shipping.archive.recompression import MAX_CONTENT_BYTES, decompress_entry
 from jcache.shipping.archive.tar_headers import BLOCK, END, encode_header
 
-SMALL_MEMBER_BYTES: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
+SMALL_MEMBER_BYTES: Final = 64 << 10  # a member up to this size is written together with its header
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
 class ArchiveWriter:
-    """Writes an archive to a stream; the calls come in the order of the methods."""
+    """Writes an archive to a stream. Call `write_manifest`, then `write_member` for each member, then `close`."""
 
     def __init__(self, stream: BinaryIO, *, level: int | None = None, solid: bool = False) -> None:
-        """Level None is one that suits: entries as they are; thorough if solid."""
+        """Write to a stream.
+
+        Args:
+            stream: the archive goes there.
+            level: of zstd; None stores compressed entries as they are, and compresses a solid archive thoroughly.
+            solid: whether to recompress across entries.
+        """
         self._stream = stream
         self._solid = solid
         self._level = level
@@ -47,7 +53,7 @@ class ArchiveWriter:
         return self._packer.written if self._packer else 0
 
     def write_manifest(self, data: bytes, signature: bytes | None = None) -> None:
-        """Writes the manifest, as `manifest.encode` gives it, and its signature or else its digest."""
+        """Write the manifest, as `manifest_codec.encode` returns it, and its signature or else its digest."""
         self._packer = self._made_packer()
         self._write, self._write_large = self._packer.write, self._packer.write_large
         self._file(MANIFEST_NAME, data)
@@ -66,16 +72,16 @@ class ArchiveWriter:
         )
 
     def write_member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
-        """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
+        """Write a member.
 
         Args:
-            name: of the member.
-            size: of the member.
+            name: of the member (`item_name`, `neighbour_name`).
+            size: of the member, as in the manifest.
             chunks: its bytes.
 
         Returns:
-            Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
-            among the omitted.
+            Whether the chunks had exactly this size. If not, they were cut or filled with zeros, and the trailer must
+            list the entry as omitted.
         """
         if size <= SMALL_MEMBER_BYTES and not self._solid:
             data = _join_chunks(chunks, size)
@@ -91,11 +97,11 @@ class ArchiveWriter:
         return self._streamed(name, size, chunks)
 
     def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
-        """Writes the trailer and the end; the stream is flushed and stays open.
+        """Write the trailer and the end; flush the stream and leave it open.
 
         Args:
-            omitted: kind (``"xla"`` for a neighbour) and key (its path) of what is not in the archive as the manifest
-                has it.
+            omitted: kind (``"xla"`` for a neighbour) and key (its path) of the entries that the archive lacks, or holds
+                with other bytes than the manifest lists.
         """
         pairs = sorted({(str(kind), key) for kind, key in omitted})
         self._file(TRAILER_NAME, TRAILER_START + ",".join(map(dumps, pairs)).encode() + TRAILER_END)
@@ -125,7 +131,7 @@ class ArchiveWriter:
 
 
 def _join_chunks(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
-    """The chunks in one; of what is more than the size only so much that it can be seen."""
+    """Return the chunks in one; stop after the first that exceeds the size."""
     pieces, length = [], 0
     for chunk in chunks:
         pieces.append(chunk)
