@@ -1,4 +1,4 @@
-"""Archives: what is written is read, and whatever else is given to the reader is refused in one sentence."""
+"""The reader returns what the writer wrote, and refuses every other stream in one sentence."""
 
 import gzip
 import io
@@ -349,7 +349,7 @@ def test_members_twice_are_refused(name: str) -> None:
 
 
 def test_members_that_lack_are_refused() -> None:
-    """The manifest promises no more than there is, but for what the trailer names."""
+    """The manifest lists no more than there is, except what the trailer lists as omitted."""
     members = sample().members()
     for position in range(len(members)):
         refusal(packed([*members[:position], *members[position + 1 :]]))

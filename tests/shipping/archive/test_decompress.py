@@ -1,4 +1,4 @@
-"""What comes out of a stream is what went in, or it is refused: our own frames, the library's and torn ones."""
+"""A decompressed stream gives the bytes that were compressed, or is refused: jcache's frames, zstd's and torn ones."""
 
 import gzip
 import io

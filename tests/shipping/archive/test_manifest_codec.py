@@ -1,4 +1,4 @@
-"""The manifest of an archive: one way to write it, and nothing else is read."""
+"""A manifest can be written in one way, and the decoder refuses all other bytes."""
 
 import json
 import tracemalloc

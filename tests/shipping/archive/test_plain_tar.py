@@ -1,4 +1,4 @@
-"""Tars of JAX directories, as people make them today."""
+"""A tar, tar.gz or tar.zst that common programs make of a JAX directory is read; a hostile one is refused."""
 
 import gzip
 import io

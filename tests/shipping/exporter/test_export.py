@@ -1,4 +1,4 @@
-"""Entries into an archive, which the standard library's tarfile and zstandard read here."""
+"""Export writes the selected entries, whole and unchanged; tarfile and zstandard read the archives here."""
 
 import json
 import os

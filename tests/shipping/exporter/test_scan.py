@@ -1,4 +1,4 @@
-"""Reading entries for an archive."""
+"""A scan checks, hashes and inspects each entry in one reading, and only hashes entries that are on record."""
 
 import os
 from io import FileIO

@@ -1,4 +1,4 @@
-"""Files that go into an archive without having been read before."""
+"""A file that changed or was damaged since its digest was taken does not go into an archive."""
 
 import json
 import os

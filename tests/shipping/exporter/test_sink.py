@@ -1,4 +1,4 @@
-"""Where an archive goes gets all bytes in their order."""
+"""A sink writes all bytes in their order, or raises an error."""
 
 import os
 import random

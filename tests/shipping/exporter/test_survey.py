@@ -1,4 +1,4 @@
-"""The first reading of entries, and what the ledger learns from it."""
+"""A survey describes each entry for the manifest, and records digests and contents in the ledger."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""What executables were made by and for, and how that is remembered."""
+"""The provenance of an executable is read from its bytes once, and then known from the ledger."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Imports: what arrives is what left, whatever is there already and wherever it ends."""
+"""Imported entries equal the exported ones, whatever is in the root and wherever the import ends."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""A link at the path that executables are keyed for."""
+"""A link is made at the path that keys contain, and never in the place of anything else."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Plain tars of JAX directories: checked entry by entry, since nothing vouches for them."""
+"""Every entry of a tar without a manifest is checked in full before it is written."""
 
 import io
 from pathlib import Path

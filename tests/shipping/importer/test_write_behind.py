@@ -1,4 +1,4 @@
-"""Bytes that are handed to a second thread arrive whole, in order, in a few pages of memory, errors among them."""
+"""A second thread writes all bytes in order from a few pages of memory, and reports errors."""
 
 import errno
 import random
