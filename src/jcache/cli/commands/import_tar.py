@@ -27,7 +27,7 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
             "an archive that was exported with --sign."
         )
     result = TarImportResult()
-    wishes = TarImportOptions(
+    tar_options = TarImportOptions(
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
         xla=options.xla,
@@ -43,7 +43,7 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
 
     with store_of(root) as store:
         with Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
-            import_tar(members, store, outlook.judge, wishes, result, begin=begin)
+            import_tar(members, store, outlook.judge, tar_options, result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, outcomes = result.manifest(), result.imported.outcomes
         report = Report(

@@ -166,8 +166,8 @@ class _ZstdDecoder:
         elif magic == frames.MAGIC:
             self._start(self._source.read(1))
         else:
-            what = f"something else behind its end, which begins with {magic!r}"
-            raise BadArchive(f"{self._source.name} has {what}: an archive must be alone in its file.")
+            found = f"other data after its end, which begins with {magic!r}"
+            raise BadArchive(f"{self._source.name} has {found}: an archive must be alone in its file.")
         return True
 
     def _skip(self) -> None:

@@ -116,7 +116,7 @@ class Manifest:
         jax, jaxlib: versions that were installed there, from the packages' metadata; None for none.
         host: the machine.
         solid: whether the entries were recompressed together.
-        recompressors: of a solid archive, names and versions of the libraries that must compress alike, sorted.
+        recompressors: of a solid archive, names and versions of the libraries that must give the same bytes, sorted.
         makers: the table that the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.

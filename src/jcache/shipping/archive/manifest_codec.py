@@ -28,12 +28,10 @@ from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Man
 
 SCHEMA_VERSION: Final = 2
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
-MAX_MANIFEST_BYTES: Final = (
-    128 << 20
-)  # so many lines of 335 bytes, as real ones have; takes 450 MiB to read, whoever made it
+MAX_MANIFEST_BYTES: Final = 128 << 20  # 400,000 lines of 335 bytes, as real ones have; takes 450 MiB to read
 _MAX_LINE_BYTES: Final = 1 << 20
 _SECTIONS: Final = ("items", "makers", "neighbours")
-_KEY_FIELDS: Final = {"items": 2, "makers": 0, "neighbours": 1}  # by how many of their first fields
+_KEY_FIELDS: Final = {"items": 2, "makers": 0, "neighbours": 1}  # number of first fields that rows are sorted by
 _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
 _TOO_MANY: Final = fields.Malformed(
     f"it lists more than {MAX_ENTRIES:,} entries, or {MAX_MAKERS:,} makers: export fewer at once by --filter or --kind"
@@ -216,7 +214,7 @@ def _split_lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
     while line := stream.readline(_MAX_LINE_BYTES):
         if line[-1:] != b"\n":
             raise fields.Malformed(
-                f"it is over {_MAX_LINE_BYTES} bytes, or has no end, as if something had written the manifest anew"
+                f"it has over {_MAX_LINE_BYTES} bytes, or no line feed: another program may have rewritten the manifest"
             )
         is_element = line[:1] == b"{" and not first
         if wants_more and not is_element:

@@ -272,7 +272,7 @@ class Row(NamedTuple):
             except ValueError:
                 raise _unexpected_value(name, field, value) from None
             if name in defaults and read == defaults[name]:
-                raise Malformed(f"its '{name}' is what it is by default, and should be left out")
+                raise Malformed(f"its '{name}' has its default value, and should be left out")
         for name in self.fields if len(values) < len(self.fields) else ():
             if name not in values and name not in self.defaults:
                 raise Malformed(f"it lacks the field '{name}'")

@@ -138,7 +138,7 @@ class ArchiveReader:
                 raise self._stranger(member.header.name)
             member = self._tar.next()
         if member is None:
-            raise self._tar.refusal(f"it has no {TRAILER_NAME}, so that it is not whole: fetch or make it again")
+            raise self._tar.refusal(f"it has no {TRAILER_NAME}, so it is not whole: fetch or make it again")
         absent.update(_entry_id(entry) for entry, _ in listed)
         self._finish(member, absent)
 
@@ -162,7 +162,7 @@ class ArchiveReader:
             kind, key = min(absent - omitted)
             raise self._tar.refusal(f"it lacks {kind} {quote_name(key)}, which its manifest lists")
         if self._tar.next() is not None or self._unpacked.is_skipping:
-            raise self._tar.refusal(f"there is something behind its {TRAILER_NAME}")
+            raise self._tar.refusal(f"other data follows its {TRAILER_NAME}")
         self.omitted = omitted
 
     def _whole(self, member: TarMember, limit: int) -> bytes:

@@ -123,7 +123,7 @@ def _fingerprint(data: bytes, folder: Path) -> str:
     if done.returncode != 0:
         raise Untrusted(
             f"The signature is not one of this manifest for '{NAMESPACE}': ssh-keygen says '{_reason(done)}': get the "
-            "archive anew from who made it."
+            "archive anew from its maker."
         )
     return done.stdout.split()[-1]
 

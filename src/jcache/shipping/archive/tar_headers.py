@@ -14,9 +14,8 @@ _USTAR: Final = struct.Struct("100s8s8s8s12s12s8s1s100s6s2s32s32s8s8s155s12x")
 _ZERO_OCTAL: Final = b"0000000\0"
 _MODE: Final = b"0000644\0"
 _NO_TIME: Final = b"%011o" % 0
-_CONSTANT_CHECKSUM: Final = sum(
-    _MODE + 4 * _ZERO_OCTAL + _NO_TIME + b" " * 8 + b"ustar\x0000"
-)  # of a header's checksum
+# the part of a header's checksum that is always the same
+_CONSTANT_CHECKSUM: Final = sum(_MODE + 4 * _ZERO_OCTAL + _NO_TIME + b" " * 8 + b"ustar\x0000")
 _MAX_OCTAL: Final = 8**11 - 1
 _TYPE_NAMES: Final = {
     b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a FIFO",

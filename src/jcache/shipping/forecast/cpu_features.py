@@ -29,10 +29,7 @@ _OLD_ARM: Final = "asimd=neon fp=fp-armv8 crc32=crc atomics=lse"
 _RECENT_ARM: Final = (
     "asimddp=dotprod asimdfhm=fp16fml bf16 fcma=complxnum fphp=fullfp16 i8mm jscvt=jsconv lrcpc=rcpc sve sve2"
 )
-_FIRST_KERNEL_WITH_RECENT: Final = (
-    5,
-    16,
-)  # the first kernel that shows them all; older ones may have them and say nothing
+_FIRST_KERNEL_WITH_RECENT: Final = (5, 16)  # the first that shows them all; older ones may hide some
 _X86: Final = frozenset({"x86_64", "amd64", "i686"})
 _HIDDEN: Final = (
     "crc32 enqcmd evex512 hreset invpcid kl pconfig ptwrite rdrnd rdseed sgx shstk uintr widekl xsaves"

@@ -1,7 +1,7 @@
 """The JAX that is installed for an interpreter, learnt without importing it here.
 
-Versions come from the packages' metadata. What only jaxlib itself knows, a child process asks it. Unknown values are
-None and never guessed.
+Versions come from the packages' metadata. A child process asks jaxlib for facts that only jaxlib knows. Unknown values
+are None and never guessed.
 """
 
 import atexit

@@ -23,9 +23,8 @@ _OVERHEAD_BYTES: Final = 256  # that an entry takes in a directory and in the le
 def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "the import") -> None:
     """Raise CannotWrite if the disk has no room for the entries that will be written; messages call them ``what``."""
     sizes = [entry.bytes for entry in written]
-    needed = sum(
-        -(-size // _BLOCK_BYTES) * _BLOCK_BYTES + _BLOCK_BYTES + _OVERHEAD_BYTES for size in sizes
-    )  # and a block for the sidecar
+    blocks = sum(-(-size // _BLOCK_BYTES) + 1 for size in sizes)  # one for the sidecar
+    needed = blocks * _BLOCK_BYTES + len(sizes) * _OVERHEAD_BYTES
     place = _existing_directory(root.path)
     with refusal(f"look at {place}"):
         disk = os.statvfs(place)
