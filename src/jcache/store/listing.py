@@ -18,17 +18,25 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Member, Root, are_files_of_keys, is_key, member
+from jcache.layout import (
+    ENTRY_SUFFIX,
+    JAX,
+    SIDECAR_SUFFIX,
+    Kind,
+    Layout,
+    Member,
+    Root,
+    are_files_of_keys,
+    is_key,
+    member,
+)
 from jcache.store.access_times import NEVER, NOT_KEPT, AccessTimes, access_times
 from jcache.store.directories import open_below
 from jcache.store.files import LATEST_NS, read, read_recency, tree_size
-
-if TYPE_CHECKING:
-    from jcache.store.foreign import Adapter
 
 SNAPSHOT_FROM: Final = 10_000
 
@@ -42,7 +50,7 @@ class Snapshots(Protocol):
 
 @dataclass(slots=True)
 class Listing:
-    """The entries of one kind and what lies beside them; with an adapter, what is no entry is told with graphs.
+    """The entries of one kind and what lies beside them; other programs' neighbours are listed with graphs.
 
     Attributes:
         times: what access times tell here.
@@ -52,7 +60,7 @@ class Listing:
 
     kind: Kind
     directory: Path
-    adapter: "Adapter | None" = None
+    layout: Layout = JAX
     columns: Columns = field(default_factory=Columns.empty)
     legacy: list[Entry] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
@@ -75,11 +83,7 @@ class Listing:
 
     def member(self, name: str) -> tuple[Member, str]:
         """What a file name in the directory stands for, and the key it belongs to."""
-        if self.adapter is None:
-            return member(name)
-        from jcache.store.foreign import member_of
-
-        return member_of(self.adapter, name)
+        return self.layout.member(name)
 
     def entry(self, index: int) -> Entry:
         c = self.columns

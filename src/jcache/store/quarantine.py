@@ -23,7 +23,7 @@ from typing import Final
 from jcache import clock
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Member, Root, member, parse_kind
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
@@ -117,7 +117,7 @@ class Quarantine:
             OSError: it cannot be kept; nothing has changed then.
         """
         evidence, expected = "Other bytes were to take its place.", None
-        if on_record is not None and self._root.adapter is None:
+        if on_record is not None and self._root.layout.follows_jax:
             born = files.born_ns(path)
             if born is not None and born <= (on_record.digest_ns or 0):
                 expected = on_record.digest  # of this very file, not of one before it
@@ -164,7 +164,7 @@ class Quarantine:
                 _unlink(record.id + _RECORD, here)
                 raise
             take_back(self._root, kind, key, directories)
-            if name != sidecar and not stays and self._root.adapter is None:
+            if name != sidecar and not stays and self._root.layout.has_sidecars:
                 with suppress(OSError):
                     files.remove(sidecar, directory=directory)
         return record
@@ -194,7 +194,7 @@ class Quarantine:
                     "change places."
                 )
             sidecar = record.key + SIDECAR_SUFFIX
-            if record.recency_ns is not None and path.name != sidecar and self._root.adapter is None:
+            if record.recency_ns is not None and path.name != sidecar and self._root.layout.has_sidecars:
                 files.write_recency(sidecar, record.recency_ns, directory=directory)
             here = directories.descriptor(self._directory)
             _transfer((record.id + _ENTRY, here), (path.name, directory), stays=False)
@@ -251,20 +251,12 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            if not (_fits(record) and self._is_whole(record) and is_there(record.id + _ENTRY, directory)):
+            fits = _fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
+            if not (fits and is_there(record.id + _ENTRY, directory)):
                 return None
             return replace(record, bytes=files.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
-
-    def _is_whole(self, record: Record) -> bool:
-        """Whether its key and its file's name lead to where such an entry lies, and nowhere else: both are input."""
-        if self._root.adapter is not None:
-            return self._root.adapter.file_name(record.kind, record.key) == record.file_name
-        key, name = record.key, record.file_name
-        if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
-            return False
-        return name in (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX) or (name == key and member(name)[0] is Member.LEGACY)
 
 
 def _fits(record: Record) -> bool:

@@ -33,10 +33,9 @@ def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None, *, use
     Raises:
         OSError: a directory cannot be read.
     """
-    if root.adapter is not None:
-        return _list_others(root, root.adapter, kind)
-    directory = root.directory(kind)
-    return read_listing(kind, directory, snapshots, root=root, uses=uses)
+    if root.layout.follows_jax:
+        return read_listing(kind, root.directory(kind), snapshots, root=root, uses=uses)
+    return _list_others(root, root.adapter, kind)
 
 
 def _list_others(root: Root, adapter: Adapter, kind: Kind) -> Listing:

@@ -140,7 +140,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     is_other = claim.digest is not None and claim.digest != found
     is_known = claim.digest is not None and claim.passed and not is_other
     anew = is_other and _is_new(Path(name), claim, data)
-    fault = None if is_known else _fault_of(data, claim, quick=quick)
+    fault = None if is_known else fault_in(claim, data, quick=quick)
     opaque, fault = (fault.evidence, None) if fault and fault.damage is Damage.OPAQUE else (None, fault)
     checked = Checked(
         claim,
@@ -217,7 +217,8 @@ def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
     return in_one_go and born > claim.copied_ns + _COPYING_NS
 
 
-def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
+def fault_in(claim: Claim, data: bytes, *, quick: bool = False) -> Fault | None:
+    """Return the fault of an entry's bytes by themselves, None if they have none."""
     if claim.adapter is None:
         return fault_of(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
     try:

@@ -276,7 +276,7 @@ class _Verifier:
         root = self._store.root
         around += check_directories(root)
         for kind, exposures in self._exposures.items():
-            around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
+            around += check_entries(root.directory(kind), kind, exposures, pattern=root.layout.entry_pattern)
         around += self._dangling()
         around += self._pins()
         for finding in around:
