@@ -164,6 +164,8 @@ class Layout(Protocol):
         entry_pattern: a shell pattern of the entries' files.
     """
 
+    __slots__ = ()
+
     @property
     def name(self) -> str: ...
     @property
@@ -200,6 +202,7 @@ class Layout(Protocol):
 class _JaxLayout:
     """The layout of a plain JAX directory."""
 
+    __slots__ = ()
     name = "jax"
     title = "a JAX cache directory"
     contents = "the native code"
@@ -235,6 +238,7 @@ class _JaxLayout:
 class _JcacheLayout(_JaxLayout):
     """The layout of a root that jcache made: the same files, with a sub-directory for executables as well."""
 
+    __slots__ = ()
     name = "jcache"
     title = "a jcache root"
     plain = False

@@ -41,6 +41,7 @@ class Adapter(Layout, Protocol):
             pass over a directory ``.jcache`` beside them.
     """
 
+    __slots__ = ()
     contents: str = "what is"
     plain: bool = True
     follows_jax: bool = False

@@ -55,6 +55,7 @@ def _is_hex(text: str, digits: int) -> bool:
 
 
 class _Phasic(Adapter):
+    __slots__ = ()
     name = "phasic"
     title = "phasic's cache"
     directories = ("graphs", "traces", "parameterized_reward_compute")
