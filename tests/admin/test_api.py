@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jcache.admin.api import clear, info, make_policy, prune
+from jcache.admin.api import clear, info, prune
 from jcache.admin.census import Census
+from jcache.admin.removal import make_policy
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root

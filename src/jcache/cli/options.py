@@ -9,8 +9,8 @@ import typer
 
 from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.store.directories import follow_roots_once
+from jcache.store.listing import list_root
 from jcache.store.roots import choose_path, open_root
-from jcache.store.scanning import list_root
 from jcache.store.store import Store
 
 

@@ -163,7 +163,7 @@ class Gate:
         if len(data) != status.st_size:
             return None
         if is_key(key):  # what else a program puts need not be an executable
-            from jcache.verify.checks import fault_of
+            from jcache.verify.faults import fault_of
 
             if fault_of(data, EXECUTABLES, key, platforms=self._platforms()) is not None:
                 return self._examine(key, path, None)

@@ -21,15 +21,15 @@ from jcache.store import files
 from jcache.store.access_times import note_moved
 from jcache.store.directories import Directories, is_link, is_there, opened
 from jcache.store.ledger import Known, Ledger
-from jcache.store.listing import Listing
+from jcache.store.listing import Listing, list_root
 from jcache.store.locking import DEFAULT_TIMEOUT, in_batches, locked
 from jcache.store.pins import Pins
-from jcache.store.scanning import list_root
 from jcache.text import command
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
-    from jcache.store.eviction import Plan, Verdict
-    from jcache.store.quarantine import Quarantine, Record
+    from jcache.store.policy import Plan, Verdict
+    from jcache.store.quarantine import Quarantine
+    from jcache.store.quarantine_record import Record
     from jcache.store.removal import Removal
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class Upkeep:
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Removes entries whatever their use."""
-        from jcache.store.eviction import Plan, Reason, Verdict
+        from jcache.store.policy import Plan, Reason, Verdict
 
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 

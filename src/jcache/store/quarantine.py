@@ -16,7 +16,7 @@ import errno
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,43 +27,13 @@ from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, 
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
+from jcache.store.quarantine_record import Record, _fits
 from jcache.store.removal import take_back
 from jcache.text import command
 
 _SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"
 _MAX_RECORD: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """An entry in quarantine.
-
-    Attributes:
-        id: by which it is named.
-        kind: of the entry.
-        key: of the entry.
-        file_name: that it had in its directory.
-        damage: what was wrong.
-        evidence: of it, as a sentence.
-        bytes: of the file, as it is now.
-        digest: of it, where it was read.
-        expected: the digest on record then, if it was another one, or if the entry was replaced.
-        recency_ns: when the entry was last used, nanoseconds since 1970; None where nobody knows.
-        quarantined_ns: when it was taken here.
-    """
-
-    id: str
-    kind: Kind
-    key: str
-    file_name: str
-    damage: Damage
-    evidence: str
-    bytes: int
-    digest: str | None
-    expected: str | None
-    recency_ns: int | None
-    quarantined_ns: int
 
 
 class Quarantine:
@@ -257,17 +227,6 @@ class Quarantine:
             return replace(record, bytes=files.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
-
-
-def _fits(record: Record) -> bool:
-    """Whether what a record says are texts and times: it is input."""
-    texts = record.id, record.key, record.file_name, record.evidence
-    counts = record.bytes, record.quarantined_ns, 0 if record.recency_ns is None else record.recency_ns
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(digest, str | None) for digest in (record.digest, record.expected))
-        and all(isinstance(count, int) and 0 <= count < 2**63 for count in counts)
-    )
 
 
 def _discard(name: str, directory: int, before_ns: int) -> bool:

@@ -18,7 +18,7 @@ from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, SIDECAR_SUFFIX, XLA_NAMES,
 from jcache.store import files
 from jcache.store.access_times import AccessTimes, access_times
 from jcache.store.directories import Directories, is_there, opened
-from jcache.store.eviction import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict
 
 NOTHING: Final[Mapping[str, str]] = Frozen({})
 

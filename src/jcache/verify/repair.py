@@ -21,7 +21,8 @@ from jcache.store import build_lock, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
 from jcache.store.maintenance import Progress
-from jcache.store.quarantine import Quarantine, Record
+from jcache.store.quarantine import Quarantine
+from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.verify import last_verification

@@ -21,7 +21,8 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, tree
 
 HOUR: Final = 3600 * 10**9
@@ -195,7 +196,8 @@ def test_prune_and_clear_unlink_and_no_more(box: Path, store: Store) -> None:
 
 def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
     """An entry that its program wrote after the plan was made is in use."""
-    from jcache.store.eviction import Policy, plan
+    from jcache.store.eviction import plan
+    from jcache.store.policy import Policy
 
     entries = store.entries()
     made = plan(entries, Policy(max_entries=0), now_ns=NOW)
