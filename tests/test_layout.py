@@ -1,6 +1,8 @@
 """Every name on disk, and what it stands for."""
 
 import os
+import pickle
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, are_files_of_keys, check_key, is_key, member, name_of, parse_kind
+from jcache.store.foreign import adapters, named
 from tests.helpers.entries import digits
 
 HEX = digits(1)
@@ -113,6 +116,30 @@ def test_directories_of_a_root() -> None:
     assert [str(plain.directory(kind)) for kind in Kind] == ["/r", "/r/traces-v1", "/r/graphs-v1"]
     assert plain.ledger == native.ledger == Path("/r/.jcache/ledger.sqlite3")
     assert plain.runs == Path("/r/.jcache/runs")
+
+
+@given(
+    layout=st.sampled_from(["jcache", "jax", *(adapter.name for adapter in adapters())]),
+    kind=st.sampled_from(Kind),
+    key=st.sampled_from([f"f-{HEX}", f"graph-{HEX[:32]}", f"trace-{HEX}", f"scc-{HEX}", "a/b", "x"]),
+    outside=st.booleans(),
+)
+def test_layouts_agree_with_themselves(layout: str, kind: Kind, key: str, *, outside: bool) -> None:
+    """The file name that a layout gives a key leads back to the key, and a copied or pickled root is the same root."""
+    state = Path("/s") if outside else None
+    root = Root(Path("/r"), plain=layout != "jcache", adapter=named(layout), state_path=state)
+    assert root.layout.name == layout and root.adapter is named(layout)
+    assert copy(root) == root._replace() == root
+    if root.adapter is None:
+        assert pickle.loads(pickle.dumps(root)) == root
+    name = root.layout.file_name(kind, key)
+    if name is None:
+        with pytest.raises(InvalidValue, match="is none of"):
+            root.place(kind, key)
+    elif root.layout.member(name)[0] is Member.ENTRY:
+        assert root.layout.member(name) == (Member.ENTRY, key) and root.layout.key_of(name) == key
+        assert root.layout.is_file_of(kind, key, name)
+        assert root.place(kind, key).is_relative_to(root.directory(kind))
 
 
 @given(

@@ -76,11 +76,7 @@ if TYPE_CHECKING:
         Write as Write,
     )
     from jcache.store.economics import Economics as Economics
-    from jcache.store.eviction import (
-        Order as Order,
-        Reason as Reason,
-        Verdict as Verdict,
-    )
+    from jcache.store.policy import Order as Order, Reason as Reason, Verdict as Verdict
     from jcache.store.removal import (
         Failure as Failure,
         Removed as Removed,
@@ -118,7 +114,7 @@ _MODULES = {
     "jcache.runtime.explain": "Explanation",
     "jcache.runtime.settings": "Enabled Write",
     "jcache.store.economics": "Economics",
-    "jcache.store.eviction": "Order Reason Verdict",
+    "jcache.store.policy": "Order Reason Verdict",
     "jcache.store.removal": "Failure Removed",
     "jcache.traces.jit": "Jitted jit",
     "jcache.traces.precompile": "Precompilation Precompiled Spec precompile",

@@ -28,13 +28,10 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from jcache.errors import InvalidValue
 from jcache.units import parse_choice
-
-if TYPE_CHECKING:
-    from jcache.store.foreign import Adapter
 
 
 class Kind(StrEnum):
@@ -150,66 +147,193 @@ def parse_kind(text: str) -> Kind:
     return parse_choice(Kind, text, "is not a kind")
 
 
-def file_name_of(kind: Kind, key: str, *, legacy: bool = False, adapter: "Adapter | None" = None) -> str:
-    """The name of an entry's file, from its kind's directory on.
+class Layout(Protocol):
+    """How the entries of a root lie in its directory, and what else may lie there.
+
+    There are three: jcache's own (`JCACHE`), a plain JAX directory (`JAX`), and another program's directory (an
+    `Adapter` of `jcache.store.foreign`). File names are relative to the directory of a kind.
+
+    Attributes:
+        name: the name of the layout in JSON and manifests: ``jcache``, ``jax`` or the adapter's name.
+        title: what such a root is called in sentences.
+        contents: what its entries hold, as the object of a sentence.
+        plain: whether executables lie in the root's directory itself.
+        follows_jax: whether JAX's rules hold: its keys, its lock beside the entries, its bound, XLA's sub-caches.
+        has_sidecars: whether a sidecar tells the last use of each entry.
+        directories: names of the sub-directories below the directory of a kind in which entries lie.
+        entry_pattern: a shell pattern of the entries' files.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def contents(self) -> str: ...
+    @property
+    def plain(self) -> bool: ...
+    @property
+    def follows_jax(self) -> bool: ...
+    @property
+    def has_sidecars(self) -> bool: ...
+    @property
+    def directories(self) -> tuple[str, ...]: ...
+    @property
+    def entry_pattern(self) -> str: ...
+
+    def directory(self, path: Path, kind: Kind) -> Path:
+        """Return the directory of a kind in a root at a path."""
+
+    def file_name(self, kind: Kind, key: str) -> str | None:
+        """Return the name of an entry's file; None if no entry of the kind can have the key."""
+
+    def member(self, file_name: str) -> tuple[Member, str]:
+        """Return what a file name stands for, and the entry's key (``""`` for a file that belongs to no entry)."""
+
+    def key_of(self, text: str) -> str:
+        """Return the key if the text is the name of an entry's file, else the text itself."""
+
+    def is_file_of(self, kind: Kind, key: str, file_name: str) -> bool:
+        """Return whether a file of an entry may have the name; key and name are untrusted input."""
+
+
+class _JaxLayout:
+    """The layout of a plain JAX directory."""
+
+    __slots__ = ()
+    name = "jax"
+    title = "a JAX cache directory"
+    contents = "the native code"
+    plain = True
+    follows_jax = True
+    has_sidecars = True
+    directories: tuple[str, ...] = ()
+    entry_pattern = f"*{ENTRY_SUFFIX}"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def directory(self, path: Path, kind: Kind) -> Path:
+        return path if self.plain and kind is Kind.EXECUTABLES else path / DIRECTORY_NAMES[kind]
+
+    def file_name(self, kind: Kind, key: str) -> str:
+        return key + ENTRY_SUFFIX
+
+    def member(self, file_name: str) -> tuple[Member, str]:
+        return member(file_name)
+
+    def key_of(self, text: str) -> str:
+        stem = text.removesuffix(ENTRY_SUFFIX)
+        return stem if is_key(stem) else text
+
+    def is_file_of(self, kind: Kind, key: str, file_name: str) -> bool:
+        if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
+            return False
+        names = (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX)
+        return file_name in names or (file_name == key and member(file_name)[0] is Member.LEGACY)
+
+
+class _JcacheLayout(_JaxLayout):
+    """The layout of a root that jcache made: the same files, with a sub-directory for executables as well."""
+
+    __slots__ = ()
+    name = "jcache"
+    title = "a jcache root"
+    plain = False
+
+
+JAX: Final[Layout] = _JaxLayout()
+JCACHE: Final[Layout] = _JcacheLayout()
+
+
+def file_name_of(kind: Kind, key: str, *, legacy: bool = False, adapter: Layout | None = None) -> str:
+    """Return the name of an entry's file, relative to the directory of its kind.
+
+    Args:
+        kind: the entry's kind.
+        key: the entry's key.
+        legacy: whether only jax <= 0.4.30 reads the entry.
+        adapter: the layout of another program's directory; None for JAX's and jcache's own.
 
     Raises:
-        InvalidValue: it is not a key of the adapter's.
+        InvalidValue: no entry of that layout can have the key.
     """
-    if adapter is None:
-        return key if legacy else key + ENTRY_SUFFIX
-    name = adapter.file_name(kind, key)
+    layout = adapter or JAX
+    name = key if legacy else layout.file_name(kind, key)
     if name is None:
-        raise InvalidValue(f"'{key}' is none of {adapter.title}'s {kind}.")
+        raise InvalidValue(f"'{key}' is none of {layout.title}'s {kind}.")
     return name
 
 
-class Root(NamedTuple):
+class _RootFields(NamedTuple):
+    path: Path
+    layout: Layout
+    state_path: Path | None
+
+
+class Root(_RootFields):
     """A directory that jcache administers.
 
-    Attributes:
+    Args:
         path: absolute, symbolic links in it kept as given (JAX hashes the string of a directory's path).
         plain: whether it is a plain JAX directory, whose executables lie in it directly.
-        adapter: knows the names and files of another program's directory; None for JAX's and jcache's own.
-        state_path: where jcache keeps what is its own, if not in the directory itself.
+        adapter: the layout of another program's directory; None for JAX's and jcache's own.
+        state_path: the directory for jcache's own files, if it is not in the root itself.
+
+    Attributes:
+        layout: the names and places of the entries.
     """
 
-    path: Path
-    plain: bool
-    adapter: "Adapter | None" = None
-    state_path: Path | None = None
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        path: Path,
+        plain: bool,  # noqa: FBT001  the constructor is public
+        adapter: Layout | None = None,
+        state_path: Path | None = None,
+    ) -> "Root":
+        return super().__new__(cls, path, adapter or (JAX if plain else JCACHE), state_path)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:  # the arguments of `__new__`, for pickle
+        return self.path, self.plain, self.adapter, self.state_path
 
     @property
-    def layout(self) -> str:
-        """By which name programs know how it is laid out: ``jcache``, ``jax`` or the adapter's."""
-        return self.adapter.name if self.adapter else "jax" if self.plain else "jcache"
+    def plain(self) -> bool:
+        """Whether the executables lie in the directory itself."""
+        return self.layout.plain
+
+    @property
+    def adapter(self) -> Any:  # noqa: ANN401  an `Adapter | None` of a room that this module may not import
+        """The adapter of another program's directory; None for JAX's and jcache's own."""
+        return None if self.layout.follows_jax else self.layout
 
     @property
     def title(self) -> str:
-        """What it is, for sentences."""
-        return self.adapter.title if self.adapter else "a JAX cache directory" if self.plain else "a jcache root"
+        """What the root is called in sentences."""
+        return self.layout.title
 
     def directory(self, kind: Kind) -> Path:
-        """Where the entries of a kind lie; it need not exist. In another program's, the files' names go on from it."""
-        if self.adapter is not None or (self.plain and kind is Kind.EXECUTABLES):
-            return self.path
-        return self.path / DIRECTORY_NAMES[kind]
+        """Return the directory of a kind; it need not exist. Names of files are relative to it."""
+        return self.layout.directory(self.path, kind)
 
     def file_name(self, kind: Kind, key: str, *, legacy: bool = False) -> str:
-        """The name of an entry's file, from its kind's directory on.
+        """Return the name of an entry's file, relative to the directory of its kind.
 
         Raises:
-            InvalidValue: another program has no such entries.
+            InvalidValue: no entry of this root can have the key.
         """
-        return file_name_of(kind, key, legacy=legacy, adapter=self.adapter)
+        return file_name_of(kind, key, legacy=legacy, adapter=self.layout)
 
     def place(self, kind: Kind, key: str, *, legacy: bool = False) -> Path:
-        """Where an entry's file lies, or would; raises the same."""
+        """Return the path of an entry's file, which need not exist; raise as `file_name`."""
         return self.directory(kind) / self.file_name(kind, key, legacy=legacy)
 
     def locks(self, kind: Kind) -> Path:
-        """The directory whose lock guards the entries of a kind."""
-        return self.directory(kind) if self.adapter is None else self.state
+        """Return the directory of the lock that guards the entries of a kind."""
+        return self.directory(kind) if self.layout.follows_jax else self.state
 
     @property
     def state(self) -> Path:

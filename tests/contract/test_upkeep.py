@@ -11,7 +11,8 @@ from filelock import Timeout
 
 from jcache.errors import Locked
 from jcache.layout import Root
-from jcache.store.eviction import Order, Policy, everything, plan
+from jcache.store.eviction import everything, plan
+from jcache.store.policy import Order, Policy
 from jcache.store.store import Outcome, Store
 from tests.contract.sides import EXECUTABLES, NEEDS_SIDECARS, Both, Jax, Jcache, contents, in_order, jax_version
 from tests.helpers.entries import NOW, SECOND, files_of, key, process

@@ -16,7 +16,8 @@ from jcache.shipping.archive.manifest_codec import encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import NOW
 
 DATA = Path(__file__).parent.parent / "data" / "phasic"

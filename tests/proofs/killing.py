@@ -38,11 +38,13 @@ from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
-from jcache.store.eviction import Order, Policy, everything, plan
+from jcache.store.eviction import everything, plan
+from jcache.store.policy import Order, Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Outcome, Store
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, SECOND, key, xla_program
 
 NEW = range(100, 104)  # what is put

@@ -229,7 +229,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "store/ledger_connection.py",
-        "if not (anew and sqlite.is_damaged(self._path, error)):",
+        "if not (anew and sqlite_connection.is_damaged(self._path, error)):",
         "if not anew:",
         "A ledger that is only busy is set aside, and its pins with it.",
         ("store/test_sqlite",),

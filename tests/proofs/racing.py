@@ -23,12 +23,14 @@ from jcache.findings import Remedy
 from jcache.formats.envelope import Codec, seal
 from jcache.formats.executable import pack_executable
 from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root
-from jcache.store.eviction import Policy, plan
+from jcache.store.eviction import plan
 from jcache.store.locking import locked
+from jcache.store.policy import Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify.repair import Outcome, repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key, xla_program
 from tests.helpers.waiting import LIMIT_S
 

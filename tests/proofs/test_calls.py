@@ -9,7 +9,8 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
 

@@ -12,7 +12,8 @@ from jcache.layout import Kind, Root
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store import files
 from jcache.store.store import Outcome, Store
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import executable, files_of, key
 from tests.helpers.interpreters import base_environment
 

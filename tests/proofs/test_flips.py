@@ -24,8 +24,10 @@ from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root, name_of
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.checks import Claim, check, fault_of
-from jcache.verify.verification import Request, verify
+from jcache.verify.checks import Claim, check
+from jcache.verify.faults import fault_of
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits
 from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry

@@ -24,14 +24,16 @@ from jcache.findings import Damage, Finding
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.store.eviction import Verdict, everything, plan
+from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known
+from jcache.store.policy import Verdict
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
 from jcache.verify import verification
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, digits, files_of, key, xla_program
 from tests.proofs.killing import BOUND, NEW, OPERATIONS, Answer, Order_, content, policy
 

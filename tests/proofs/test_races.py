@@ -27,7 +27,8 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import files_of, key
 from tests.helpers.waiting import LIMIT_S
 from tests.proofs.racing import BAD, HOT, VARIANTS, content, damaged

@@ -26,7 +26,8 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
 pytestmark = pytest.mark.smoke

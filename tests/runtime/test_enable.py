@@ -17,7 +17,8 @@ from jcache.layout import Kind
 from jcache.store.ledger import Ledger
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.command_line import PROGRAM, run_jax
 from tests.helpers.entries import files_of, mounted_read_only, tree
 from tests.helpers.jax_programs import environment, run

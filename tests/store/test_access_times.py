@@ -17,8 +17,9 @@ from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
-from jcache.store.eviction import Policy, Reason, plan
+from jcache.store.eviction import plan
 from jcache.store.listing import SNAPSHOT_FROM
+from jcache.store.policy import Policy, Reason
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_program

@@ -6,20 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.entry import Entry
-from jcache.store.eviction import (
-    Excess,
-    Order,
-    Plan,
-    Policy,
-    Reason,
-    Share,
-    Verdict,
-    everything,
-    make_room,
-    plan,
-    reasons,
-    sort_key,
-)
+from jcache.store.eviction import Excess, everything, make_room, plan, sort_key
+from jcache.store.policy import Order, Plan, Policy, Reason, Share, Verdict, reasons
 from tests.helpers.entries import DAY, NOW, entry
 
 entries = st.lists(

@@ -12,10 +12,12 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import files
-from jcache.store.quarantine import Quarantine, Record
+from jcache.store.quarantine import Quarantine
+from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
 from jcache.verify.repair import damage_of, repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
 
 KIND = Kind.EXECUTABLES

@@ -9,7 +9,7 @@ from jcache.entry import Entry
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.directories import Directories, opened
-from jcache.store.eviction import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict
 from jcache.store.removal import Removal, foresee, removing, set_aside_xla, unlink, xla_size
 from jcache.store.store import Store
 from tests.helpers.entries import NOW, add, digits, key

@@ -20,9 +20,10 @@ from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, 
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import files, listing, lru_index
-from jcache.store.eviction import Plan, Policy, Reason, Verdict, everything, plan
+from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known, Ledger
 from jcache.store.pins import Pins
+from jcache.store.policy import Plan, Policy, Reason, Verdict
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
 from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
@@ -823,7 +824,8 @@ def test_xla_s_sub_caches(plain: Root, beyond: Path) -> None:
 LIVE = """
 import random, sys
 from pathlib import Path
-from jcache.store.eviction import Policy, plan
+from jcache.store.eviction import plan
+from jcache.store.policy import Policy
 from jcache.layout import Kind, Root
 from jcache.store.pins import Pins
 from jcache.store.store import Store

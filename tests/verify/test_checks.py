@@ -18,8 +18,9 @@ from jcache.formats.envelope import Codec, seal
 from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
-from jcache.verify import checks
-from jcache.verify.checks import Checked, Claim, check, fault_of
+from jcache.verify import checks, faults
+from jcache.verify.checks import Checked, Claim, check
+from jcache.verify.faults import fault_of
 from jcache.verify.permissions import Exposure
 from tests.helpers.entries import SECOND, add, executable, key
 from tests.helpers.jax_entries import h200_entry, number, text, varint
@@ -204,7 +205,7 @@ def test_want_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(zstandard, "frame_content_size", refuse)
         monkeypatch.setattr(zlib, "decompressobj", refuse)
     else:
-        monkeypatch.setattr(checks, "inspect" if kind is Kind.EXECUTABLES else "unseal", refuse)
+        monkeypatch.setattr(faults, "inspect" if kind is Kind.EXECUTABLES else "unseal", refuse)
     assert damage_of(check(tmp_path, Claim(kind, key(1)))) is Damage.UNREADABLE
 
 

@@ -14,10 +14,11 @@ from jcache.admin.api import clear, info
 from jcache.layout import Kind, Root
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
-from jcache.verify.last_verification import read
+from jcache.verify.last_verification import read, write_down
 from jcache.verify.repair import damage_of, put_back, repair
+from jcache.verify.result import Request
 from jcache.verify.subset import Subset
-from jcache.verify.verification import Request, verify, write_down
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
 TORN = b"torn"

@@ -17,7 +17,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify import repair as module, verification
 from jcache.verify.repair import Outcome, Repaired
-from jcache.verify.verification import Request, Verification
+from jcache.verify.result import Request, Verification
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree
 
 KIND = Kind.EXECUTABLES

@@ -14,8 +14,8 @@ from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify import pool, verification
+from jcache.verify.result import Request, Verification
 from jcache.verify.subset import Subset
-from jcache.verify.verification import Request, Verification
 from tests.helpers.entries import DAY, add, executable, key, tree
 
 EXECUTABLES = Kind.EXECUTABLES

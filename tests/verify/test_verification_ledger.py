@@ -16,7 +16,7 @@ from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify import verification
 from jcache.verify.checks import CHECKS_VERSION
-from jcache.verify.verification import Request
+from jcache.verify.result import Request
 from tests.helpers.entries import add, executable, key, process
 from tests.helpers.waiting import tick
 from tests.verify.test_verification import (

@@ -109,15 +109,14 @@ class Census:
         if (damage := self._damage()) is not None:
             return damage
         for kind, counted in self.kinds.items():
-            ours = self.root.adapter is None
-            bounded = ours and (counted.cap is not None or is_bounded(self.root, kind))
+            bounded = self.root.layout.has_sidecars and (counted.cap is not None or is_bounded(self.root, kind))
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
                     f"jax <= 0.11.1; `{self._command('verify --repair')}` makes them"
                 )
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
-        if blocking and self.root.adapter is None:
+        if blocking and self.root.layout.follows_jax:
             return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
         if self.elsewhere.directories:
             return f"{self._elsewhere()}; `{self._command('info -v')}` names the ways out"
@@ -191,7 +190,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     """
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.pins.known)
-    cap = None if store.root.adapter else cap_of(environment)
+    cap = cap_of(environment) if store.root.layout.follows_jax else None
     kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
@@ -271,7 +270,7 @@ def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
     if not root.plain:
         found["unknown"] += _beside(root)
     kept, kept_size = tree_size(root.quarantine)
-    files, size = (kept, kept_size) if root.adapter else tree_size(root.state)  # elsewhere, then, and not of its bytes
+    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # outside, it is not of its bytes
     found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
     found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
     return {name: _sum(some) for name, some in found.items()}

@@ -107,8 +107,8 @@ def _count(path: Path, environment: Mapping[str, str], timeout: float) -> Cache:
         with Store(root, lock_timeout=timeout) as store:
             census = take_census(store, environment)
     except JcacheError as error:
-        return Cache(path, root.layout, root.title, problem=str(error))
-    return Cache(path, root.layout, root.title, census.total_bytes, census)
+        return Cache(path, root.layout.name, root.title, problem=str(error))
+    return Cache(path, root.layout.name, root.title, census.total_bytes, census)
 
 
 def _spelled(path: Path) -> str:

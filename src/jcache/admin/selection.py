@@ -86,7 +86,7 @@ def select(
 
 def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
     """The entries with the seconds that building each took, from its own header where the ledger does not know."""
-    own = entries if store.root.adapter is None else ()
+    own = entries if store.root.layout.follows_jax else ()
     unknown = [entry for entry in own if entry.seconds is None and not entry.legacy]
     if not unknown:
         return list(entries)

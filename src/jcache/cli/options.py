@@ -9,8 +9,8 @@ import typer
 
 from jcache.layout import Kind, Member, Root, member, parse_kind
 from jcache.store.directories import follow_roots_once
+from jcache.store.listing import list_root
 from jcache.store.roots import choose_path, open_root
-from jcache.store.scanning import list_root
 from jcache.store.store import Store
 
 
@@ -36,7 +36,7 @@ def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
     """Keys by the names alone: no entry is opened or looked at, and nothing is written."""
-    if root.adapter is not None:
+    if not root.layout.follows_jax:
         yield from (key for key in list_root(root, kind).columns.keys if key.startswith(beginning))
         return
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.directory(kind)) as items:

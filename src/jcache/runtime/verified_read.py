@@ -173,7 +173,7 @@ class VerifiedReader:
         if len(data) != status.st_size:
             return None
         if is_key(key):  # under another name, a program may store bytes that are no executable
-            from jcache.verify.checks import fault_of
+            from jcache.verify.faults import fault_of
 
             if fault_of(data, EXECUTABLES, key, platforms=self._platforms()) is not None:
                 return self._examine(key, path, None)

@@ -150,9 +150,8 @@ def _mount_of(descriptor: int) -> tuple[frozenset[str], str, frozenset[str]] | N
 
 def note_moved(root: Root) -> str | None:
     """Says in a root which access times this process has moved; a sentence if that cannot be done."""
-    below = root.adapter.directories if root.adapter else ()
     moved: dict[int, Moved] = {}
-    for place in (*map(root.directory, Kind), *(root.path / name for name in below)):
+    for place in (*map(root.directory, Kind), *(root.path / name for name in root.layout.directories)):
         moved |= moved_in(place)
     if not moved:
         return None

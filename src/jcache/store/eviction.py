@@ -11,10 +11,7 @@ of them keeps all. An executable that a trace needs was used when the trace was,
 something keeps the trace (`jcache.store.links`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -22,109 +19,12 @@ from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
 from jcache.layout import Kind
 from jcache.store.links import NO_LINKS, Links, Member, Ties
+from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
 
 _AFTER: Final = 2  # a trace and its programs
 
 
-class Order(StrEnum):
-    """Who goes first."""
-
-    LRU = "lru"
-    COST = "cost"
-
-
-class Reason(StrEnum):
-    """Why an entry goes or stays."""
-
-    AGE = "not used for that long"
-    WRITTEN = "last use unknown, counted from writing"
-    SPACE = "over the bound"
-    NOT_LAST = "not among the last used"
-    LEGACY = "legacy: no later JAX reads it"
-    CLEARED = "cleared"
-    PINNED = "pinned"
-    LAST = "among the last used"
-    WITHIN = "within the bounds"
-    OLD_FORMAT = "legacy: --legacy removes it"
-    USED_MEANWHILE = "used meanwhile"
-    WITH_TRACE = "whose trace goes"
-    STRAY = "whose trace has gone"
-    NEEDED = "needed by a trace that stays"
-
-
 _STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.OLD_FORMAT})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """What to keep to.
-
-    Attributes:
-        max_bytes: upper bound of the entries' bytes together.
-        max_entries: upper bound of their number.
-        min_free_bytes: how much the file system should have free.
-        max_age_ns: entries not used for longer than this go.
-        keep_last: so many of the most recently used entries stay whatever else is asked; alone, all others go.
-        legacy: whether entries that no current JAX reads go.
-        order: who goes first where a bound asks for victims.
-    """
-
-    max_bytes: int | None = None
-    max_entries: int | None = None
-    min_free_bytes: int | None = None
-    max_age_ns: int | None = None
-    keep_last: int | None = None
-    legacy: bool = False
-    order: Order = Order.LRU
-
-    @property
-    def empty(self) -> bool:
-        """Whether it asks for nothing."""
-        return self == Policy(order=self.order)
-
-    @property
-    def bounded(self) -> bool:
-        limits = (self.max_bytes, self.max_entries, self.min_free_bytes, self.max_age_ns)
-        return any(limit is not None for limit in limits)
-
-
-class Verdict(NamedTuple):
-    """An entry and why it goes or stays."""
-
-    entry: Entry
-    reason: Reason
-
-
-class Share(NamedTuple):
-    """So many entries with so many bytes."""
-
-    entries: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What goes, in the order in which it goes, and what stays.
-
-    Attributes:
-        victims: what goes, and why.
-        kept: what stays, and why.
-        because: by the keys of entries, the trace with which they go, or for which they stay.
-    """
-
-    victims: tuple[Verdict, ...] = ()
-    kept: tuple[Verdict, ...] = field(default=(), repr=False)
-    because: Mapping[str, str] = Frozen({})
-
-
-def reasons(verdicts: Iterable[Verdict]) -> dict[Reason, Share]:
-    """How many entries and bytes each reason accounts for, most entries first."""
-    count: Counter[Reason] = Counter()
-    size: Counter[Reason] = Counter()
-    for entry, reason in verdicts:
-        count[reason] += 1
-        size[reason] += entry.bytes
-    return {reason: Share(n, size[reason]) for reason, n in count.most_common()}
 
 
 class Excess(NamedTuple):
@@ -177,37 +77,41 @@ def plan(
     last = _last(ordered, strays, policy.keep_last or 0)
     staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
     protected = ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
+    fixed = {**dict.fromkeys(protected, Reason.NEEDED), **dict.fromkeys(strays, Reason.STRAY)}
+    fixed |= dict.fromkeys(last, Reason.LAST)
     victims: list[Verdict] = []
     kept: list[Verdict] = []
     candidates: list[Entry] = []
     oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
     for entry in ordered:
-        if entry.pinned or _id(entry) in last:
-            reason: Reason | None = Reason.PINNED if entry.pinned else Reason.LAST
-        elif _id(entry) in strays:
-            reason = Reason.STRAY
-        elif _id(entry) in protected:
-            reason = Reason.NEEDED
-        else:
-            reason = _criterion(entry, policy, ties.used_ns(entry), oldest_ns)
+        reason = Reason.PINNED if entry.pinned else fixed.get(_id(entry))
+        reason = reason or _criterion(entry, policy, ties.used_ns(entry), oldest_ns)
         if reason is None:
             candidates.append(entry)
         else:
             (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
-    candidates.sort(key=_order(ties, policy.order))
-    if policy.max_bytes is not None:
-        hopeless = _over(candidates, policy.max_bytes, ties)
-        candidates.sort(key=lambda entry: _id(entry) not in hopeless)
     stay = [v.entry for v in kept if not v.entry.legacy] + candidates
-    freed = sum(v.entry.bytes for v in victims)
-    chosen = ties.whole(candidates, len(list(make_room(candidates, _excess(stay, policy, freed, free_bytes)))))
-    victims += (Verdict(entry, Reason.SPACE) for entry in candidates[:chosen])
+    excess = _excess(stay, policy, sum(v.entry.bytes for v in victims), free_bytes)
+    over, within = _split_at_bound(candidates, policy, ties, excess)
+    victims += (Verdict(entry, Reason.SPACE) for entry in over)
     gone = {verdict.entry.key for verdict in victims} if ties.units else ()
-    for entry in candidates[chosen:]:
+    for entry in within:
         old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
         aged = Reason.WRITTEN if entry.unknown else Reason.AGE
         (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
+
+
+def _split_at_bound(
+    candidates: Sequence[Entry], policy: Policy, ties: Ties, excess: Excess
+) -> tuple[list[Entry], list[Entry]]:
+    """Return the candidates that go to make room, in the order in which they go, and the others."""
+    ordered = sorted(candidates, key=_order(ties, policy.order))
+    if policy.max_bytes is not None:
+        hopeless = _over(ordered, policy.max_bytes, ties)
+        ordered.sort(key=lambda entry: _id(entry) not in hopeless)
+    chosen = ties.whole(ordered, len(list(make_room(ordered, excess))))
+    return ordered[:chosen], ordered[chosen:]
 
 
 def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None) -> Reason | None:

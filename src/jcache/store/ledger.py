@@ -14,7 +14,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import ledger_rows as rows
 from jcache.store.economics import Economics, Spending
-from jcache.store.ledger_connection import LedgerFile, has
+from jcache.store.ledger_connection import CONTENTS_SCHEMA, ECONOMICS_SCHEMA, LedgerFile, has
 
 if TYPE_CHECKING:
     import sqlite3
@@ -65,17 +65,6 @@ _KNOWN: Final = (
     rows.kind, rows.key, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
     rows.count, rows.count, rows.number, rows.hits, rows.count,
 )  # fmt: skip
-_CONTENTS_SCHEMA: Final = (  # later than the rest: a ledger of before is given them when there is something to keep
-    "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
-    " maker INTEGER NOT NULL) WITHOUT ROWID",
-)
-
-_ECONOMICS_SCHEMA: Final = (  # later still
-    "CREATE TABLE IF NOT EXISTS economics (kind TEXT NOT NULL, name TEXT NOT NULL, builds INTEGER NOT NULL,"
-    " build_seconds REAL NOT NULL, loads INTEGER NOT NULL, load_seconds REAL NOT NULL, spared_seconds REAL NOT NULL,"
-    " PRIMARY KEY (kind, name)) WITHOUT ROWID"
-)
 
 
 class Content(NamedTuple):
@@ -218,7 +207,7 @@ class Ledger(LedgerFile):
         contents = list(news)
 
         def add(database: "sqlite3.Connection") -> None:
-            for statement in _CONTENTS_SCHEMA:
+            for statement in CONTENTS_SCHEMA:
                 database.execute(statement)
             database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in contents})
             database.executemany(
@@ -248,7 +237,7 @@ class Ledger(LedgerFile):
         hit = "UPDATE entries SET hits = hits + ? WHERE kind = ? AND key = ?"
 
         def add(database: "sqlite3.Connection") -> None:
-            database.execute(_ECONOMICS_SCHEMA)
+            database.execute(ECONOMICS_SCHEMA)
             database.executemany(add_up, [(*name, *economics) for name, economics in news.by_name.items()])
             database.executemany(hit, [(loads, *entry) for entry, loads in news.loads.items()])
 

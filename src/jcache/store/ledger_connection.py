@@ -40,6 +40,16 @@ CREATE TABLE snapshots (
     others BLOB NOT NULL
 );
 """
+CONTENTS_SCHEMA: Final = (  # added to an older ledger with the first data for these tables
+    "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, maker TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, codec TEXT NOT NULL, seconds INTEGER NOT NULL,"
+    " maker INTEGER NOT NULL) WITHOUT ROWID",
+)
+ECONOMICS_SCHEMA: Final = (
+    "CREATE TABLE IF NOT EXISTS economics (kind TEXT NOT NULL, name TEXT NOT NULL, builds INTEGER NOT NULL,"
+    " build_seconds REAL NOT NULL, loads INTEGER NOT NULL, load_seconds REAL NOT NULL, spared_seconds REAL NOT NULL,"
+    " PRIMARY KEY (kind, name)) WITHOUT ROWID"
+)
 
 
 class LedgerFile:
@@ -112,7 +122,7 @@ class LedgerFile:
         """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
         if self._database is None and not self._is_there():
             return None
-        from jcache.store import sqlite
+        from jcache.store import sqlite, sqlite_connection
 
         with sqlite.failures(self._path, "read", self.close):
             try:
@@ -120,8 +130,8 @@ class LedgerFile:
                     timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
                     self._database = sqlite.open_for_reading(self._path, timeout, SCHEMA_VERSION)
                 return action(self._database)
-            except sqlite.Error as error:
-                if not sqlite.is_busy(error):
+            except sqlite_connection.Error as error:
+                if not sqlite_connection.is_busy(error):
                     raise
             self.close()
             self._busy = True
@@ -130,13 +140,13 @@ class LedgerFile:
 
     def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
         """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
-        from jcache.store import sqlite
+        from jcache.store import sqlite, sqlite_connection
 
         with sqlite.failures(self._path, "write", self.close):
             try:
                 return self._transact(action)
-            except sqlite.Error as error:
-                if not (anew and sqlite.is_damaged(self._path, error)):
+            except sqlite_connection.Error as error:
+                if not (anew and sqlite_connection.is_damaged(self._path, error)):
                     raise
             self.close()
             sqlite.set_aside(self._path)
@@ -144,13 +154,13 @@ class LedgerFile:
 
     def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
         """Changes the file at the path: not one that was moved away, nor one that has got other names since."""
-        from jcache.store import sqlite
+        from jcache.store import sqlite_connection
 
         for attempt in range(_ATTEMPTS):
             database = self._for_writing()
             with database:
                 database.execute("BEGIN IMMEDIATE")
-                if sqlite.is_current(database, self._path, alone=attempt < _ATTEMPTS - 1):
+                if sqlite_connection.is_current(database, self._path, alone=attempt < _ATTEMPTS - 1):
                     return action(database)
             self.close()
         raise LedgerUnavailable(f"The ledger {self._path} is replaced again and again: try again later.")
@@ -178,7 +188,7 @@ def has(database: "sqlite3.Connection", table: str) -> bool:
 
 def _check(connection: "sqlite3.Connection") -> None:
     """Raises where a page or an index is damaged, even one that no command would meet today."""
-    from jcache.store.sqlite import NoLedgerError
+    from jcache.store.sqlite_connection import NoLedgerError
 
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":

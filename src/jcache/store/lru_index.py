@@ -22,8 +22,7 @@ from jcache.store.access_times import NOT_KEPT
 from jcache.store.directories import opened
 from jcache.store.eviction import Excess, make_room
 from jcache.store.files import read_recency, write_recency
-from jcache.store.listing import Snapshots
-from jcache.store.scanning import list_root
+from jcache.store.listing import Snapshots, list_root
 
 REREAD_AFTER_S: Final = 60.0
 

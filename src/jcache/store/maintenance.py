@@ -21,15 +21,15 @@ from jcache.store import files
 from jcache.store.access_times import note_moved
 from jcache.store.directories import Directories, is_link, is_there, opened
 from jcache.store.ledger import Known, Ledger
-from jcache.store.listing import Listing
+from jcache.store.listing import Listing, list_root
 from jcache.store.locking import DEFAULT_TIMEOUT, in_batches, locked
 from jcache.store.pins import Pins
-from jcache.store.scanning import list_root
 from jcache.text import command
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
-    from jcache.store.eviction import Plan, Verdict
-    from jcache.store.quarantine import Quarantine, Record
+    from jcache.store.policy import Plan, Verdict
+    from jcache.store.quarantine import Quarantine
+    from jcache.store.quarantine_record import Record
     from jcache.store.removal import Removal
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Upkeep:
     ) -> None:
         self.root = root
         self.max_bytes: int | None = None
-        self.ledger = Ledger(root.ledger, outside=root.adapter is not None)
+        self.ledger = Ledger(root.ledger, outside=root.state_path is not None)
         self.pins = Pins(root, self.ledger)
         self.notices: list[str] = []
         self._why_unknown: dict[Kind, str] = {}
@@ -97,7 +97,7 @@ class Upkeep:
         directory = self.root.directory(kind)
         if directory != self.root.path and is_link(self.root, directory):
             self.notice(f"{directory} is a symbolic link, which is not followed: name what it points to as --root.")
-        for name in self.root.adapter.directories if self.root.adapter else ():
+        for name in self.root.layout.directories:
             if (self.root.path / name).is_symlink():
                 self.notice(f"{self.root.path / name} is a symbolic link, which is not followed.")
         with files.refusal(f"read {directory}"):
@@ -149,7 +149,7 @@ class Upkeep:
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Removes entries whatever their use."""
-        from jcache.store.eviction import Plan, Reason, Verdict
+        from jcache.store.policy import Plan, Reason, Verdict
 
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
@@ -164,7 +164,7 @@ class Upkeep:
             record: whether to read those entries, and record their digests, so that a later change of them is found.
             sweep: whether to remove the sidecars that a killed process has left without their entries.
         """
-        if self.root.adapter is not None:
+        if not self.root.layout.has_sidecars:
             return 0
         listing = self.listing(kind, uses=True)
         missing = [entry for entry in listing.entries() if not entry.sidecar]
@@ -233,7 +233,7 @@ class Upkeep:
         from jcache.store.removal import set_aside_xla
 
         executables = self.root.directory(Kind.EXECUTABLES)
-        if self.root.adapter is not None or not os.path.isdir(executables):
+        if not self.root.layout.follows_jax or not os.path.isdir(executables):
             return 0
         with files.refusal(f"remove XLA's sub-caches of {executables}"), opened(self.root, executables) as directory:
             if not any(is_there(name, directory) for name in XLA_NAMES):
@@ -264,7 +264,7 @@ class Upkeep:
 
     def _mark(self, kind: Kind) -> None:
         """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""
-        if self.root.adapter is not None:
+        if not self.root.layout.follows_jax:
             with files.refusal(f"make {self.root.state}"), opened(self.root, self.root.state, make=True):
                 pass
         elif self.max_bytes is not None:

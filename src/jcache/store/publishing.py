@@ -44,7 +44,7 @@ class Arrival:
 
 def holder(root: Root, kind: Kind, key: str) -> Path:
     """The directory that an entry's file lies in."""
-    return root.directory(kind) if root.adapter is None else root.place(kind, key).parent
+    return root.place(kind, key).parent
 
 
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: Mapping[str, Known]) -> Iterator[None]:
@@ -68,7 +68,7 @@ def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: M
                     _write_sidecar(directory, sidecar, arrival.recency_ns)
                 arrival.file.publish(entry, replace=arrival.replace)
                 arrival.published = True
-                if arrival.sidecar and not always and root.adapter is None:
+                if arrival.sidecar and not always and root.layout.has_sidecars:
                     _write_sidecar(directory, sidecar, arrival.recency_ns)
             except FileExistsError:
                 arrival.file.discard()

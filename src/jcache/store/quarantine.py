@@ -16,54 +16,24 @@ import errno
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from jcache import clock
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
-from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Member, Root, member, parse_kind
+from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
+from jcache.store.quarantine_record import Record, _fits
 from jcache.store.removal import take_back
 from jcache.text import command
 
 _SCHEMA_VERSION: Final = 2
 _RECORD, _ENTRY = ".json", ".entry"
 _MAX_RECORD: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """An entry in quarantine.
-
-    Attributes:
-        id: by which it is named.
-        kind: of the entry.
-        key: of the entry.
-        file_name: that it had in its directory.
-        damage: what was wrong.
-        evidence: of it, as a sentence.
-        bytes: of the file, as it is now.
-        digest: of it, where it was read.
-        expected: the digest on record then, if it was another one, or if the entry was replaced.
-        recency_ns: when the entry was last used, nanoseconds since 1970; None where nobody knows.
-        quarantined_ns: when it was taken here.
-    """
-
-    id: str
-    kind: Kind
-    key: str
-    file_name: str
-    damage: Damage
-    evidence: str
-    bytes: int
-    digest: str | None
-    expected: str | None
-    recency_ns: int | None
-    quarantined_ns: int
 
 
 class Quarantine:
@@ -117,7 +87,7 @@ class Quarantine:
             OSError: it cannot be kept; nothing has changed then.
         """
         evidence, expected = "Other bytes were to take its place.", None
-        if on_record is not None and self._root.adapter is None:
+        if on_record is not None and self._root.layout.follows_jax:
             born = files.born_ns(path)
             if born is not None and born <= (on_record.digest_ns or 0):
                 expected = on_record.digest  # of this very file, not of one before it
@@ -164,7 +134,7 @@ class Quarantine:
                 _unlink(record.id + _RECORD, here)
                 raise
             take_back(self._root, kind, key, directories)
-            if name != sidecar and not stays and self._root.adapter is None:
+            if name != sidecar and not stays and self._root.layout.has_sidecars:
                 with suppress(OSError):
                     files.remove(sidecar, directory=directory)
         return record
@@ -194,7 +164,7 @@ class Quarantine:
                     "change places."
                 )
             sidecar = record.key + SIDECAR_SUFFIX
-            if record.recency_ns is not None and path.name != sidecar and self._root.adapter is None:
+            if record.recency_ns is not None and path.name != sidecar and self._root.layout.has_sidecars:
                 files.write_recency(sidecar, record.recency_ns, directory=directory)
             here = directories.descriptor(self._directory)
             _transfer((record.id + _ENTRY, here), (path.name, directory), stays=False)
@@ -251,31 +221,12 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            if not (_fits(record) and self._is_whole(record) and is_there(record.id + _ENTRY, directory)):
+            fits = _fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
+            if not (fits and is_there(record.id + _ENTRY, directory)):
                 return None
             return replace(record, bytes=files.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
-
-    def _is_whole(self, record: Record) -> bool:
-        """Whether its key and its file's name lead to where such an entry lies, and nowhere else: both are input."""
-        if self._root.adapter is not None:
-            return self._root.adapter.file_name(record.kind, record.key) == record.file_name
-        key, name = record.key, record.file_name
-        if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
-            return False
-        return name in (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX) or (name == key and member(name)[0] is Member.LEGACY)
-
-
-def _fits(record: Record) -> bool:
-    """Whether what a record says are texts and times: it is input."""
-    texts = record.id, record.key, record.file_name, record.evidence
-    counts = record.bytes, record.quarantined_ns, 0 if record.recency_ns is None else record.recency_ns
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(digest, str | None) for digest in (record.digest, record.expected))
-        and all(isinstance(count, int) and 0 <= count < 2**63 for count in counts)
-    )
 
 
 def _discard(name: str, directory: int, before_ns: int) -> bool:

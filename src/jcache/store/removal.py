@@ -18,7 +18,7 @@ from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, SIDECAR_SUFFIX, XLA_NAMES,
 from jcache.store import files
 from jcache.store.access_times import AccessTimes, access_times
 from jcache.store.directories import Directories, is_there, opened
-from jcache.store.eviction import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict
 
 NOTHING: Final[Mapping[str, str]] = Frozen({})
 
@@ -141,7 +141,7 @@ def unlink(root: Root, entry: Entry, directories: Directories) -> int | None:
     """
     name, directory = directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
     size = files.remove(name, directory=directory)
-    if not entry.legacy and root.adapter is None:
+    if not entry.legacy and root.layout.has_sidecars:
         with suppress(OSError):  # a sidecar that cannot be removed harms nobody
             beside = files.remove(entry.key + SIDECAR_SUFFIX, directory=directory) or 0
             size = beside + size if size is not None else None
@@ -187,7 +187,7 @@ def _xla_in(directory: int) -> Iterator[str]:
 
 def xla_size(root: Root) -> int:
     """Bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
-    if root.adapter is not None:
+    if not root.layout.follows_jax:
         return 0
     try:
         with opened(root, root.directory(Kind.EXECUTABLES)) as directory:
@@ -213,7 +213,8 @@ class _Uses:
             return False
         if directory not in self._times:
             self._times[directory] = access_times(directory, root)
-        now = max(self._times[directory].used_ns(status), status.st_mtime_ns if root.adapter else 0)
-        if root.adapter is None:
-            now = max(now, files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory) or 0)
-        return now > entry.recency_ns
+        if root.layout.has_sidecars:
+            told_ns = files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory) or 0
+        else:
+            told_ns = status.st_mtime_ns
+        return max(self._times[directory].used_ns(status), told_ns) > entry.recency_ns

@@ -233,7 +233,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
 
 def make_root(root: Root) -> Root:
     """A root as it is to be, made if it is not there yet; raises as `create_root`."""
-    if root.adapter is None:
+    if root.layout.follows_jax:
         return create_root(root.path, plain=root.plain)
     with refusal(f"make {root.path}"):
         root.path.mkdir(parents=True, exist_ok=True)
@@ -247,9 +247,9 @@ def open_own(path: Path) -> Root:
         NoCacheHere: as of `open_root`, or it is another program's.
     """
     root = open_root(path)
-    if root.adapter is not None:
+    if not root.layout.follows_jax:
         raise NoCacheHere(
-            f"{root.path} is {root.adapter.title}: jcache looks after it, and puts nothing of its own or of JAX's "
+            f"{root.path} is {root.title}: jcache looks after it, and puts nothing of its own or of JAX's "
             "there; name another root."
         )
     return root
@@ -268,7 +268,7 @@ def has_lock(root: Root, kind: Kind) -> bool:
 
     Whoever writes entries writes their sidecars then: that only jcache made the lock may have become untrue since.
     """
-    return root.adapter is None and os.path.lexists(root.directory(kind) / LOCK_NAME)
+    return root.layout.follows_jax and os.path.lexists(root.directory(kind) / LOCK_NAME)
 
 
 def is_vacant(path: Path) -> bool:

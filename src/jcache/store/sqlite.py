@@ -1,4 +1,4 @@
-"""Opening the ledger's SQLite file under whatever conditions a cache directory offers.
+"""Open, make and replace the ledger's SQLite file in every state in which it can be:
 
 - absent: reading gives nothing (the ledger does not come here then), writing makes it;
 - damaged: set aside as ``<name>.damaged-<time>`` by the next writer, and begun anew;
@@ -10,39 +10,40 @@
 A rollback journal and not a write-ahead log: the latter needs shared memory, which network file systems lack.
 """
 
-import errno
 import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from jcache import clock
-from jcache.errors import CannotWrite, LedgerUnavailable
+from jcache.errors import LedgerUnavailable
 from jcache.layout import PINS_NAME, TEMPORARY_PREFIX
-from jcache.store import files, sqlite_vfs
-from jcache.store.directories import compare, is_there, open_below, path_of
+from jcache.store.directories import is_there
+from jcache.store.sqlite_connection import (
+    Error,
+    NoLedgerError,
+    connect,
+    error_code,
+    is_damaged,
+    ledger_directory,
+    open_database,
+    schema_version,
+)
 
-Error: Final = (sqlite3.Error, UnicodeDecodeError)  # Python cannot read an error's text if it quotes damaged names
 DAMAGED: Final = ".damaged-"  # and when, after the name of a ledger that was set aside
 _IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a later schema from damage
-_DAMAGE: Final = ("no such table", "already exists", "unsupported file format")  # errors without a code of their own
-
-
-class NoLedgerError(sqlite3.DatabaseError):
-    """The file is a database, but none that any jcache made."""
 
 
 def open_for_reading(path: Path, timeout: float, version: int) -> sqlite3.Connection:
     """Opens a file that is there, without ever changing what it says."""
-    return _checked(_open(path, "ro", timeout), path, version)
+    return _checked(open_database(path, "ro", timeout), path, version)
 
 
 def open_while_busy(path: Path, version: int) -> sqlite3.Connection:
     """Opens a file that somebody keeps locked, as it is on the disk; to be closed after one look at it."""
-    return _checked(_connect(path, "ro", 0, "&immutable=1"), path, version)
+    return _checked(connect(path, "ro", 0, "&immutable=1"), path, version)
 
 
 def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
@@ -55,7 +56,7 @@ def _checked(database: sqlite3.Connection, path: Path, version: int) -> sqlite3.
 
 
 def _check(database: sqlite3.Connection, path: Path, version: int) -> None:
-    found = _version(database)
+    found = schema_version(database)
     identity = int(database.execute("PRAGMA application_id").fetchone()[0])
     if identity == _IDENTITY and found > version:
         raise LedgerUnavailable(f"The ledger {path} was made by a newer jcache: upgrade jcache to use it.")
@@ -72,20 +73,20 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
         version: of the schema; a file of a later one is refused.
         schema: the statements that make the tables, separated by ``;``.
     """
-    with _directory(path, make=True) as directory:  # a root that is gone is not made again, half, for its ledger
+    with ledger_directory(path, make=True) as directory:  # a root that is gone is not made again, half, for its ledger
         if not is_there(path.name, directory):
             _make_aside(path, directory, version, schema)
         elif os.lstat(path.name, dir_fd=directory).st_size == 0 and not is_there(PINS_NAME, directory):
             raise NoLedgerError(f"{path} is empty, and may have held pins")
-    database = _open(path, "rwc", timeout)
+    database = open_database(path, "rwc", timeout)
     try:
         database.execute("PRAGMA synchronous = NORMAL")
-        if _version(database) == 0:
+        if schema_version(database) == 0:
             _create(database, version, schema)
         _check(database, path, version)
     except BaseException as error:
         database.close()
-        if isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        if isinstance(error, sqlite3.Error) and error_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             _remove_empty(path)
         raise
     return database
@@ -98,7 +99,7 @@ def _make_aside(path: Path, directory: int, version: int, schema: str) -> None:
     """
     aside = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
     try:
-        with closing(_open(aside, "rwc", 0)) as database:
+        with closing(open_database(aside, "rwc", 0)) as database:
             database.execute("PRAGMA journal_mode = OFF")  # nobody else sees it yet
             _create(database, version, schema)
         os.link(aside.name, path.name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
@@ -111,35 +112,19 @@ def _make_aside(path: Path, directory: int, version: int, schema: str) -> None:
 
 def _remove_empty(path: Path) -> None:
     """What a full disk leaves of a new ledger would look like one that was lost."""
-    with suppress(OSError), _directory(path) as directory:
+    with suppress(OSError), ledger_directory(path) as directory:
         if os.lstat(path.name, dir_fd=directory).st_size == 0:
             os.unlink(path.name, dir_fd=directory)
 
 
 def set_aside(path: Path) -> None:
     """Renames what is damaged out of the way of the next writer."""
-    with _directory(path) as directory:
+    with ledger_directory(path) as directory:
         with suppress(FileNotFoundError):
             aside = f"{path.name}{DAMAGED}{clock.now_ns()}"
             os.rename(path.name, aside, src_dir_fd=directory, dst_dir_fd=directory)
         with suppress(FileNotFoundError):
             os.unlink(f"{path.name}-journal", dir_fd=directory)
-
-
-def is_damaged(path: Path, error: Exception) -> bool:
-    """Whether an error says that the file is no ledger, or no more."""
-    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if (
-        isinstance(error, (NoLedgerError, UnicodeDecodeError))
-        or _code(error) in codes
-        or any(text in str(error) for text in _DAMAGE)
-    ):
-        return True
-    return os.path.lexists(path) and not os.path.isfile(path)
-
-
-def is_busy(error: Exception) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
@@ -156,216 +141,11 @@ def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]
         raise LedgerUnavailable(f"Cannot {verb} the ledger {path}: {reason}.", lost=lost) from error
 
 
-@contextmanager
-def _directory(path: Path, *, make: bool = False) -> Iterator[int]:
-    """The descriptor of the ledger's directory, for the block; a symbolic link in its place is refused."""
-    descriptor = open_below(path.parent.parent, path.parent.name, make=make)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
-    try:
-        return _connect(path, mode, timeout, wait=False)
-    except sqlite3.OperationalError as error:
-        if _code(error) == sqlite3.SQLITE_READONLY and mode == "ro":  # a killed writer's change is to be rolled back
-            return _connect(path, "rw", timeout)
-        if is_busy(error) and _has_locks(path):
-            return _connect(path, mode, timeout)
-        if not is_busy(error) and _code(error) not in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR):
-            raise
-    return _connect(path, mode, timeout, vfs="unix-dotfile")
-
-
-def _has_locks(path: Path) -> bool:
-    """Whether POSIX locks work in the ledger's directory: SQLite takes NFS's ENOLCK for a busy file.
-
-    Tried on a file of its own, since closing the ledger's would drop the locks that this process has on it.
-    """
-    try:
-        import fcntl
-
-        with _directory(path) as directory:
-            name = files.create_temporary(directory=directory)
-            try:
-                file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-                with open(file, "wb", buffering=0):
-                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            finally:
-                os.unlink(name, dir_fd=directory)
-    except ImportError:
-        return True
-    except OSError as error:
-        return error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-    return True
-
-
-def _connect(
-    path: Path,
-    mode: str,
-    timeout: float,
-    more: str = "",
-    *,
-    vfs: str = "unix",
-    wait: bool = True,
-    shared: bool = False,
-) -> sqlite3.Connection:
-    """Opens the file in its directory, which stays open as long as the connection.
-
-    Args:
-        path: of the file.
-        mode: as in SQLite's URIs.
-        timeout: seconds to wait for who has locked it.
-        more: parameters of the URI.
-        vfs: by which of SQLite's ways to lock files.
-        wait: whether to wait for the first lock, too.
-        shared: whether it is opened for writing even if it has names elsewhere: nothing is written then.
-    """
-    directory = open_below(path.parent.parent, path.parent.name)
-    try:
-        if mode != "ro" and not shared:
-            _separate(path, directory, timeout, vfs)
-        found = _look(path.name, directory)
-        prepared, by_path = _prepared(path, directory, mode, vfs)
-        uri = f"{prepared}{more}"
-        first = timeout if wait else 0
-        database = sqlite3.connect(
-            uri, uri=True, timeout=first, isolation_level=None, check_same_thread=False, factory=_Connection
-        )
-    except BaseException:
-        os.close(directory)
-        raise
-    database.directory = directory
-    database.file = found or _look(path.name, directory)
-    database.text_factory = _text
-    try:
-        if by_path:
-            _compare(path, directory)
-        _version(database)  # the first statement is the first to lock and to read the file
-        database.execute(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _look(name: str, directory: int) -> os.stat_result | None:
-    try:
-        return os.lstat(name, dir_fd=directory)
-    except FileNotFoundError:
-        return None
-
-
-def is_current(database: sqlite3.Connection, path: Path, *, alone: bool = True) -> bool:
-    """Whether a connection's file is still the one at its path and, if asked for, has no other name."""
-    if not isinstance(database, _Connection) or database.file is None:
-        return False
-    now = _look(path.name, database.directory)
-    return now is not None and os.path.samestat(now, database.file) and not (alone and now.st_nlink > 1)
-
-
-def _separate(path: Path, directory: int, timeout: float, vfs: str) -> None:
-    """Gives the ledger a file of its own where it has other names, which may lie outside the root, as in a backup.
-
-    SQLite makes the copy while no other process can write, so that nothing is lost. A ledger that is damaged, or whose
-    last change has to be rolled back, is copied as it is.
-    """
-    files.separate(f"{path.name}-journal", directory=directory)
-    if not files.is_linked(path.name, directory=directory):
-        return
-    mode = stat.S_IMODE(os.lstat(path.name, dir_fd=directory).st_mode)
-    aside = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
-    try:
-        with (  # the first connection would roll nothing back
-            closing(_connect(path, "ro", timeout, vfs=vfs)) as source,
-            closing(_connect(path, "rw", timeout, vfs=vfs, shared=True)) as holder,
-        ):
-            holder.execute("BEGIN IMMEDIATE")
-            with closing(_connect(aside, "rwc", 0, vfs=vfs)) as copy:
-                source.backup(copy)
-            os.chmod(aside.name, mode, dir_fd=directory)
-            os.replace(aside.name, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-    except sqlite3.Error as error:
-        if not (is_damaged(path, error) or _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)):
-            raise
-        files.separate(path.name, directory=directory)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(aside.name, dir_fd=directory)
-
-
-def _text(data: bytes) -> str:
-    """A text of the file's, which may be damaged."""
-    return data.decode(errors="backslashreplace")
-
-
-def _compare(path: Path, directory: int) -> None:
-    """Raises LedgerUnavailable unless the ledger's path leads to the directory that was opened."""
-    try:
-        compare(path.parent, directory)
-    except CannotWrite as error:
-        raise LedgerUnavailable(str(error)) from error
-
-
-def _prepared(path: Path, directory: int, mode: str, vfs: str) -> tuple[str, bool]:
-    """The URI by which SQLite opens the file of an open directory, and whether that is by its plain path.
-
-    SQLite is never to make it, in whatever place.
-    """
-    try:
-        if not stat.S_ISREG(os.lstat(path.name, dir_fd=directory).st_mode):  # SQLite would wait for a FIFO for ever
-            raise NoLedgerError(f"{path} is no file")
-    except FileNotFoundError:
-        if mode == "rwc":
-            files.touch(path.name, directory=directory)
-    held, ours = path_of(directory), sqlite_vfs.verbatim(vfs)
-    place = path if held is None or ours is None else held / path.name
-    by_path = place == path
-    return f"{place.as_uri()}?mode={mode.removesuffix('c')}&vfs={vfs if by_path else ours}", by_path
-
-
-class _Connection(sqlite3.Connection):
-    """One that is closed when nothing refers to it any more, without the warning that Python 3.13 has for it.
-
-    Closing it needs nothing of Python's own, so it can be done while the interpreter ends.
-
-    Attributes:
-        directory: the descriptor of the directory that its file is in, closed with it.
-        file: what the file's name led to when it was opened.
-    """
-
-    directory = -1
-    file: os.stat_result | None = None
-    _close_descriptor = staticmethod(os.close)
-    _never_opened = suppress(sqlite3.Error)
-
-    def close(self) -> None:
-        super().close()
-        directory, self.directory = self.directory, -1
-        if directory >= 0:
-            self._close_descriptor(directory)
-
-    def __del__(self) -> None:
-        with self._never_opened:
-            self.close()
-
-
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _create(database: sqlite3.Connection, version: int, schema: str) -> None:
     database.execute("BEGIN EXCLUSIVE")
-    if _version(database) == 0:  # nobody else made it while we waited
+    if schema_version(database) == 0:  # nobody else made it while we waited
         for statement in schema.split(";"):
             database.execute(statement)
         database.execute(f"PRAGMA application_id = {_IDENTITY}")
         database.execute(f"PRAGMA user_version = {version}")
     database.execute("COMMIT")
-
-
-def _code(error: Exception) -> int:
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF

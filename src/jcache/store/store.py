@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from jcache import clock
 from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable, UnknownKey
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, answers, check_key, is_key
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, answers, check_key
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known, Ledger
@@ -110,7 +110,7 @@ class Store(Upkeep):
             UnknownKey: none or several do.
         """
         found: list[Entry] = []
-        prefix = self._key_of(prefix)
+        prefix = self.root.layout.key_of(prefix)
         for kind in Kind:
             listing = self.listing(kind)
             keys = listing.columns.keys
@@ -135,19 +135,12 @@ class Store(Upkeep):
             UnknownKey: several keys that are pinned begin like this.
             LedgerUnavailable: what is pinned is not known.
         """
-        prefix = self._key_of(prefix)
+        prefix = self.root.layout.key_of(prefix)
         pins = sorted(self.pins.known())
         found = [pin for pin in pins if pin[1] == prefix] or [pin for pin in pins if answers(pin[1], prefix)]
         if len({key for _, key in found}) > 1:
             raise UnknownKey(f"'{prefix}' stands for {len(found)} pins; give more of the key.")
         return found
-
-    def _key_of(self, text: str) -> str:
-        """The key, where a file's name is given instead."""
-        if self.root.adapter is None:
-            return text.removesuffix(ENTRY_SUFFIX) if is_key(text.removesuffix(ENTRY_SUFFIX)) else text
-        names = (text, *(f"{directory}/{text}" for directory in self.root.adapter.directories))
-        return next((known[1] for name in names if (known := self.root.adapter.entry(name)) is not None), text)
 
     # -- single entries
 
@@ -221,11 +214,11 @@ class Store(Upkeep):
         replaced = [arrival.known.key for arrival in arrivals if arrival.replace]
         on_record = (self.softly(lambda: self.ledger.known(kind, replaced)) or {}) if replaced else {}
         self.softly(lambda: self.ledger.discredit([(kind, key) for key in replaced]))  # before: we may be killed
-        directory = self.root.directory(kind)
+        directory, locks_always = self.root.directory(kind), not self.root.layout.follows_jax
         steps = publishing(self.root, kind, arrivals, on_record)
         with files.refusal(f"store entries in {directory}"):
             try:
-                if self.max_bytes is not None or self.root.adapter or os.path.lexists(directory / LOCK_NAME):
+                if self.max_bytes is not None or locks_always or os.path.lexists(directory / LOCK_NAME):
                     self.in_batches(kind, steps)
                 else:
                     deque(steps, maxlen=0)
@@ -370,7 +363,7 @@ class Store(Upkeep):
     def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
         """Marks entries as used at a time, softly; returns how many could be."""
         touched = 0
-        if self.root.adapter is not None:
+        if not self.root.layout.has_sidecars:
             return touched
         with Directories(self.root) as directories:
             for key in keys:

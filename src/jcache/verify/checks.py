@@ -15,41 +15,27 @@ all files were born late, and the digests count; there a new file is one that wa
 from __future__ import annotations
 
 import errno
-import operator
 import os
-import re
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Fault, Finding, Stamp
-from jcache.formats.compression import MAX_CONTENT, Codec, codec_of
 from jcache.formats.digest import digest, shown
-from jcache.formats.envelope import check_seal, sealed_length, unseal
-from jcache.formats.executable import decompress_executable
-from jcache.formats.inspection import Inspection, inspect
-from jcache.formats.riegeli import SIGNATURE
-from jcache.layout import Kind, file_name_of, kept_of, name_of
+from jcache.layout import Kind, file_name_of
 from jcache.store import files
 from jcache.text import quoted
+from jcache.verify.faults import NO_MEMORY, fault_of
 from jcache.verify.permissions import Exposure
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter
 
 CHECKS_VERSION: Final = 1  # goes up when a check is added, so that known bytes are looked at again
-_PIECE: Final = 1 << 20
-_ENOUGH: Final = 256 << 20
-_READABLE: Final = frozenset({"cpu", "cuda", "rocm", "gpu"})
-_OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
-_OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
-_METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
 _WRITING_NS: Final = 10_000_000_000  # what is changed in place was born longer before
 _LONG_WRITING_NS: Final = 600_000_000_000  # from when a file says that it was written to its last byte
 _COPYING_NS: Final = 2_000_000_000  # files beside the ledger were copied shortly before or after it
-_NO_MEMORY: Final = "There is not enough memory to open it."
 
 
 class Claim(NamedTuple):
@@ -141,7 +127,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
     is_other = claim.digest is not None and claim.digest != found
     is_known = claim.digest is not None and claim.passed and not is_other
     anew = is_other and _is_new(Path(name), claim, data)
-    fault = None if is_known else _fault_of(data, claim, quick=quick)
+    fault = None if is_known else fault_in(claim, data, quick=quick)
     opaque, fault = (fault.evidence, None) if fault and fault.damage is Damage.OPAQUE else (None, fault)
     checked = Checked(
         claim,
@@ -192,7 +178,7 @@ def _is_ours(path: Path) -> bool:
 
 def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Finding:
     if isinstance(error, MemoryError):
-        evidence, advice = _NO_MEMORY, "verify where there is more memory"
+        evidence, advice = NO_MEMORY, "verify where there is more memory"
     else:
         evidence = f"It cannot be read: {error.strerror or error}."
         advice = "look at the disk's own health first"
@@ -218,138 +204,11 @@ def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
     return in_one_go and born > claim.copied_ns + _COPYING_NS
 
 
-def _fault_of(data: bytes, claim: Claim, *, quick: bool) -> Fault | None:
+def fault_in(claim: Claim, data: bytes, *, quick: bool = False) -> Fault | None:
+    """Return the fault of an entry's bytes by themselves, None if they have none."""
     if claim.adapter is None:
         return fault_of(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
     try:
         return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
     except MemoryError:
-        return Fault(Damage.UNREADABLE, _NO_MEMORY)
-
-
-def fault_of(
-    data: bytes,
-    kind: Kind,
-    key: str,
-    *,
-    quick: bool = False,
-    platforms: frozenset[str] | None = None,
-) -> Fault | None:
-    """What is wrong with the bytes of an entry by themselves, None if nothing is.
-
-    `Damage.OPAQUE` says that nothing is wrong as far as can be seen, of an entry whose inside cannot be read.
-
-    Args:
-        data: the stored bytes.
-        kind: what they should hold.
-        key: under which key.
-        quick: whether to do without decompressing them.
-        platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
-    """
-    if not data:
-        return Fault(Damage.TORN, "The file is empty.")
-    try:
-        if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, quick=quick, platforms=platforms)
-        return _envelope_fault(data, kind, key, quick=quick)
-    except MemoryError:
-        return Fault(Damage.UNREADABLE, _NO_MEMORY)
-
-
-def _executable_fault(data: bytes, key: str, *, quick: bool, platforms: frozenset[str] | None) -> Fault | None:
-    if codec_of(data) is None:
-        return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
-    if quick:
-        return None
-    try:
-        inspection = inspect(data, hashes=True)
-    except DamagedEntry as error:
-        _raise_want_of_memory(error)
-        return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
-    if inspection.raw_bytes == 0:
-        return Fault(Damage.GRAMMAR, "It holds no executable.")
-    if not inspection.problems:
-        return _name_fault(inspection, key)
-    platform = _plug_in_of(inspection, data, platforms)
-    if platform is None:
-        return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
-    if platforms is not None and platform not in platforms:
-        return Fault(Damage.GRAMMAR, f"It is for {platform}, and is to be loaded on {' or '.join(sorted(platforms))}.")
-    opaque = f"It is for {platform}, whose programs jcache cannot read: its inside is not checked."
-    return _name_fault(inspection, key) or Fault(Damage.OPAQUE, opaque)
-
-
-def _name_fault(inspection: Inspection, key: str) -> Fault | None:
-    module, name = inspection.module_name, name_of(key)
-    if not name or module is None:
-        return None
-    cut = kept_of(key)
-    if _as_xla(module).startswith(_as_xla(cut)) if cut is not None else _as_xla(module) == _as_xla(name):
-        return None
-    return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
-
-
-def _as_xla(name: str) -> bytes:
-    """A name as XLA keeps it: each byte that is not of a C identifier, a dash or a dot is an underscore."""
-    return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))
-
-
-def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault | None:
-    try:
-        header = check_seal(data) if quick else unseal(data).header
-    except DamagedEntry as error:
-        _raise_want_of_memory(error)
-        length = sealed_length(data)
-        return Fault(Damage.SEAL if length is None or length <= len(data) else Damage.TORN, str(error))
-    if (header.kind, header.key) != (kind, key):
-        return Fault(Damage.NAME, f"It was sealed as {header.kind} {header.key}.")
-    return None
-
-
-def _raise_want_of_memory(error: DamagedEntry) -> None:
-    """What could not be decompressed for want of memory need not be damaged."""
-    if isinstance(error.__cause__, MemoryError):
-        raise error.__cause__
-
-
-def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
-    """The platform whose own body an unreadable one may be; None where it should have been one that can be read.
-
-    The metadata of jax >= 0.9 name it. Without them only the process that is to load the entry can tell of one.
-    """
-    if inspection.body_format is not None:
-        return None
-    if inspection.platform is not None:
-        return None if inspection.platform in _READABLE else inspection.platform
-    own = sorted((platforms or frozenset()) - _READABLE)
-    if not own:
-        return None
-    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # no metadata: of jax < 0.9, or they are damaged
-    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # behind the seconds
-    alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
-    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _OF_METADATA):
-        return None
-    return None if any(sign in content for sign in _OF_KNOWN_BODIES) else own[0]
-
-
-def _ends_early(data: bytes) -> bool:
-    """Whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
-    import zlib
-
-    import zstandard
-
-    seen = 0
-    try:
-        if codec_of(data) is Codec.ZSTD:
-            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                while seen < _ENOUGH and (piece := reader.read(_PIECE)):
-                    seen += len(piece)
-            return len(data) < 18 or 0 <= seen < zstandard.frame_content_size(data)  # 18: the longest frame header
-        stream = zlib.decompressobj()
-        rest = data
-        while rest and seen < _ENOUGH:
-            seen += len(stream.decompress(rest, _PIECE))
-            rest = stream.unconsumed_tail
-        return not stream.eof
-    except (zstandard.ZstdError, zlib.error):
-        return False
+        return Fault(Damage.UNREADABLE, NO_MEMORY)

@@ -19,10 +19,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from jcache import clock
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Root
 from jcache.store import files
 from jcache.store.directories import opened
+from jcache.store.store import Store
+from jcache.verify.result import Verification
 
 _NAME: Final = "verified.json"
 _SCHEMA_VERSION: Final = 2
@@ -160,3 +163,21 @@ def _state(root: Root, named: dict[str, Any]) -> _State:
         return _State.GONE if _stamp(entry) is not None else _State.STILL
     allowed = named["damage"] == Damage.UNREADABLE and os.access(path, os.R_OK)  # by now; that changes no stamp
     return _State.STILL if found == named["stamp"] and not allowed else _State.CHANGED
+
+
+_OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # what a file holds is sound
+
+
+def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
+    """Keeps what was found, and not mended, for `jcache info`."""
+    root = store.root
+    sound = () if verification.quick else verification.sound
+    write(
+        root,
+        [one for one in findings if one.damage not in _OF_NO_FILE],
+        ended_ns=clock.now_ns(),
+        entries=verification.entries,
+        checked=verification.checked,
+        complete=verification.complete,
+        sound=(root.place(claim.kind, claim.key) for claim in sound),
+    )

@@ -33,7 +33,7 @@ def check_surroundings(
         unbounded: whether a lock file is only jcache's: then an entry without a sidecar is worth a note and no more.
         behind: whether the clock is wrong, see `is_behind`: then times that are ahead of it are not.
     """
-    if listing.adapter is None:
+    if listing.layout.has_sidecars:
         yield from _sidecars(listing, now_ns, unbounded=unbounded, behind=behind)
     for neighbour in listing.neighbours:
         finding = _neighbour(listing, neighbour, now_ns - grace_ns)
@@ -112,7 +112,7 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
         damage, evidence = Damage.ORPHANED_SIDECAR, "There is no entry to it."
     elif neighbour.member is Member.TEMPORARY and ours and status.st_mtime_ns < before_ns:
         damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
-    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY and listing.adapter is None:
+    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY and listing.layout.follows_jax:
         damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
     else:
         return None

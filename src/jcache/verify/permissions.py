@@ -42,12 +42,11 @@ class Exposure(NamedTuple):
 
 def check_directories(root: Root) -> Iterator[Finding]:
     """The directories of a root in which somebody else can replace entries."""
-    below = [] if root.adapter is None else [root.path / name for name in root.adapter.directories]
-    content = "the native code" if root.adapter is None else "what is"
+    below = [root.path / name for name in root.layout.directories]
     ours = _trusted(root)
     of_jcache = [root.state, root.pins.parent, root.pins]
     for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, *of_jcache]):
-        yield from _check(directory, f"replace {content} in it", ours)
+        yield from _check(directory, f"replace {root.layout.contents} in it", ours)
     yield from _check(root.ledger, "change what is on record in it", ours)
 
 

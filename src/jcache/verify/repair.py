@@ -21,11 +21,12 @@ from jcache.store import build_lock, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
 from jcache.store.maintenance import Progress
-from jcache.store.quarantine import Quarantine, Record
+from jcache.store.quarantine import Quarantine
+from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.verify import last_verification
-from jcache.verify.checks import fault_of
+from jcache.verify.checks import Claim, fault_in
 from jcache.verify.neighbours import FUTURE_NS
 
 
@@ -112,14 +113,10 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     """
     if record.damage is not Damage.REPLACED:
         return record.evidence
-    data, adapter = quarantine.read(record), store.root.adapter
+    data = quarantine.read(record)
     if record.expected is not None and digest(data) != record.expected:
         return f"Its digest {shown(digest(data))} is not {shown(record.expected)} as on record."
-    fault = (
-        fault_of(data, record.kind, record.key)
-        if adapter is None
-        else adapter.fault(record.kind, record.key, data, quick=False)
-    )
+    fault = fault_in(Claim(record.kind, record.key, adapter=store.root.adapter), data)
     return None if fault is None else fault.evidence
 
 

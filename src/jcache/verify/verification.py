@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from jcache import clock
-from jcache.entry import GRACE_NS, is_young
+from jcache.entry import is_young
 from jcache.errors import InvalidValue, LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
@@ -22,78 +21,19 @@ from jcache.store.lineage import read_lineage
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
 from jcache.store.store import Store
-from jcache.verify import last_verification
 from jcache.verify.checks import CHECKS_VERSION, Checked, Claim, check
+from jcache.verify.last_verification import write_down
 from jcache.verify.neighbours import check_surroundings, is_behind
 from jcache.verify.permissions import Exposure, check_directories, check_entries
 from jcache.verify.pool import Batch, check_batches
-from jcache.verify.subset import Subset
+from jcache.verify.result import Request, Verification
 
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # what a file holds is sound
 _PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to verify.
-
-    Attributes:
-        kinds: entries of these kinds.
-        subset: so many of them, the least recently verified first; None for all.
-        max_seconds: begin with no further entry after so long; None for no limit.
-        quick: do without decompression.
-        grace_ns: what was written less than this ago may still be in the making.
-        processes: how many check at once; None for as many as there are cores for us.
-    """
-
-    kinds: tuple[Kind, ...] = tuple(Kind)
-    subset: Subset | None = None
-    max_seconds: float | None = None
-    quick: bool = False
-    grace_ns: int = GRACE_NS
-    processes: int | None = None
-
-
-@dataclass(slots=True)
-class Verification:
-    """What verifying found.
-
-    Attributes:
-        findings: damages, in the order of their paths.
-        notes: what is no damage and still worth telling.
-        entries: how many entries there are.
-        bytes: of them.
-        checked: how many of them were checked.
-        checked_bytes: of those.
-        unchanged: how many had passed before and have the very same bytes.
-        anew: how many were written anew since their digest was recorded.
-        being_written: how many changed while they were looked at, and were not judged.
-        opaque: how many were not checked inside, by the reason.
-        sound: the entries without a finding.
-        seconds: how long it took.
-        complete: whether entries of all kinds were to be checked, and were.
-        quick: whether they were checked without decompression.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
-    entries: int = 0
-    bytes: int = 0
-    checked: int = 0
-    checked_bytes: int = 0
-    unchanged: int = 0
-    anew: int = 0
-    being_written: int = 0
-    opaque: Counter[str] = field(default_factory=Counter)
-    sound: list[Claim] = field(default_factory=list)
-    seconds: float = 0.0
-    complete: bool = False
-    quick: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -129,21 +69,6 @@ def verify(store: Store, request: Request, progress: Progress = lambda _done, _a
     result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
     write_down(store, result, result.findings)
     return result
-
-
-def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
-    """Keeps what was found, and not mended, for `jcache info`."""
-    root = store.root
-    sound = () if verification.quick else verification.sound
-    last_verification.write(
-        root,
-        [one for one in findings if one.damage not in _OF_NO_FILE],
-        ended_ns=clock.now_ns(),
-        entries=verification.entries,
-        checked=verification.checked,
-        complete=verification.complete,
-        sound=(root.place(claim.kind, claim.key) for claim in sound),
-    )
 
 
 class _Verifier:
@@ -276,7 +201,7 @@ class _Verifier:
         root = self._store.root
         around += check_directories(root)
         for kind, exposures in self._exposures.items():
-            around += check_entries(root.directory(kind), kind, exposures, pattern="*/*" if root.adapter else "*-cache")
+            around += check_entries(root.directory(kind), kind, exposures, pattern=root.layout.entry_pattern)
         around += self._dangling()
         around += self._pins()
         for finding in around:

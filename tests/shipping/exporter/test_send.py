@@ -26,6 +26,7 @@ from jcache.shipping.exporter.sink import DescriptorSink
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify import verification
+from jcache.verify.result import Request as VerifyRequest
 from tests.helpers.command_line import call
 from tests.helpers.entries import NOW, add, executable, key, xla_program
 from tests.shipping.exporter.test_export import members
@@ -175,7 +176,7 @@ def test_what_verify_has_found_damaged_is_not_taken_for_sound(known: Root) -> No
     """An entry is read first whenever the last check has found something, though the ledger has its digest."""
     lose_a_bit(known, 1)
     with Store(known) as store:
-        assert verification.verify(store, verification.Request()).findings
+        assert verification.verify(store, VerifyRequest()).findings
     prepared = prepared_of(known)
     assert [finding.path for finding in prepared.findings] == [known.path / f"{key(1)}-cache"]
     assert [item.key for item in prepared.manifest.items] == [key(0), key(2)]

@@ -30,7 +30,8 @@ from jcache.store.locking import locked
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
 from tests.helpers.signatures import needs_openssh, new_key, signature_by

@@ -21,7 +21,8 @@ from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
 from tests.helpers.imports import HERE, content, facts, tar_of
 

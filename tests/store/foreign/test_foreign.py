@@ -16,18 +16,19 @@ from jcache.errors import DamagedEntry, InvalidValue, NoCacheHere
 from jcache.findings import Damage, Fault
 from jcache.layout import Kind, Root
 from jcache.store import foreign
-from jcache.store.foreign import adapter_of, state_of
+from jcache.store.foreign import Adapter, adapter_of, state_of
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.verification import Request, verify
+from jcache.verify.result import Request
+from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, tree
 
 HOUR: Final = 3600 * 10**9
 
 
-class Toy:
+class Toy(Adapter):
     """Notes, each a file of text that begins with its own name: all that an adapter has to say."""
 
     name = "toy"
@@ -105,7 +106,7 @@ def store(box: Path) -> Iterator[Store]:
 def test_an_adapter_makes_a_root(box: Path, tmp_path: Path) -> None:
     """A directory that an adapter recognises is a root, whose own things lie elsewhere; others are as before."""
     root = open_root(box)
-    assert adapter_of(box) is ADAPTER and root.adapter is ADAPTER and root.layout == "toy"
+    assert adapter_of(box) is ADAPTER and root.adapter is ADAPTER and root.layout.name == "toy"
     assert root.state == state_of(box) and not root.state.is_relative_to(box)
     assert root.place(Kind.GRAPHS, KEYS[0]) == box / "notes" / "00000000.note"
     assert (
@@ -195,7 +196,8 @@ def test_prune_and_clear_unlink_and_no_more(box: Path, store: Store) -> None:
 
 def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
     """An entry that its program wrote after the plan was made is in use."""
-    from jcache.store.eviction import Policy, plan
+    from jcache.store.eviction import plan
+    from jcache.store.policy import Policy
 
     entries = store.entries()
     made = plan(entries, Policy(max_entries=0), now_ns=NOW)

@@ -93,7 +93,8 @@ def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> 
     """Notes, work of other tools, links and directories with an entry's name stay through verify, repair and clear."""
     from jcache.store.eviction import everything
     from jcache.verify.repair import repair
-    from jcache.verify.verification import Request, verify
+    from jcache.verify.result import Request
+    from jcache.verify.verification import verify
 
     (cache / "notes.txt").write_text("mine")
     (cache / "pmap_work").mkdir()
@@ -459,7 +460,8 @@ def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> 
     """Out of phasic's way, by a rename, to the state directory; restored, it is where it was."""
     from jcache.store.quarantine import Quarantine
     from jcache.verify.repair import repair
-    from jcache.verify.verification import Request, verify
+    from jcache.verify.result import Request
+    from jcache.verify.verification import verify
 
     path = place(cache, TAPE)
     torn = path.read_bytes()[:-8]

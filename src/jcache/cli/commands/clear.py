@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from jcache.admin.api import plan_clear
+from jcache.admin.removal import plan_clear
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,

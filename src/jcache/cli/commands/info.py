@@ -67,7 +67,7 @@ def _one(root: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
 def _as_json(census: Census) -> dict[str, Any]:
     return {
         "root": str(census.root.path),
-        "layout": census.root.layout,
+        "layout": census.root.layout.name,
         "kinds": {kind: _kind_json(counted) for kind, counted in census.kinds.items()},
         "neighbours": {
             name: {"files": group.files, "bytes": group.bytes, "names": list(group.names)}
@@ -107,7 +107,9 @@ def _render(census: Census, verbose: bool) -> None:
         ("oldest use", "right"),
     ]
     now = clock.now_ns()
-    kinds = {kind: counted for kind, counted in census.kinds.items() if counted.entries or not census.root.adapter}
+    kinds = {
+        kind: counted for kind, counted in census.kinds.items() if counted.entries or census.root.layout.follows_jax
+    }
     rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
     output.rich(output.table(columns, rows))
     for kind, counted in kinds.items():

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from jcache.admin.api import make_policy, plan_prune
+from jcache.admin.removal import make_policy, plan_prune
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
@@ -18,7 +18,7 @@ from jcache.cli.options import (
     open_store,
 )
 from jcache.cli.reports.removal_report import remove
-from jcache.store.eviction import Order
+from jcache.store.policy import Order
 from jcache.store.removal import xla_size
 from jcache.units import format_size
 

@@ -16,7 +16,8 @@ from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
 from jcache.store import files
-from jcache.store.quarantine import Quarantine, Record
+from jcache.store.quarantine import Quarantine
+from jcache.store.quarantine_record import Record
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command

@@ -12,10 +12,12 @@ from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.store.store import Store
 from jcache.units import NANOSECONDS, parse_age
+from jcache.verify.last_verification import write_down
 from jcache.verify.load_check import Loads, load_sound
 from jcache.verify.repair import Repaired, repair
+from jcache.verify.result import Request, Verification
 from jcache.verify.subset import Subset
-from jcache.verify.verification import Request, Verification, verify as verify_root, write_down
+from jcache.verify.verification import verify as verify_root
 
 
 def complete_damages(incomplete: str) -> list[str]:

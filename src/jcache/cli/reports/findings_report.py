@@ -13,7 +13,7 @@ from jcache.text import command
 from jcache.units import format_seconds, format_size
 from jcache.verify.load_check import Loading, Loads
 from jcache.verify.repair import Outcome, Repaired
-from jcache.verify.verification import Verification
+from jcache.verify.result import Verification
 
 _ROWS = 40
 _WIDEST = 32  # of what a finding is about

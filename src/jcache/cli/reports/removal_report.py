@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jcache.admin.api import carry_out
+from jcache.admin.removal import carry_out
 from jcache.cli import output
 from jcache.cli.progress import progress
 from jcache.entry import Entry
-from jcache.store.eviction import Plan, Reason, Share, Verdict, reasons
+from jcache.store.policy import Plan, Reason, Share, Verdict, reasons
 from jcache.store.removal import Removed
 from jcache.store.store import Store
 from jcache.units import format_size

@@ -37,7 +37,8 @@ from jcache.shipping.importer.preflight import check_room, check_writable
 from jcache.store.files import LATEST_NS, RECENCY_BYTES
 from jcache.store.foreign import entry_at
 from jcache.store.store import Store
-from jcache.verify.checks import CHECKS_VERSION, fault_of
+from jcache.verify.checks import CHECKS_VERSION
+from jcache.verify.faults import fault_of
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from jcache.layout import TEMPORARY_PREFIX, Kind, Member
+from jcache.layout import TEMPORARY_PREFIX, Kind, Layout, Member
 
 if TYPE_CHECKING:
     from jcache.findings import Fault
@@ -28,22 +28,42 @@ if TYPE_CHECKING:
 MODULES: Final = ["jcache.store.foreign.phasic"]
 
 
-class Adapter(Protocol):
-    """Another program's directory. Paths are relative to it, with ``/``; keys are ``<name>-<hexadecimal digits>``.
+class Adapter(Layout, Protocol):
+    """The layout of another program's directory, and a reader of the entries in it.
+
+    An adapter is a subclass, so that it inherits the answers of `Layout` that hold for every such directory. File names
+    are relative to the directory, with ``/``; keys are ``<name>-<hexadecimal digits>``.
 
     Attributes:
-        name: by which programs know it, in JSON, in manifests and in the table of layouts.
-        title: for sentences, such as ``phasic's cache``.
+        name: the name of the adapter in JSON, in manifests and in the table of layouts.
+        title: the name of the cache in sentences, such as ``phasic's cache``.
         directories: its sub-directories in which entries lie; no others are looked into. The program itself must
             pass over a directory ``.jcache`` beside them.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def directories(self) -> tuple[str, ...]: ...
+    __slots__ = ()
+    contents: str = "what is"
+    plain: bool = True
+    follows_jax: bool = False
+    has_sidecars: bool = False
+    entry_pattern: str = "*/*"
+
+    def directory(self, path: Path, kind: Kind) -> Path:
+        return path
+
+    def member(self, file_name: str) -> tuple[Member, str]:
+        known = self.entry(file_name)
+        if known is not None:
+            return Member.ENTRY, known[1]
+        ours = file_name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+        return Member.TEMPORARY if ours or self.is_temporary(file_name) else Member.UNKNOWN, ""
+
+    def key_of(self, text: str) -> str:
+        names = (text, *(f"{directory}/{text}" for directory in self.directories))
+        return next((known[1] for name in names if (known := self.entry(name)) is not None), text)
+
+    def is_file_of(self, kind: Kind, key: str, file_name: str) -> bool:
+        return self.file_name(kind, key) == file_name
 
     def places(self, environment: Mapping[str, str]) -> list[str]:
         """Where such a directory would be, for `jcache info`."""
@@ -53,9 +73,6 @@ class Adapter(Protocol):
 
     def entry(self, file_name: str) -> tuple[Kind, str] | None:
         """The kind and key of the entry that has a file name; None for what is none."""
-
-    def file_name(self, kind: Kind, key: str) -> str | None:
-        """The name of an entry's file; None if there are no such entries."""
 
     def is_temporary(self, file_name: str) -> bool:
         """Whether the program itself writes files of that name on the way to an entry."""
@@ -109,15 +126,6 @@ def entry_at(adapter: Adapter, path: str) -> tuple[Kind, str] | None:
     parts = path.split("/")
     tails = ("/".join(parts[at:]) for at in range(len(parts)))
     return next((known for tail in tails if (known := adapter.entry(tail)) is not None), None)
-
-
-def member_of(adapter: Adapter, file_name: str) -> tuple[Member, str]:
-    """What a file name stands for, and the key it belongs to."""
-    known = adapter.entry(file_name)
-    if known is not None:
-        return Member.ENTRY, known[1]
-    ours = file_name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
-    return Member.TEMPORARY if ours or adapter.is_temporary(file_name) else Member.UNKNOWN, ""
 
 
 def is_key(text: str) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache.layout import Kind
+from jcache.store.foreign import Adapter
 
 if TYPE_CHECKING:
     from jcache.findings import Fault
@@ -53,7 +54,8 @@ def _is_hex(text: str, digits: int) -> bool:
     return len(text) == digits and not text.strip("0123456789abcdef")
 
 
-class _Phasic:
+class _Phasic(Adapter):
+    __slots__ = ()
     name = "phasic"
     title = "phasic's cache"
     directories = ("graphs", "traces", "parameterized_reward_compute")
