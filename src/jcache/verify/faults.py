@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Fault
@@ -14,10 +14,6 @@ from jcache.formats.executable import decompress_executable
 from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, kept_of, name_of
-
-if TYPE_CHECKING:
-    pass
-
 
 _PIECE: Final = 1 << 20
 
