@@ -1,4 +1,4 @@
-"""`jcache clear`: removes everything of a kind, or of all."""
+"""`jcache clear`: remove all entries of a kind, or of all kinds."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`jcache export`: entries as a stream, for `jcache import`."""
+"""`jcache export`: write entries as an archive that `jcache import` reads."""
 
 import json as jsonlib
 import os
@@ -122,10 +122,10 @@ def export(
 
 
 def _read_keys(source: str) -> Iterator[str]:
-    """The keys of a list as `jcache ls -q` or a directory's listing has them: blank lines and sidecars are passed over.
+    """Yield the keys of a list in the form of `jcache ls -q` or `ls`; skip blank lines and sidecars.
 
     Raises:
-        InvalidValue: it cannot be read, or a line is no key.
+        InvalidValue: the list cannot be read, or a line is not a key.
     """
     try:
         file = sys.stdin.buffer if source == _STDOUT else open(os.path.expanduser(source), "rb")  # noqa: SIM115
@@ -149,13 +149,13 @@ def _named(source: str) -> str:
 
 
 def _signer(path: Path) -> Callable[[bytes], bytes]:
-    """Return what signs manifests with a key. The key is tried at once: not after an hour of reading."""
+    """Return a function that signs manifests. The key is tried now, not after an hour of reading."""
     signing.check_key(path)
     return lambda data: signing.sign(data, path)
 
 
 def _is_stdout(to: str) -> bool:
-    """Whether a path, such as /dev/stdout, is just where the standard output goes."""
+    """Return whether a path, such as /dev/stdout, is the file that the standard output goes to."""
     with suppress(OSError, ValueError):
         return sys.__stdout__ is not None and os.path.samestat(os.stat(to), os.fstat(1))
     return False
@@ -170,10 +170,10 @@ def _check_terminal(descriptor: int) -> None:
 
 
 def _checked_target(to: str, root: Root) -> Path:
-    """The file to write, links followed; what is no file to replace, such as a pipe, as it was named.
+    """Return the path of the archive: links are followed, except to a pipe or device, which is not replaced.
 
     Raises:
-        InvalidValue: it is a directory, in none, or among the root's own files.
+        InvalidValue: the path is a directory, its directory does not exist, or it lies among the root's own files.
     """
     if not to:
         raise InvalidValue("-o is empty: name a file, or '-' for the standard output.")
@@ -194,7 +194,7 @@ def _checked_target(to: str, root: Root) -> Path:
 
 @contextmanager
 def _sink(target: Path | None) -> Iterator[Sink]:
-    """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
+    """Open the sink of an archive: a file that appears once it is complete, or stdout, a pipe or a device."""
     if target is None:
         yield OpenSink(sys.stdout.fileno(), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):

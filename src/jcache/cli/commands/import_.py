@@ -1,4 +1,4 @@
-"""`jcache import`: entries from a stream into a root."""
+"""`jcache import`: store the entries of an archive or a tar in a root."""
 
 import os
 import sys
@@ -136,7 +136,7 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
             raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
             raise InvalidValue("An archive does not come from a terminal: pipe it in, or name a file.")
-        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # what is there, at once
+        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # unbuffered
             yield raw
         return
     if not archive or os.path.isdir(archive):
@@ -174,7 +174,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         bytes=plan.bytes,
         forecast=plan.forecast,
         more={"archive": _described(head.manifest, trust)},
-        is_told=trust.signer is None,  # nobody has signed what is omitted
+        is_told=trust.signer is None,  # no signature covers the list of omitted entries
     )
     if options.dry_run:
         report.notes += _notes(plan, options)
@@ -182,7 +182,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         outlook.settle(report, head.manifest)
         return report, exit_code(report)
     imported, members = Imported(), reader.members()
-    first = list(islice(members, 1))  # before there is a root: it may be refused
+    first = list(islice(members, 1))  # the first entry may be refused, and then no root is created
     with store_of(make_root(root)) as store:
         with Bar("importing") as bar, told(imported):
             rest = chain(first, members)
@@ -192,10 +192,10 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
 
 
 def _place_of(adapter: Adapter) -> Path:
-    """Where another program looks for its cache.
+    """Return the directory in which another program looks for its cache.
 
     Raises:
-        InvalidValue: in several places, for one thing or another.
+        InvalidValue: the program has several such directories.
     """
     places = list(dict.fromkeys(choose_path(place, {}) for place in adapter.places(os.environ)))
     if len(places) > 1:
@@ -204,7 +204,7 @@ def _place_of(adapter: Adapter) -> Path:
 
 
 def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
-    """What stands first, after the signature has been checked."""
+    """Return an archive's head after its signature has been checked, and the result of that check."""
     found: list[Trust] = []
 
     def check(manifest: bytes, signature: bytes | None) -> None:

@@ -1,4 +1,4 @@
-"""`jcache info`: what a root holds, at a glance."""
+"""`jcache info`: number, bytes and last use of a root's entries, and an overview of all caches."""
 
 import os
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ _LABELS = {
     "unknown": "unknown files",
 }
 _SAMPLE = 256
-_XLA = ("autotune", "kernels")  # whose label says it all
+_XLA = ("autotune", "kernels")  # the overview lists no file names of these
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
 
@@ -140,10 +140,10 @@ def _render(census: Census, verbose: bool) -> None:
 
 
 def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
-    """Every cache, a line each.
+    """Print every cache, one per line.
 
     Raises:
-        NoCacheHere: there is none.
+        NoCacheHere: there is no cache on this machine.
     """
     if not caches:
         raise NoCacheHere("There is no cache on this machine: run a program with `jcache run -- CMD` to make one.")
@@ -201,7 +201,7 @@ def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401
 
 
 def _bars(census: Census) -> list[Any]:
-    """How full the cap is, where there is one, and the disk."""
+    """Return a bar for the use of each size limit, or, if no limit is set, one for the disk."""
     bars = [
         _bar("cap    ", counted.bytes, counted.cap)
         for counted in census.kinds.values()

@@ -1,4 +1,4 @@
-"""`jcache pin` and `jcache unpin`: what prune and clear must keep."""
+"""`jcache pin` and `jcache unpin`: entries that prune and clear keep."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -66,7 +66,7 @@ def _entry(store: Store, key: str) -> Name:
 
 
 def _pins(store: Store, key: str) -> list[Name]:
-    """The pins that are meant: their entries may be gone."""
+    """Return the pins that a key names; their entries may no longer exist."""
     try:
         return store.find_pins(key)
     except LedgerUnavailable:
@@ -74,7 +74,7 @@ def _pins(store: Store, key: str) -> list[Name]:
 
 
 def _found(find: Callable[[str], list[Name]], keys: list[str]) -> tuple[list[Name], list[str]]:
-    """The entries or pins that are meant, and a sentence for each key that means none."""
+    """Return the entries or pins that the keys name, and an error message for each key that names none."""
     found: list[Name] = []
     failures: list[str] = []
     for key in keys:

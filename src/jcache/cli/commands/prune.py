@@ -1,4 +1,4 @@
-"""`jcache prune`: removes what a policy asks for, and never asks back."""
+"""`jcache prune`: remove the entries that a policy selects, without a prompt."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from jcache.units import format_size
 
 
 def complete_orders(incomplete: str) -> list[str]:
-    """Orders of eviction."""
+    """Return the orders of eviction that begin with a text."""
     return [order for order in Order if order.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves; and graphs."""
+"""`jcache stats`: hits, misses and time saved of recorded runs, and of graphs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -107,7 +107,7 @@ def stats(
 
 
 def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
-    """What building and loading graphs took, by function and in all."""
+    """Return the seconds of building and loading graphs, by function and in total."""
 
     def fields(economics: Economics) -> dict[str, Any]:
         return {**economics._asdict(), "saved_seconds": economics.saved_seconds}
@@ -125,7 +125,7 @@ def _prometheus(summed: dict[str, Any], graphs: Mapping[str, Economics]) -> None
     for name, text, value in metrics:
         metric = f"jcache_{name}_total"
         output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}")
-    saved = "jcache_time_saved_seconds"  # no counter: graphs that load more slowly than they are built take from it
+    saved = "jcache_time_saved_seconds"  # a gauge, since it falls when a graph takes longer to load than to build
     text = "Seconds saved in all: of compilation, of tracing and of building graphs."
     output.data(f"# HELP {saved} {text}\n# TYPE {saved} gauge\n{saved} {summed['total_saved_seconds']}")
 
@@ -167,12 +167,12 @@ def _render(root: Path, shown: Sequence[Report], summed: dict[str, Any], *, plot
 
 
 def _asked(calls: Mapping[str, Any]) -> int:
-    """How many executables, or calls for traces or graphs, there were."""
+    """Return the number of executables, or of calls for traces or graphs."""
     return sum(calls.get(name, 0) for name in COUNTS)
 
 
 def _share(calls: Mapping[str, Any]) -> str:
-    """How many of the calls for traces or graphs were hits."""
+    """Return how many of the calls for traces or graphs were hits, as text."""
     return f"{calls.get('hits', 0):,} of {asked:,}" if (asked := _asked(calls)) else "–"
 
 
@@ -196,7 +196,7 @@ def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool, alone: bool)
     total = in_all(graphs)
     built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
     loaded = f"{total.loads:,} loaded in {format_seconds(total.load_seconds)}"
-    saved = f"; saved {format_seconds(total.saved_seconds)}" if alone else ""  # else it is in the total of the runs
+    saved = f"; saved {format_seconds(total.saved_seconds)}" if alone else ""  # with runs, their total includes it
     output.data(f"{built}, {loaded}{saved}")
     for name, each in graphs.items():
         if verdict := each.verdict(output.plain(name)):

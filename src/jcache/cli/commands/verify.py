@@ -1,4 +1,4 @@
-"""`jcache verify`: checks a root, and with --repair mends it."""
+"""`jcache verify`: check a root, and with --repair, repair it."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from jcache.verify.verification import Request, Verification, verify as verify_r
 
 
 def complete_damages(incomplete: str) -> list[str]:
-    """Kinds of damage that begin like this."""
+    """Return the kinds of damage that begin with a text."""
     return [damage for damage in Damage if damage.startswith(incomplete)]
 
 
@@ -112,7 +112,7 @@ def _load(store: Store, verification: Verification) -> Loads:
 
 
 def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Repaired]:
-    """Mends the findings, and among the notes the sidecars that are missing; what is left of the notes is none."""
+    """Repair the findings, and make the missing sidecars; the latter are removed from the notes."""
     missing = [note for note in verification.notes if note.remedy is Remedy.MAKE_SIDECAR]
     verification.notes = [note for note in verification.notes if note.remedy is not Remedy.MAKE_SIDECAR]
     findings: list[Finding] = [*verification.findings, *missing]
