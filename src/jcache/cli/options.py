@@ -53,7 +53,8 @@ RootOption = Annotated[
     typer.Option(
         "--root",
         metavar="DIR",
-        help="Root or JAX cache directory; else $JCACHE_DIR, $JAX_COMPILATION_CACHE_DIR, the user's cache directory.",
+        help="Root or JAX cache directory; by default $JCACHE_DIR, then $JAX_COMPILATION_CACHE_DIR, then jcache in the "
+        "user's cache directory.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: bytes as integers, times as RFC 3339.")]
@@ -61,9 +62,11 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print less.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print more.")]
 KindsOption = Annotated[
     list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only this kind; may be repeated.", autocompletion=complete_kinds),
+    typer.Option(
+        "--kind", metavar="KIND", help="Only entries of this kind; may be repeated.", autocompletion=complete_kinds
+    ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the same plan and change nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
 
 

@@ -29,14 +29,17 @@ def complete_groupings(incomplete: str) -> list[str]:
 def du(
     root: RootOption = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="WHAT", help=", ".join(GROUPINGS), autocompletion=complete_groupings)
+        str,
+        typer.Option(
+            "--by", metavar="WHAT", help=f"Group by {', '.join(GROUPINGS)}.", autocompletion=complete_groupings
+        ),
     ] = "function",
     kind: KindsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print exact bytes.")] = False,
 ) -> None:
-    """Show the bytes of entries by function, kind, device, jaxlib or run. What an entry does not tell is `unknown`.
+    """Show the bytes of entries by function, kind, device, jaxlib or run; `unknown` if an entry does not name one.
 
     Example: jcache du --by device
     """

@@ -29,11 +29,11 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment that makes any JAX program use a root; the root is made if need be.
+    """Print the environment variables that make any JAX program use a root; create the root if it is missing.
 
-    The program then stores all that it compiles, under keys that do not depend
-    on the root's path. Where JAX by itself has stored programs under keys that
-    do (up to jax 0.10.2), it goes on with those, which is said on stderr: only
+    The program then stores everything that it compiles, under keys that do not
+    depend on the root's path. If JAX alone has stored programs under keys that
+    do (up to jax 0.10.2), JAX continues with those, and a message says so: only
     `jcache run` and `jcache.enable()` hit both.
 
     Example: eval "$(jcache env)"
@@ -53,13 +53,13 @@ def dir_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]", help="executables, traces or graphs; the root by default.", autocompletion=complete_kinds
+            metavar="[KIND]", help="executables, traces or graphs; by default, the root.", autocompletion=complete_kinds
         ),
     ] = None,
     root: RootOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the path of a root, or of where the entries of a kind lie. It need not exist.
+    """Print the path of a root, or of its directory for a kind, whether or not it exists.
 
     Example: du -sh "$(jcache dir executables)"
     """

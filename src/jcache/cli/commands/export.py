@@ -45,40 +45,51 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="[KEY...]",
-            help="Only these: keys, or unambiguous beginnings of them.",
+            help="Only these keys, or unambiguous prefixes of them.",
             autocompletion=complete_keys,
         ),
     ] = None,
     to: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Write to a file, at once and whole; '-' is stdout.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file, which appears once it is complete; '-' is stdout.",
+        ),
     ] = _STDOUT,
     root: RootOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="Only what this recorded run stored or hit; 'last' for the last one."),
+        typer.Option(
+            "--run", metavar="ID", help="Only entries that this recorded run stored or hit; 'last' is the last one."
+        ),
     ] = None,
     used_since: Annotated[
-        str | None, typer.Option("--used-since", metavar="AGE", help="Only what was used within this time, such as 7d.")
+        str | None, typer.Option("--used-since", metavar="AGE", help="Only entries used within this time, such as 7d.")
     ] = None,
     exclude_from: Annotated[
         str | None,
-        typer.Option("--exclude-from", metavar="FILE", help="Not these keys, one a line; '-' reads them from stdin."),
+        typer.Option(
+            "--exclude-from", metavar="FILE", help="Leave out the keys in this file, one per line; '-' is stdin."
+        ),
     ] = None,
-    xla: Annotated[bool, typer.Option("--xla", help="XLA's own sub-caches (autotune, kernels) as well.")] = False,
+    xla: Annotated[bool, typer.Option("--xla", help="Also export XLA's own sub-caches (autotune, kernels).")] = False,
     solid: Annotated[
-        bool, typer.Option("--solid", help="Recompress across entries: smaller, slower, the same entries.")
+        bool,
+        typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
     ] = False,
     sign: Annotated[
         str | None,
-        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key, by ssh-keygen."),
+        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Write entries as one stream, a zstd-compressed tar, that `jcache import` takes. Damaged ones stay behind.
+    """Write entries as an archive, a zstd-compressed tar, for `jcache import`. Damaged entries are left out.
 
     Example: jcache export | ssh host jcache import -
     """

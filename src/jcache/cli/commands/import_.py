@@ -50,16 +50,18 @@ from jcache.text import command
 _STDIN: Final = "-"
 
 LinkOption = Annotated[
-    bool, typer.Option("--link", help="Make the path that executables are keyed for a link to where they go.")
+    bool,
+    typer.Option("--link", help="Make a symbolic link from the path in the executables' keys to their directory here."),
 ]
 LoadOption = Annotated[
-    bool, typer.Option("--check-load", help="Open what came with the jaxlib here, in a process that may crash.")
+    bool,
+    typer.Option(
+        "--check-load", help="Load the imported executables with the installed jaxlib, in a separate process."
+    ),
 ]
 RecompileOption = Annotated[
     bool,
-    typer.Option(
-        "--recompile", help="Compile the programs of traces whose executables are not there for this machine."
-    ),
+    typer.Option("--recompile", help="Compile the programs of traces that have no executable for this machine."),
 ]
 
 
@@ -70,32 +72,33 @@ def import_(
     replace: ReplaceOption = False,
     skip_incompatible: SkipOption = False,
     require_signature: Annotated[
-        bool, typer.Option("--require-signature", help="Take nothing unsigned; --allowed-signers says whose counts.")
+        bool, typer.Option("--require-signature", help="Refuse an unsigned archive; needs --allowed-signers.")
     ] = False,
     allowed_signers: Annotated[
         str | None,
         typer.Option(
             "--allowed-signers",
             metavar="FILE",
-            help="Take nothing that none of these has signed; a file as of ssh-keygen(1) ALLOWED SIGNERS.",
+            help="Refuse an archive that none of these has signed; the file is described in ssh-keygen(1), ALLOWED "
+            "SIGNERS.",
         ),
     ] = None,
     link: LinkOption = False,
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
     xla: Annotated[
-        bool, typer.Option("--xla", help="Of a plain tar: XLA's own sub-caches (autotune, kernels) as well.")
+        bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
     ] = False,
     allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Take an archive of `jcache export`, or a tar of a JAX cache directory, into a root, and tell what will hit here.
+    """Import an archive of `jcache export`, or a tar of a JAX cache directory, and tell which entries will hit here.
 
-    Traces of `jcache.jit` hit under the jax that they were made with. With
-    --recompile their first call also finds an executable where none fits that
-    came: for this jaxlib, CPU or GPU, and the XLA_FLAGS that are set now.
+    Traces of `jcache.jit` hit only under the jax version that made them. If no
+    imported executable fits a trace, --recompile compiles one for this jaxlib,
+    CPU or GPU, and the current XLA_FLAGS, so that the first call finds it.
 
     Example: jcache export | ssh host jcache import -
     """

@@ -38,16 +38,19 @@ from jcache.verify.load_check import load_sound
 _FEW: Final = 100
 
 ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Take the place of entries that are there under the same key and differ.")
+    bool, typer.Option("--replace", help="Replace existing entries that have the same key and differ.")
 ]
-SkipOption = Annotated[bool, typer.Option("--skip-incompatible", help="Leave out executables that cannot be hit here.")]
+SkipOption = Annotated[
+    bool, typer.Option("--skip-incompatible", help="Leave out executables that no program here can hit.")
+]
 
 
 PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Of another program's cache: also files that it runs when it reads them, if they name nothing strange.",
+        help="Also import pickles of another program's cache, which run code when they are read, if they name only "
+        "what such a cache needs.",
     ),
 ]
 

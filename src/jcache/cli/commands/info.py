@@ -34,13 +34,16 @@ _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 def info(
     root: RootOption = None,
     every: Annotated[
-        bool, typer.Option("--all", "-a", help="Every cache on this machine, a line each; so it is if none is named.")
+        bool,
+        typer.Option(
+            "--all", "-a", help="Show every cache on this machine, one per line; the default if no cache is named."
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show how many entries of each kind a root holds, their bytes and last use, and what lies beside them.
+    """Show the number, bytes and last use of a root's entries of each kind, and its other files.
 
     Example: jcache info --root ~/.cache/jax
     """

@@ -49,8 +49,8 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="FILTER",
-        help=f"Only entries for which this holds: one of {', '.join(FIELDS)}, one of {' '.join(OPERATORS)}, a value, "
-        "such as 'size>100MB' or 'used>30d'; may be repeated.",
+        help=f"Only entries that match a field ({', '.join(FIELDS)}), an operator ({' '.join(OPERATORS)}) and a "
+        "value, such as 'size>100MB' or 'used>30d'; may be repeated.",
         autocompletion=complete_filters,
     ),
 ]
@@ -63,13 +63,16 @@ def ls(
     sort: Annotated[
         str | None,
         typer.Option(
-            "--sort", metavar="FIELD[:asc|desc]", help="Order; used, by default.", autocompletion=complete_sorts
+            "--sort",
+            metavar="FIELD[:asc|desc]",
+            help="Sort by this field; by default, used.",
+            autocompletion=complete_sorts,
         ),
     ] = None,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="At most so many.")] = None,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Also entries that only jax ≤ 0.4.30 reads.")] = False,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")] = None,
+    legacy: Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")] = False,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
 ) -> None:
     """List entries.

@@ -16,17 +16,17 @@ Name = tuple[Kind, str]
 
 KeysArgument = Annotated[
     list[str],
-    typer.Argument(metavar="KEY...", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
+    typer.Argument(metavar="KEY...", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
 ]
 
 OptionalKeysArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
+    typer.Argument(metavar="KEY", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
 ]
 
 
 def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, quiet: QuietOption = False) -> int:
-    """Keep entries whatever prune and clear are told.
+    """Protect entries from prune and clear.
 
     Example: jcache pin jit_train_step-6002a7e7
     """
@@ -39,7 +39,7 @@ def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, q
 
 def unpin(
     keys: OptionalKeysArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Unpin everything that is pinned.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Unpin all entries.")] = False,
     root: RootOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -46,24 +46,28 @@ def quarantine(
     ] = "list",
     which: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or their beginnings.", autocompletion=complete_ids),
+        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or prefixes of them.", autocompletion=complete_ids),
     ] = None,
     root: RootOption = None,
-    all_: Annotated[bool, typer.Option("--all", help="Restore or drop everything.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")] = False,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Only what has been there for longer.")
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Only entries that came here longer ago than this."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Restore an entry whose key is there again; that one comes here.")
+        bool,
+        typer.Option(
+            "--replace", help="Restore an entry although its key exists again; the other one goes to quarantine."
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """List, put back or remove for good the entries that `verify --repair`, or `import --replace`, took out.
+    """List, restore or drop the entries that `verify --repair` or `import --replace` moved to quarantine.
 
-    --all and --older-than put back what is sound. A damaged or stale entry is put
-    back only if it is named, with a warning.
+    With --all or --older-than, only sound entries are restored. A damaged or stale
+    entry is restored only if it is named, with a warning. Drop removes for good.
 
     Example: jcache quarantine drop --older-than 30d
     """

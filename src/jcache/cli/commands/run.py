@@ -54,7 +54,7 @@ def run(
     quiet: QuietOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report every executable, trace and graph.")] = False,
 ) -> int:
-    """Run any program with the cache on, and report on stderr how JAX used it. The program's exit code is passed on.
+    """Run a program with the cache on, and report on stderr how JAX used it. The exit code is the program's.
 
     Example: jcache run -- python train.py --steps 10
     """

@@ -32,7 +32,7 @@ def show(
     key: Annotated[
         str,
         typer.Argument(
-            metavar="KEY", help="A key, or an unambiguous beginning of it or of its hash.", autocompletion=complete_keys
+            metavar="KEY", help="A key, or an unambiguous prefix of it or of its hash.", autocompletion=complete_keys
         ),
     ],
     root: RootOption = None,
@@ -40,7 +40,7 @@ def show(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the full key only.")] = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Show one entry: function, source line, shapes, device, compiler, seconds, digest, origin, pins, links.
+    """Show all details of one entry, such as its function, source line, shapes, device, compiler, digest and links.
 
     Example: jcache show jit_train_step-6002
     """

@@ -61,22 +61,20 @@ Report = dict[str, Any]
 def stats(
     root: RootOption = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="ID", help="Only this run, or the last one: 'last'.")
+        str | None, typer.Option("--run", metavar="ID", help="Show only this run; 'last' is the last one.")
     ] = None,
-    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show so many of the last runs.")] = "10",
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Draw the share of hits, of all kinds, of the last runs.")
-    ] = False,
+    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show the last N runs.")] = "10",
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the hit rate of each of the last runs.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print totals in Prometheus' text format.")] = False,
-    zero: Annotated[bool, typer.Option("--zero", help="Forget all runs, and begin to count anew.")] = False,
+    zero: Annotated[bool, typer.Option("--zero", help="Delete all recorded runs, and count from zero.")] = False,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the totals only.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print whole commands and every run.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full commands and all runs.")] = False,
 ) -> None:
-    """Show hits, misses and why, and the time saved: of each run, and in all.
+    """Show hits, misses with their reasons, and the time saved, for each run and in total.
 
-    Runs are those of `jcache run`, and of programs that call `jcache.enable()`; traces those of `jcache.jit`, graphs
-    those of `jcache.GraphCache`.
+    `jcache run` and programs that call `jcache.enable()` record runs; traces come from `jcache.jit`, graphs from
+    `jcache.GraphCache`.
 
     Example: jcache stats --run last
     """

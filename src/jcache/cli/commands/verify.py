@@ -31,32 +31,34 @@ def verify(
         typer.Option(
             "--subset",
             metavar="PART",
-            help="Only a part, the least recently verified entries first: 1/7 or 5% of them, or 10GiB.",
+            help="Check only a part, such as 1/7, 5% or 10GiB; the entries verified longest ago come first.",
         ),
     ] = None,
     max_duration: Annotated[
         str | None,
-        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after so long, such as 10min."),
+        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after this time, such as 10min."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do without decompression.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not decompress entries.")] = False,
     load: Annotated[
         bool,
-        typer.Option("--load", help="Also open executables with the jaxlib here, in a process that may crash."),
+        typer.Option("--load", help="Also load executables with the installed jaxlib, in a separate process."),
     ] = False,
     mend: Annotated[
         bool,
-        typer.Option("--repair", help="Damaged entries to quarantine, missing -atime files made, leftovers removed."),
+        typer.Option(
+            "--repair", help="Move damaged entries to quarantine, make missing -atime files, remove leftovers."
+        ),
     ] = False,
     grace: Annotated[
         str,
-        typer.Option("--grace", metavar="AGE", help="Leave alone what was written less than this ago."),
+        typer.Option("--grace", metavar="AGE", help="Leave alone files that were written less than this ago."),
     ] = "1min",
     ignore: Annotated[
         list[str] | None,
         typer.Option(
             "--ignore",
             metavar="DAMAGE",
-            help="Do not look for this, such as writable in a cache that a team shares; may be repeated.",
+            help="Do not report this damage, such as writable in a cache that a team shares; may be repeated.",
             autocompletion=complete_damages,
         ),
     ] = None,
@@ -65,7 +67,7 @@ def verify(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Check every entry: shape, codec, content, grammar, name, digest; sidecars, leftovers, who may write.
+    """Check the format, content, name and digest of every entry, and sidecars, leftover files and permissions.
 
     Example: jcache verify --subset 1/7 --repair
     """

@@ -36,18 +36,19 @@ def warm(
     ] = None,
     root: RootOption = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Run it a second time, and say what is compiled or traced all the same.")
+        bool,
+        typer.Option("--check", help="Run the program a second time, and report what it compiles or traces again."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result on stderr as JSON.")] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Fill a root ahead of time: run a program and store all that it compiles, whatever thresholds are set for JAX.
+    """Run a program and store everything that it compiles, whatever thresholds are set for JAX.
 
-    Else it is as `jcache run`, but for a root that cannot be made, which is an
-    error. The program's exit code is passed on; with --check it runs twice.
-    Exit code 1 says that not all of the second run was a hit, or that the
-    program has set a cache directory of its own, so that the root is not warm.
+    Like `jcache run`, but a root that cannot be created is an error. The exit
+    code is the program's; with --check the program runs twice. Exit code 1 means
+    that the root is not warm: the second run had a miss, or the program has set
+    its own cache directory.
 
     Example: jcache warm --check -- python train.py --steps 1
     """
