@@ -1,4 +1,4 @@
-"""The command line: thin commands over the engines. `output` is the only place that prints."""
+"""Command-line interface: thin commands over the library. Only `output` prints."""
 
 import gc
 import os
@@ -10,9 +10,9 @@ INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Runs ``jcache`` with the process's arguments and exits with the code that `jcache.cli.app` documents."""
-    # A command lives for a moment and makes no cycles worth breaking, but importing and listing 100,000 entries
-    # allocates enough to set off collections that find nothing: 15 % of the CPU time of `jcache info`.
+    """Run ``jcache`` with the process's arguments and exit with the code that `jcache.cli.app` documents."""
+    # A command is short and makes no cycles worth breaking, but importing modules and listing 100,000 entries
+    # allocates enough to start collections that find nothing: they take 15 % of the CPU time of `jcache info`.
     gc.disable()
     try:
         _mend_streams()
@@ -25,10 +25,10 @@ def main() -> None:
 
 
 def _mend_streams() -> None:
-    """Makes streams that were closed (``>&-``) swallow everything, and all of them take any text."""
+    """Open closed streams (``>&-``) on the null device, and let stdout and stderr escape what they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  it stays open as long as the process lives
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  it stays open until the process ends
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -1,9 +1,9 @@
-"""The table of commands, and how a failure becomes one sentence and an exit code.
+"""Table of commands, and the conversion of an error into one sentence and an exit code.
 
     0 done · 1 failed, or findings · 2 usage · 3 partly done · 10 no cache there · 11 locked · 12 untrusted ·
-    130 interrupted; `jcache run` and `warm` pass on their program's exit code, 126 and 127 if that cannot be started
+    130 interrupted; `jcache run` and `warm` return their program's exit code, or 126 or 127 if it cannot be started
 
-A command's module is imported when the command is called: start-up is most of what `jcache info` takes.
+A command's module is imported when the command is called, because start-up takes most of the time of `jcache info`.
 """
 
 import importlib
@@ -42,22 +42,20 @@ COMMANDS: Final = {
     "dir": "jcache.cli.commands.env",
     "completion": "jcache.cli.commands.completion",
 }
-_FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # names that would hide a builtin, or are none
+_FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # `dir` is a builtin and `import` a keyword
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
-    # what follows the program's name is the program's, even if it looks like an option of ours
+    # every word after the program's name belongs to the program, even if jcache has an option of that name
     "run": {"allow_interspersed_args": False},
     "warm": {"allow_interspersed_args": False},
 }
-
-
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
-class _AsGiven:
-    """Takes a parameter's text as it is. Every parameter of ours is text or a flag and is read by `jcache.units` & co.
+class _NoConversion:
+    """Converter of a parameter that returns its text unchanged. jcache parses all values itself, as in `jcache.units`.
 
-    Typer 0.29 converts with pydantic, whose import takes longer than the whole of `jcache info`; Typer before it has
-    no such attribute and does not look at ours.
+    Typer 0.29 converts with pydantic, and importing pydantic takes longer than all of `jcache info`. Earlier versions
+    of Typer do not read the attribute that holds this converter.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401  Typer's signature
@@ -68,19 +66,19 @@ class _AsGiven:
 
 def _without_conversion(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
-        parameter._runtime_param = _AsGiven()
+        parameter._runtime_param = _NoConversion()
     return parameters
 
 
 class Command(TyperCommand):
-    """A command whose parameters are taken as given."""
+    """Command whose parameters keep their text, without conversion."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  Typer's context, or Click's before 0.26
         return _without_conversion(super().get_params(ctx))
 
 
-class Commands(TyperGroup):
-    """The commands, each imported when it is asked for."""
+class LazyCommands(TyperGroup):
+    """Group of all commands; a command's module is imported when the command is called."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
         return _without_conversion(super().get_params(ctx))
@@ -92,14 +90,14 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         function = getattr(importlib.import_module(COMMANDS[cmd_name]), _FUNCTIONS.get(cmd_name, cmd_name))
-        one = typer.Typer(add_completion=False)
-        one.command(cmd_name, cls=Command, context_settings=_HELP | _CONTEXTS.get(cmd_name, {}))(_guarded(function))
-        return typer.main.get_command(one)
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name, cls=Command, context_settings=_HELP | _CONTEXTS.get(cmd_name, {}))(_guarded(function))
+        return typer.main.get_command(single)
 
 
-_USAGE_ERROR: Final[Any] = typer.BadParameter.__base__  # Click's UsageError, which Typer vendors and does not export
+_USAGE_ERROR: Final[Any] = typer.BadParameter.__base__  # Click's UsageError: Typer vendors Click and does not export it
 
-app = typer.Typer(cls=Commands, add_completion=False, context_settings=_HELP, pretty_exceptions_enable=False)
+app = typer.Typer(cls=LazyCommands, add_completion=False, context_settings=_HELP, pretty_exceptions_enable=False)
 
 
 def _version(wanted: bool) -> None:
@@ -117,12 +115,12 @@ def _root(
 ) -> None:
     """See, bound, check and ship the on-disk caches of JAX programs."""
     if ctx.invoked_subcommand is None:
-        ctx.get_help()  # with Rich, that prints it
+        ctx.get_help()  # prints the help if Rich is installed
         raise typer.Exit(2)
 
 
 def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
-    """The command, with its errors printed as sentences and its result as exit code."""
+    """Wrap a command so that it prints errors as sentences and exits with its result as exit code."""
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -136,7 +134,7 @@ def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
             code = error.exit_code
         except KeyboardInterrupt:
             code = INTERRUPTED
-        except BrokenPipeError:  # the reader, `head` perhaps, has enough
+        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
             output.abandon(sys.stdout)
             code = 0
         except OSError as error:
@@ -149,13 +147,10 @@ def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line.
+    """Run a command line and return its exit code.
 
     Args:
-        arguments: without the program's name.
-
-    Returns:
-        The exit code.
+        arguments: words after the program's name.
     """
     from jcache.cli import output
 
@@ -163,7 +158,7 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="jcache", standalone_mode=False)
         sys.stdout.flush()
     except _USAGE_ERROR as error:
-        output.error(f"{error.format_message()} `{_path(error)} --help` tells what there is.")
+        output.error(f"{error.format_message()} `{_command_path(error)} --help` lists the options.")
         return 2
     except OSError as error:
         output.abandon(sys.stdout)
@@ -171,5 +166,5 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _path(error: Any) -> str:  # noqa: ANN401
+def _command_path(error: Any) -> str:  # noqa: ANN401
     return error.ctx.command_path if error.ctx else "jcache"

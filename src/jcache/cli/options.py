@@ -1,4 +1,4 @@
-"""The options that commands share, and how they open a root."""
+"""Options that several commands share, their completion, and opening the store that they name."""
 
 import os
 from collections.abc import Iterator
@@ -15,28 +15,29 @@ from jcache.store.store import Store
 
 
 def complete_kinds(incomplete: str) -> list[str]:
-    """Kinds that begin like this."""
+    """Return the kinds that begin with a text."""
     return [kind for kind in Kind if kind.startswith(incomplete)]
 
 
 def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Keys of the chosen root that begin like this and were not given yet, at most 200.
+    """Return at most 200 keys of the chosen root that begin with a text and are not on the command line yet.
 
-    The last one is always among them, so that what all have in common is what all of the root's have in common.
+    The list always holds the last of all matching keys, in order, so that the shell, which inserts the common
+    beginning of the candidates, never inserts more than the common beginning of all matching keys.
     """
     given = ctx.params.get("keys") or ()
     try:
         root = ctx.params.get("root")
         chosen = open_root(choose_path(root and os.path.expandvars(root), os.environ))
         keys = sorted({key for kind in Kind for key in _keys(chosen, kind, incomplete) if key not in given})
-    except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
+    except Exception:  # noqa: BLE001  completion prints candidates or nothing, never an error
         return []
     return keys if len(keys) <= 200 else keys[:199] + keys[-1:]
 
 
 def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
-    """Keys by the names alone: no entry is opened or looked at, and nothing is written."""
-    if not root.layout.follows_jax:
+    """Yield keys by file names alone: no entry is opened, and nothing is written."""
+    if root.adapter is not None:
         yield from (key for key in list_root(root, kind).columns.keys if key.startswith(beginning))
         return
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.directory(kind)) as items:
@@ -52,7 +53,8 @@ RootOption = Annotated[
     typer.Option(
         "--root",
         metavar="DIR",
-        help="Root or JAX cache directory; else $JCACHE_DIR, $JAX_COMPILATION_CACHE_DIR, the user's cache directory.",
+        help="Root or JAX cache directory; by default $JCACHE_DIR, then $JAX_COMPILATION_CACHE_DIR, then jcache in the "
+        "user's cache directory.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: bytes as integers, times as RFC 3339.")]
@@ -60,36 +62,41 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print less.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print more.")]
 KindsOption = Annotated[
     list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only this kind; may be repeated.", autocompletion=complete_kinds),
+    typer.Option(
+        "--kind", metavar="KIND", help="Only entries of this kind; may be repeated.", autocompletion=complete_kinds
+    ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the same plan and change nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
 
 
 def open_store(root: str | None) -> AbstractContextManager[Store]:
-    """The store of the chosen root, as `store_of` gives it.
+    """Return a context that opens the store of the chosen root, as `store_of` does.
+
+    Args:
+        root: value of ``--root``.
 
     Raises:
-        NoCacheHere: there is none.
-        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be read.
+        NoCacheHere: the directory does not exist or is not a cache.
+        InvalidValue: the root or ``$JCACHE_LOCK_TIMEOUT`` is not a valid value.
     """
     return store_of(open_root(choose_path(root, os.environ)))
 
 
 @contextmanager
 def store_of(root: Root) -> Iterator[Store]:
-    """The store of a root for a command, and, once that is done, warnings of what was gone on without."""
+    """Open the store of a root for a command; afterwards, print a warning for each part of it that failed."""
     from jcache.cli.output import message, warning
     from jcache.store.locking import timeout_in
 
     follow_roots_once()
     timeout = timeout_in(os.environ)
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def waiting(text: str) -> None:
-        """Says once whom we wait for, however many batches the work has."""
-        if not said:
-            said.add(text)
+        """Print once per command that it waits for a lock, although it may lock many times."""
+        if not printed:
+            printed.add(text)
             message(text)
 
     with Store(root, lock_timeout=timeout, waiting=waiting) as store:
@@ -99,5 +106,5 @@ def store_of(root: Root) -> Iterator[Store]:
 
 
 def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:
-    """The kinds that were named, or all."""
+    """Return the named kinds, or all kinds if none is named."""
     return tuple(dict.fromkeys(parse_kind(text) for text in texts)) if texts else tuple(Kind)

@@ -1,4 +1,4 @@
-"""The only place that prints. stdout is data; messages, progress and prompts go to stderr."""
+"""Printing: only this module writes to stdout (data) and stderr (messages, progress and prompts)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
-_WIDE: Final = 10_000  # what is not a terminal has no width: nothing is cut there
-_NARROWEST: Final = 8
+_FILE_COLUMNS: Final = 10_000  # width of a stream that is not a terminal: nothing is shortened there
+_MIN_COLUMN_WIDTH: Final = 8
 
 
 def data(text: str) -> None:
-    """A line of data, exactly as it is."""
+    """Print a line on stdout."""
     sys.stdout.write(_printable(text) + "\n")
 
 
 def as_json(value: dict[str, Any]) -> None:
-    """One JSON document, with its ``schema_version`` first; every text in it is ASCII."""
+    """Print one JSON document on stdout, in ASCII, with ``schema_version`` as its first field."""
     json.dump({"schema_version": SCHEMA_VERSION} | value, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
 def rich(*parts: RenderableType) -> None:
-    """Tables and styled text, as wide as the terminal, or as they need elsewhere."""
+    """Print tables and styled text on stdout, at most as wide as the terminal, if stdout is one."""
     stdout = console(stderr=False)
     for part in parts:
         stdout.print(part)
 
 
 def message(text: str) -> None:
-    """Something worth saying that is not data; where it cannot be said, the work goes on."""
+    """Print a line on stderr; if stderr cannot be written, the command continues without it."""
     try:
         sys.stderr.write(_printable(text, sys.stderr) + "\n")
         sys.stderr.flush()
@@ -48,16 +48,17 @@ def message(text: str) -> None:
 
 
 def abandon(stream: TextIO) -> None:
-    """What is still in a stream's buffer goes nowhere; Python would try once more, and fail, at exit."""
+    """Send the rest of a stream's buffer to the null device, since Python would write it at exit, and fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def warning(text: str) -> None:
+    """Print a warning on stderr."""
     message(f"jcache: warning: {text}")
 
 
 def takes(text: str) -> bool:
-    """Whether stdout can encode a text."""
+    """Return whether stdout can encode a text."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -66,29 +67,35 @@ def takes(text: str) -> bool:
 
 
 def error(text: str) -> None:
+    """Print an error on stderr."""
     message(f"jcache: {text}")
 
 
 def confirm(question: str) -> bool:
-    """Asks on the terminal; anything but yes is no."""
+    """Ask on the terminal and return whether the answer is y or yes."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def is_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Return whether stdin and stderr are terminals, so that `confirm` can ask."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ndjson(value: dict[str, Any]) -> None:
-    """One JSON object on a line of its own."""
+    """Print one JSON object on a line of stdout."""
     sys.stdout.write(json.dumps(value) + "\n")
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True) -> Any:  # noqa: ANN401
-    """A plain table; a column is its heading and ``left``, ``right``, ``fold`` (may be shortened) or ``wrap``
-    (may take several lines).
+    """Return a table for `rich`.
+
+    Args:
+        columns: heading of each column and its layout: ``left``, ``right``, ``fold`` (may be shortened) or ``wrap``
+            (may take several lines).
+        rows: cells, as text or styled text.
+        lines: whether to draw the headings and a rule below them.
     """
     from rich.box import Box
     from rich.cells import cell_len
@@ -96,12 +103,12 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     from rich.text import Text
 
     rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
-    gap = (0, 1) if lines else (0, 2)  # the rule brings a blank of its own
+    gap = (0, 1) if lines else (0, 2)  # with the rule, Rich adds one blank itself
     result = Table(box=rule if lines else None, padding=gap, collapse_padding=True, pad_edge=False, show_edge=False)
     result.show_header = lines
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
-    gaps = 3 * (len(columns) - 1)  # two, and three before Rich 14
+    gaps = 3 * (len(columns) - 1)  # two blanks between columns, three before Rich 14
     spare = console(stderr=False).width - sum(widths) - gaps
     for i, (heading, how) in enumerate(columns):
         result.add_column(
@@ -109,7 +116,7 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
             justify="right" if how == "right" else "left",
             no_wrap=how != "wrap",
             overflow="fold" if how == "wrap" else "ellipsis",
-            width=max(_NARROWEST, min(widths[i], widths[i] + spare)) if how in ("fold", "wrap") else widths[i],
+            width=max(_MIN_COLUMN_WIDTH, min(widths[i], widths[i] + spare)) if how in ("fold", "wrap") else widths[i],
         )
     for row in texts:
         result.add_row(*row)
@@ -117,27 +124,29 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
 
 
 def count(number: int, one: str, many: str) -> str:
-    """``1 entry``, ``1,000 entries``."""
+    """Return a number with its noun: ``1 entry``, ``1,000 entries``."""
     return f"{number:,} {one if number == 1 else many}"
 
 
 def plain(text: str) -> Any:  # noqa: ANN401
-    """Text for a table, in which nothing is taken for markup."""
+    """Return text for a table in which Rich interprets no markup."""
     from rich.text import Text
 
     return Text(_printable(text))
 
 
 def console(*, stderr: bool) -> Console:
+    """Return a Rich console on stdout or stderr that styles only what has a style."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else _WIDE)
+    width = None if stream.isatty() else _FILE_COLUMNS
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401
-    """The text with what the stream cannot encode, and control characters, written as escapes."""
+    """Return the text with control characters, and characters that the stream cannot encode, written as escapes."""
     encoding = (stream or sys.stdout).encoding or "utf-8"
-    if not text.isprintable():  # few texts have to be looked at character by character
+    if not text.isprintable():  # only these texts are examined character by character
         text = "".join(c if c in "\n\t" or is_shown(c) else escaped(c) for c in text)
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,4 +1,4 @@
-"""The progress bar, on stderr if that is a terminal; it appears once the work has taken a second."""
+"""Progress bar on stderr, if that is a terminal; it appears once the work has taken a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _locked_terminal: int | None = None  # descriptor by which this process has lock
 
 
 class Bar:
-    """A progress bar of bytes, or of items.
+    """Progress bar that counts bytes or items.
 
     In `jcache export | jcache import -` two processes share one terminal: the first draws until it ends, and the other
     draws nothing.

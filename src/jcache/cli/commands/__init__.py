@@ -1,1 +1,1 @@
-"""One module for each command; each is imported only when its command is called."""
+"""Commands of jcache, one module each. A module is imported only when its command is called."""

@@ -1,4 +1,4 @@
-"""`jcache clear`: removes everything of a kind, or of all."""
+"""`jcache clear`: remove all entries of a kind, or of all kinds."""
 
 from typing import Annotated
 
@@ -27,20 +27,20 @@ def clear(
         list[str] | None,
         typer.Argument(
             metavar="[KIND]...",
-            help="executables, traces or graphs; all of them by default.",
+            help="executables, traces or graphs; by default, all.",
             autocompletion=complete_kinds,
         ),
     ] = None,
     root: RootOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Also entries that only jax ≤ 0.4.30 reads.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
+    legacy: Annotated[bool, typer.Option("--legacy", help="Also remove entries that only jax ≤ 0.4.30 reads.")] = False,
     xla: XlaOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Remove all entries of a kind, or of all kinds, but pinned ones. Asks on a terminal, needs --yes elsewhere.
+    """Remove all entries of a kind, or of all kinds; pinned entries stay. It asks on a terminal; elsewhere, give --yes.
 
     Example: jcache clear executables --yes
     """

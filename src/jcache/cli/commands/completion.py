@@ -1,15 +1,15 @@
-"""`jcache completion`: the script that completes jcache's command lines in a shell, and the answers it asks for.
+"""`jcache completion`: the script that completes jcache's command lines in a shell, and its candidates.
 
-The scripts know no command and no option: on TAB they run ``jcache completion SHELL -- WORD...`` with the words
-between the program's name and the cursor, and do as they are told::
+A script holds no command and no option. On TAB it runs ``jcache completion SHELL -- WORD...`` with the words
+between the program's name and the cursor, and follows the answer::
 
     answer    = "directories" | "files" | "command" COUNT | ("words" | "beginnings") { candidate }    (a line each)
     candidate = the whole last word, completed [ TAB help ]
 
-``command`` means that the words after the first COUNT, the program's name counted in, are a command line of their
-own; behind one of ``beginnings`` more is to be written, so no space is due. Typer's own scripts are not used: they
-offer files where a name is wanted and nothing where a file is wanted, take ``--root=R`` for three words in bash,
-import Rich for each answer, and must be sourced in zsh, not autoloaded.
+``command`` means that the words after the first COUNT, which include the program's name, are another command line.
+A candidate of ``beginnings`` is incomplete, so the shell adds no space after it. Typer's own scripts are not used:
+they offer files where a name is needed and nothing where a file is needed, split ``--root=R`` into three words in
+bash, import Rich for each answer, and must be sourced in zsh, not autoloaded.
 """
 
 import io
@@ -25,7 +25,7 @@ from jcache.errors import InvalidValue
 
 SHELLS: Final = ("bash", "zsh", "fish", "powershell")
 
-_PATHS: Final = {"DIR": "directories", "FILE": "files"}  # what a parameter's metavar says about its value
+_PATHS: Final = {"DIR": "directories", "FILE": "files"}  # answers for parameters with these metavars
 _COMMAND: Final = "CMD..."
 _SIGNS: Final = ("=", "<", ">", "~")
 
@@ -179,7 +179,7 @@ _SCRIPTS: Final = dict(zip(SHELLS, (_BASH, _ZSH, _FISH, _POWERSHELL), strict=Tru
 
 
 def complete_shells(incomplete: str) -> list[str]:
-    """Shells that begin like this."""
+    """Return the shells that begin with a text."""
     return [shell for shell in SHELLS if shell.startswith(incomplete)]
 
 
@@ -203,10 +203,10 @@ def completion(
 
 
 def script(shell: str) -> str:
-    """The completion script for a shell.
+    """Return the completion script for a shell.
 
     Raises:
-        InvalidValue: a shell for which there is none.
+        InvalidValue: jcache has no script for the shell.
     """
     if shell not in SHELLS:
         raise InvalidValue(f"'{shell}' is not a shell jcache completes in: choose from {', '.join(SHELLS)}.")
@@ -214,9 +214,9 @@ def script(shell: str) -> str:
 
 
 def answer(words: Sequence[str]) -> list[str]:
-    """How to complete the last of the words behind the program's name: the lines that the module's grammar describes.
+    """Return how to complete the last of the words after the program's name, as lines of the module's grammar.
 
-    A shell that completes wants candidates or silence: whatever goes wrong, or is printed, on the way is dropped.
+    Errors and printed text are dropped, since a shell expects candidates or nothing.
     """
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), suppress(Exception):
         return _answer(list(words[:-1]), words[-1])
@@ -249,7 +249,7 @@ def _answer(before: list[str], current: str) -> list[str]:
 
 
 def _program(ctx: Any) -> Sequence[str]:  # noqa: ANN401  Typer's context
-    """The words of the program that follows `jcache run`, if they have begun."""
+    """Return the words of the program after `jcache run`; empty if its first word has not begun."""
     for parameter in ctx.command.get_params(ctx):
         if parameter.metavar == _COMMAND:
             return ctx.params.get(parameter.name) or ()
@@ -257,14 +257,14 @@ def _program(ctx: Any) -> Sequence[str]:  # noqa: ANN401  Typer's context
 
 
 def _unquoted(shell: str, words: Sequence[str]) -> list[str]:
-    """The words as the program would get them: bash hands them on with their quotes, PowerShell with a mark."""
+    """Return the words without quotes, which bash leaves in, and without the mark, which the PowerShell script adds."""
     if shell == "powershell":
         return [*words[:-1], words[-1].removeprefix("+")]
     return [_without_quotes(word) for word in words] if shell == "bash" else list(words)
 
 
 def _without_quotes(word: str) -> str:
-    """The word without its quotes, the last of which may yet be missing."""
+    """Return the word without its quotes; the closing quote may be missing."""
     for end in ("", "'", '"'):
         with suppress(ValueError):
             return "".join(shlex.split(word + end))

@@ -1,4 +1,4 @@
-"""`jcache du`: who takes the space."""
+"""`jcache du`: bytes of entries, grouped by function, kind, device, jaxlib or run."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,21 +22,24 @@ _UNKNOWN: Final = "unknown"
 
 
 def complete_groupings(incomplete: str) -> list[str]:
-    """What bytes can be counted by."""
+    """Return the groupings that begin with a text."""
     return [name for name in GROUPINGS if name.startswith(incomplete)]
 
 
 def du(
     root: RootOption = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="WHAT", help=", ".join(GROUPINGS), autocompletion=complete_groupings)
+        str,
+        typer.Option(
+            "--by", metavar="WHAT", help=f"Group by {', '.join(GROUPINGS)}.", autocompletion=complete_groupings
+        ),
     ] = "function",
     kind: KindsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print exact bytes.")] = False,
 ) -> None:
-    """Show the bytes of entries by function, kind, device, jaxlib or run. What an entry does not tell is `unknown`.
+    """Show the bytes of entries by function, kind, device, jaxlib or run; `unknown` if an entry does not name one.
 
     Example: jcache du --by device
     """
@@ -69,11 +72,11 @@ def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entr
         return lambda entry: _device(store, entry)
     known = {kind: _known(store, kind) for kind in {entry.kind for entry in entries}}
 
-    def learnt(entry: Entry) -> str:
+    def from_ledger(entry: Entry) -> str:
         row = known[entry.kind].get(entry.key)
         return (row and (row.jaxlib if by == "jaxlib" else row.run)) or _UNKNOWN
 
-    return learnt
+    return from_ledger
 
 
 def _known(store: Store, kind: Kind) -> dict[str, Known]:
@@ -81,7 +84,7 @@ def _known(store: Store, kind: Kind) -> dict[str, Known]:
 
 
 def _device(store: Store, entry: Entry) -> str:
-    """Platform and model of the device that an executable is for."""
+    """Return the platform and model of the device that an executable was compiled for."""
     from jcache.formats.inspection import inspect
 
     if entry.kind is not Kind.EXECUTABLES or entry.legacy:

@@ -1,4 +1,4 @@
-"""`jcache env` and `jcache dir`: a root for scripts."""
+"""`jcache env` and `jcache dir`: environment variables and paths of a root, for scripts."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ _FORMATS: Final = ("sh", "fish", "powershell")
 
 
 def complete_formats(incomplete: str) -> list[str]:
-    """Shells whose assignments can be printed."""
+    """Return the shells for which `jcache env` prints assignments and that begin with a text."""
     return [name for name in _FORMATS if name.startswith(incomplete)]
 
 
@@ -29,23 +29,23 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment that makes any JAX program use a root; the root is made if need be.
+    """Print the environment variables that make any JAX program use a root; create the root if it is missing.
 
-    The program then stores all that it compiles, under keys that do not depend
-    on the root's path. Where JAX by itself has stored programs under keys that
-    do (up to jax 0.10.2), it goes on with those, which is said on stderr: only
+    The program then stores everything that it compiles, under keys that do not
+    depend on the root's path. If JAX alone has stored programs under keys that
+    do (up to jax 0.10.2), JAX continues with those, and a message says so: only
     `jcache run` and `jcache.enable()` hit both.
 
     Example: eval "$(jcache env)"
     """
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell jcache writes for: choose from {', '.join(_FORMATS)}.")
-    chosen = _made(root)
-    wanted = _warm(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
+    chosen = _created_root(root)
+    variables = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
     if json:
-        output.as_json({"root": str(chosen.path), "environment": wanted})
+        output.as_json({"root": str(chosen.path), "environment": variables})
         return
-    for name, value in wanted.items():
+    for name, value in variables.items():
         output.data(_assignment(shell, name, value))
 
 
@@ -53,13 +53,13 @@ def dir_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]", help="executables, traces or graphs; the root by default.", autocompletion=complete_kinds
+            metavar="[KIND]", help="executables, traces or graphs; by default, the root.", autocompletion=complete_kinds
         ),
     ] = None,
     root: RootOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the path of a root, or of where the entries of a kind lie. It need not exist.
+    """Print the path of a root, or of its directory for a kind, whether or not it exists.
 
     Example: du -sh "$(jcache dir executables)"
     """
@@ -72,7 +72,7 @@ def dir_(
 
 
 def _root(explicit: str | None) -> Root:
-    """The root as it is, or as `jcache run` would make it."""
+    """Return the root as it is, or as `jcache run` would create it."""
     path = choose_path(explicit, os.environ)
     try:
         return open_root(path)
@@ -80,8 +80,8 @@ def _root(explicit: str | None) -> Root:
         return Root(path, plain=wants_plain(explicit, os.environ))
 
 
-def _made(explicit: str | None) -> Root:
-    """The root, made if need be: left to JAX, its directory would have no tag, by which it is known again."""
+def _created_root(explicit: str | None) -> Root:
+    """Return the root; create it if it is missing, since a directory that JAX creates lacks the tag of a root."""
     try:
         return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit, os.environ))
     except CannotWrite as error:
@@ -89,16 +89,19 @@ def _made(explicit: str | None) -> Root:
         return _root(explicit)
 
 
-def _warm(root: Root, wanted: dict[str, str]) -> dict[str, str]:
-    """The environment in which JAX by itself hits what it has stored by itself; what is not hit is said."""
-    if XLA_CACHES not in wanted:  # that is the user's
-        return wanted
+def _without_cold_settings(root: Root, variables: dict[str, str]) -> dict[str, str]:
+    """Return the variables without those under which JAX would miss the programs that JAX alone has stored.
+
+    A warning names the programs that JAX misses all the same.
+    """
+    if XLA_CACHES not in variables:  # the user has set it
+        return variables
     with store_of(root) as store:
         path, is_known = path_in_keys(store)
     if path is not None or not is_known:
         output.warning(about_env(root, path))
     is_default = path == str(root.directory(Kind.EXECUTABLES))
-    return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
+    return {name: value for name, value in variables.items() if not (is_default and name == XLA_CACHES)}
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

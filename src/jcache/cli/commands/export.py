@@ -1,4 +1,4 @@
-"""`jcache export`: entries as a stream, for `jcache import`."""
+"""`jcache export`: write entries as an archive that `jcache import` reads."""
 
 import json as jsonlib
 import os
@@ -45,40 +45,51 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="[KEY...]",
-            help="Only these: keys, or unambiguous beginnings of them.",
+            help="Only these keys, or unambiguous prefixes of them.",
             autocompletion=complete_keys,
         ),
     ] = None,
     to: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Write to a file, at once and whole; '-' is stdout.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file, which appears once it is complete; '-' is stdout.",
+        ),
     ] = _STDOUT,
     root: RootOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="Only what this recorded run stored or hit; 'last' for the last one."),
+        typer.Option(
+            "--run", metavar="ID", help="Only entries that this recorded run stored or hit; 'last' is the last one."
+        ),
     ] = None,
     used_since: Annotated[
-        str | None, typer.Option("--used-since", metavar="AGE", help="Only what was used within this time, such as 7d.")
+        str | None, typer.Option("--used-since", metavar="AGE", help="Only entries used within this time, such as 7d.")
     ] = None,
     exclude_from: Annotated[
         str | None,
-        typer.Option("--exclude-from", metavar="FILE", help="Not these keys, one a line; '-' reads them from stdin."),
+        typer.Option(
+            "--exclude-from", metavar="FILE", help="Leave out the keys in this file, one per line; '-' is stdin."
+        ),
     ] = None,
-    xla: Annotated[bool, typer.Option("--xla", help="XLA's own sub-caches (autotune, kernels) as well.")] = False,
+    xla: Annotated[bool, typer.Option("--xla", help="Also export XLA's own sub-caches (autotune, kernels).")] = False,
     solid: Annotated[
-        bool, typer.Option("--solid", help="Recompress across entries: smaller, slower, the same entries.")
+        bool,
+        typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
     ] = False,
     sign: Annotated[
         str | None,
-        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key, by ssh-keygen."),
+        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Write entries as one stream, a zstd-compressed tar, that `jcache import` takes. Damaged ones stay behind.
+    """Write entries as an archive, a zstd-compressed tar, for `jcache import`. Damaged entries are left out.
 
     Example: jcache export | ssh host jcache import -
     """
@@ -122,10 +133,10 @@ def export(
 
 
 def _read_keys(source: str) -> Iterator[str]:
-    """The keys of a list as `jcache ls -q` or a directory's listing has them: blank lines and sidecars are passed over.
+    """Yield the keys of a list in the form of `jcache ls -q` or `ls`; skip blank lines and sidecars.
 
     Raises:
-        InvalidValue: it cannot be read, or a line is no key.
+        InvalidValue: the list cannot be read, or a line is not a key.
     """
     try:
         file = sys.stdin.buffer if source == _STDOUT else open(os.path.expanduser(source), "rb")  # noqa: SIM115
@@ -149,13 +160,13 @@ def _named(source: str) -> str:
 
 
 def _signer(path: Path) -> Callable[[bytes], bytes]:
-    """Return what signs manifests with a key. The key is tried at once: not after an hour of reading."""
+    """Return a function that signs manifests. The key is tried now, not after an hour of reading."""
     signing.check_key(path)
     return lambda data: signing.sign(data, path)
 
 
 def _is_stdout(to: str) -> bool:
-    """Whether a path, such as /dev/stdout, is just where the standard output goes."""
+    """Return whether a path, such as /dev/stdout, is the file that the standard output goes to."""
     with suppress(OSError, ValueError):
         return sys.__stdout__ is not None and os.path.samestat(os.stat(to), os.fstat(1))
     return False
@@ -170,10 +181,10 @@ def _check_terminal(descriptor: int) -> None:
 
 
 def _checked_target(to: str, root: Root) -> Path:
-    """The file to write, links followed; what is no file to replace, such as a pipe, as it was named.
+    """Return the path of the archive: links are followed, except to a pipe or device, which is not replaced.
 
     Raises:
-        InvalidValue: it is a directory, in none, or among the root's own files.
+        InvalidValue: the path is a directory, its directory does not exist, or it lies among the root's own files.
     """
     if not to:
         raise InvalidValue("-o is empty: name a file, or '-' for the standard output.")
@@ -194,7 +205,7 @@ def _checked_target(to: str, root: Root) -> Path:
 
 @contextmanager
 def _sink(target: Path | None) -> Iterator[Sink]:
-    """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
+    """Open the sink of an archive: a file that appears once it is complete, or stdout, a pipe or a device."""
     if target is None:
         yield DescriptorSink(sys.stdout.fileno(), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):

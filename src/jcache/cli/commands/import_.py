@@ -1,4 +1,4 @@
-"""`jcache import`: entries from a stream into a root."""
+"""`jcache import`: store the entries of an archive or a tar in a root."""
 
 import os
 import sys
@@ -48,16 +48,18 @@ from jcache.text import command
 _STDIN: Final = "-"
 
 LinkOption = Annotated[
-    bool, typer.Option("--link", help="Make the path that executables are keyed for a link to where they go.")
+    bool,
+    typer.Option("--link", help="Make a symbolic link from the path in the executables' keys to their directory here."),
 ]
 LoadOption = Annotated[
-    bool, typer.Option("--check-load", help="Open what came with the jaxlib here, in a process that may crash.")
+    bool,
+    typer.Option(
+        "--check-load", help="Load the imported executables with the installed jaxlib, in a separate process."
+    ),
 ]
 RecompileOption = Annotated[
     bool,
-    typer.Option(
-        "--recompile", help="Compile the programs of traces whose executables are not there for this machine."
-    ),
+    typer.Option("--recompile", help="Compile the programs of traces that have no executable for this machine."),
 ]
 
 
@@ -68,32 +70,33 @@ def import_(
     replace: ReplaceOption = False,
     skip_incompatible: SkipOption = False,
     require_signature: Annotated[
-        bool, typer.Option("--require-signature", help="Take nothing unsigned; --allowed-signers says whose counts.")
+        bool, typer.Option("--require-signature", help="Refuse an unsigned archive; needs --allowed-signers.")
     ] = False,
     allowed_signers: Annotated[
         str | None,
         typer.Option(
             "--allowed-signers",
             metavar="FILE",
-            help="Take nothing that none of these has signed; a file as of ssh-keygen(1) ALLOWED SIGNERS.",
+            help="Refuse an archive that none of these has signed; the file is described in ssh-keygen(1), ALLOWED "
+            "SIGNERS.",
         ),
     ] = None,
     link: LinkOption = False,
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
     xla: Annotated[
-        bool, typer.Option("--xla", help="Of a plain tar: XLA's own sub-caches (autotune, kernels) as well.")
+        bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
     ] = False,
     allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Take an archive of `jcache export`, or a tar of a JAX cache directory, into a root, and tell what will hit here.
+    """Import an archive of `jcache export`, or a tar of a JAX cache directory, and tell which entries will hit here.
 
-    Traces of `jcache.jit` hit under the jax that they were made with. With
-    --recompile their first call also finds an executable where none fits that
-    came: for this jaxlib, CPU or GPU, and the XLA_FLAGS that are set now.
+    Traces of `jcache.jit` hit only under the jax version that made them. If no
+    imported executable fits a trace, --recompile compiles one for this jaxlib,
+    CPU or GPU, and the current XLA_FLAGS, so that the first call finds it.
 
     Example: jcache export | ssh host jcache import -
     """
@@ -134,7 +137,7 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
             raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
             raise InvalidValue("An archive does not come from a terminal: pipe it in, or name a file.")
-        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # what is there, at once
+        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # unbuffered
             yield raw
         return
     if not archive or os.path.isdir(archive):
@@ -172,7 +175,7 @@ def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[R
         bytes=plan.bytes,
         forecast=plan.forecast,
         more={"archive": _described(head.manifest, trust)},
-        is_told=trust.signer is None,  # nobody has signed what is omitted
+        is_told=trust.signer is None,  # no signature covers the list of omitted entries
     )
     if options.dry_run:
         report.notes += _notes(plan, options)
@@ -180,7 +183,7 @@ def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[R
         outlook.settle(report, head.manifest)
         return report, exit_code(report)
     imported, members = ImportResult(), reader.members()
-    first = list(islice(members, 1))  # before there is a root: it may be refused
+    first = list(islice(members, 1))  # the first entry may be refused, and then no root is created
     with store_of(make_root(root)) as store:
         with Bar("importing") as bar, told(imported):
             rest = chain(first, members)
@@ -190,10 +193,10 @@ def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[R
 
 
 def _place_of(adapter: Adapter) -> Path:
-    """Where another program looks for its cache.
+    """Return the directory in which another program looks for its cache.
 
     Raises:
-        InvalidValue: in several places, for one thing or another.
+        InvalidValue: the program has several such directories.
     """
     places = list(dict.fromkeys(choose_path(place, {}) for place in adapter.places(os.environ)))
     if len(places) > 1:
@@ -202,7 +205,7 @@ def _place_of(adapter: Adapter) -> Path:
 
 
 def _head(reader: ArchiveReader, options: Options) -> tuple[Head, Trust]:
-    """What stands first, after the signature has been checked."""
+    """Return an archive's head after its signature has been checked, and the result of that check."""
     found: list[Trust] = []
 
     def check(manifest: bytes, signature: bytes | None) -> None:

@@ -1,4 +1,4 @@
-"""What `jcache import` does alike for archives and for plain tars."""
+"""Steps of `jcache import` that archives and plain tars share."""
 
 import dataclasses
 import os
@@ -39,23 +39,26 @@ from jcache.verify.load_check import load_sound
 _FEW: Final = 100
 
 ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Take the place of entries that are there under the same key and differ.")
+    bool, typer.Option("--replace", help="Replace existing entries that have the same key and differ.")
 ]
-SkipOption = Annotated[bool, typer.Option("--skip-incompatible", help="Leave out executables that cannot be hit here.")]
+SkipOption = Annotated[
+    bool, typer.Option("--skip-incompatible", help="Leave out executables that no program here can hit.")
+]
 
 
 PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Of another program's cache: also files that it runs when it reads them, if they name nothing strange.",
+        help="Also import pickles of another program's cache, which run code when they are read, if they name only "
+        "what such a cache needs.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What was asked for, beside the archive and the root."""
+    """Options of `jcache import`, without the archive and the root."""
 
     dry_run: bool = False
     replace: bool = False
@@ -71,7 +74,7 @@ class Options:
 
 @dataclass(slots=True)
 class Outlook:
-    """What is to be expected of an archive's executables, for what was asked."""
+    """Forecast of the executables of an archive that will be hit here, under the options of the import."""
 
     root: Root
     options: Options
@@ -79,10 +82,11 @@ class Outlook:
 
     @property
     def directory(self) -> Path:
+        """Directory of the root's executables."""
         return self.root.directory(Kind.EXECUTABLES)
 
     def judge(self, manifest: Manifest) -> Forecast:
-        """As things will be once what was asked for is done."""
+        """Return the forecast for the root after the import, including links that ``--link`` will make."""
         forecast = self._judge(manifest)
         if not self.options.link:
             return forecast
@@ -93,14 +97,14 @@ class Outlook:
         return judge(manifest, self.machine, self.directory, os.environ, linked=linked)
 
     def settle(self, report: Report, manifest: Manifest) -> Manifest:
-        """Makes the links that were asked for, and tells what will be hit of what is there, or will be.
+        """Make the links of ``--link``, and put the forecast for the imported entries in the report.
 
         Args:
-            report: of what became of the entries; it is given the forecast and what there is to say.
-            manifest: of all of them.
+            report: report of the import; it gets the forecast and its notes.
+            manifest: manifest of the whole archive.
 
         Returns:
-            The manifest of what is there.
+            The manifest of the entries that are in the root, or, on a dry run, would be.
         """
         there = _only(manifest, report.of(*WRITTEN, ImportOutcome.PRESENT))
         if self.options.link:
@@ -111,7 +115,7 @@ class Outlook:
         return there
 
     def _link(self, report: Report, forecast: Forecast) -> None:
-        """Makes the links, or says of each why not."""
+        """Make the links; for each that cannot be made, add a note that gives the reason."""
         here = shown(str(self.directory))
         for path in forecast.other_directories:
             refused = _refusal(path, self.directory, make=not report.dry_run)
@@ -135,7 +139,13 @@ def _only(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
 
 
 def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
-    """Why a link from a path cannot be made; None if it can, or is there."""
+    """Return why a link from a path cannot be made; None if it can be made or is there.
+
+    Args:
+        path: path of the link.
+        directory: target of the link.
+        make: whether to make it now.
+    """
     try:
         (make_link if make else needs_link)(path, directory)
     except CannotWrite as error:
@@ -145,7 +155,7 @@ def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
 
 @contextmanager
 def told(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
-    """Says of an import that ends early how far it has come, unless it only tells what it would do."""
+    """Print, when an import ends early, how many entries it has stored; a dry run stores none and prints nothing."""
     try:
         yield
     except (JcacheError, KeyboardInterrupt) as error:
@@ -159,7 +169,7 @@ def told(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
 
 
 def _way_on(error: BaseException) -> str:
-    """How the rest comes, where it can come."""
+    """Return how to import the rest, or an empty text if the archive itself is bad."""
     if isinstance(error, Truncated):
         return "; the same import of the whole archive brings the rest"
     if isinstance(error, CannotWrite):
@@ -168,7 +178,12 @@ def _way_on(error: BaseException) -> str:
 
 
 def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
-    """What `jcache verify` would find in those of the entries that are kept and differ from what was to come."""
+    """Return the damage that `jcache verify` would find in existing entries that differ from the archive's.
+
+    Args:
+        store: store of the root.
+        outcomes: outcome of each entry of the import; only `ImportOutcome.DIFFERENT` is examined.
+    """
     copied_ns = store.softly(store.ledger.copied_ns)
     damaged = {}
     for kind in Kind:
@@ -186,7 +201,7 @@ def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[
 
 
 def found_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
-    """The same, of a root that need not be there."""
+    """Return the same as `found_here` for a root that may not exist."""
     if ImportOutcome.DIFFERENT not in outcomes.values():
         return {}
     with store_of(root) as store:
@@ -196,7 +211,16 @@ def found_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[Entr
 def finished(
     report: Report, imported: ImportResult, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
 ) -> tuple[Report, int]:
-    """What an import has done, and its exit code."""
+    """Complete the report of an import with what follows it: links, loading, recompiling; return it and the exit code.
+
+    Args:
+        report: report of the import, without its result.
+        imported: result of the import.
+        store: store of the root.
+        outlook: forecast and options.
+        manifest: manifest of the archive.
+        trust: result of the signature's check.
+    """
     report.outcomes, report.neighbours = imported.outcomes, imported.neighbours
     report.bytes, report.refused = imported.bytes, imported.refused
     report.found = found_here(store, report.outcomes)
@@ -231,7 +255,7 @@ def finished(
 
 
 def unpinned(store: Store, manifest: Manifest, imported: ImportResult) -> int:
-    """How many entries that came were pinned where they come from, and are not here."""
+    """Return how many imported entries were pinned in their root of origin and could not be pinned here."""
     there = set(imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT))
     wanted = {(item.kind, item.key) for item in manifest.items if item.pinned} & there
     if not wanted:
@@ -241,14 +265,14 @@ def unpinned(store: Store, manifest: Manifest, imported: ImportResult) -> int:
 
 
 def _loads_of(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401
-    """Opens the executables that were imported, or were there and equal, in a process that may crash."""
+    """Load the executables that were imported, or were present and equal, in a process that may crash."""
     there = imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT)
     claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
     return load_sound(store, claims, lambda some: progress(some, "loading"))
 
 
 def exit_code(report: Report) -> int:
-    """0 if all that was wanted is there, 3 if some of it, 1 if nothing."""
+    """Return 0 if all entries are in the root, 3 if some are, 1 if none is."""
     if report.complete:
         return 0
     return PARTLY if report.of(*WRITTEN, ImportOutcome.PRESENT) or not report.refused else 1

@@ -1,4 +1,4 @@
-"""`jcache import` of a tar that does not begin with a manifest."""
+"""Import of a tar that does not begin with a manifest."""
 
 from jcache.cli import output
 from jcache.cli.commands.import_common import Outlook, exit_code, finished, found_here, told
@@ -19,7 +19,12 @@ from jcache.store.roots import make_root
 
 
 def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
-    """Takes a tar, or says what that would do; the exit code is of either."""
+    """Import a tar, or on a dry run only plan it; return the report and the exit code.
+
+    Raises:
+        Untrusted: a signature is required, which a tar without a manifest does not have.
+        BadArchive: the tar has no entry of a cache.
+    """
     options = outlook.options
     if options.require_signature or options.allowed_signers is not None:
         raise Untrusted(
@@ -70,7 +75,7 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
 
 
 def _check_found(name: str, result: TarImportResult, root: Root) -> None:
-    """Raises BadArchive if a tar has nothing of a cache."""
+    """Raise BadArchive if a tar has no entry of a cache."""
     if result.imported.outcomes or result.imported.neighbours:
         return
     if result.repacked:
@@ -83,7 +88,7 @@ def _check_found(name: str, result: TarImportResult, root: Root) -> None:
 
 
 def _theirs(result: TarImportResult) -> str:
-    """Whose cache it is instead, where somebody knows."""
+    """Return a clause that names the program whose cache the tar holds, or an empty text if that is unknown."""
     for adapter in adapters():
         if any(entry_at(adapter, path) for path in result.names):
             return f"; they are of {adapter.title}: name its directory by --root"

@@ -1,4 +1,4 @@
-"""`jcache info`: what a root holds, at a glance."""
+"""`jcache info`: number, bytes and last use of a root's entries, and an overview of all caches."""
 
 import os
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,20 +27,23 @@ _LABELS = {
     "unknown": "unknown files",
 }
 _SAMPLE = 256
-_XLA = ("autotune", "kernels")  # whose label says it all
+_XLA = ("autotune", "kernels")  # the overview lists no file names of these
 _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
 
 def info(
     root: RootOption = None,
     every: Annotated[
-        bool, typer.Option("--all", "-a", help="Every cache on this machine, a line each; so it is if none is named.")
+        bool,
+        typer.Option(
+            "--all", "-a", help="Show every cache on this machine, one per line; the default if no cache is named."
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show how many entries of each kind a root holds, their bytes and last use, and what lies beside them.
+    """Show the number, bytes and last use of a root's entries of each kind, and its other files.
 
     Example: jcache info --root ~/.cache/jax
     """
@@ -142,10 +145,10 @@ def _render(census: Census, verbose: bool) -> None:
 
 
 def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
-    """Every cache, a line each.
+    """Print every cache, one per line.
 
     Raises:
-        NoCacheHere: there is none.
+        NoCacheHere: there is no cache on this machine.
     """
     if not caches:
         raise NoCacheHere("There is no cache on this machine: run a program with `jcache run -- CMD` to make one.")
@@ -203,7 +206,7 @@ def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401
 
 
 def _bars(census: Census) -> list[Any]:
-    """How full the cap is, where there is one, and the disk."""
+    """Return a bar for the use of each size limit, or, if no limit is set, one for the disk."""
     bars = [
         _bar("cap    ", counted.bytes, counted.cap)
         for counted in census.kinds.values()

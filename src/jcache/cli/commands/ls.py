@@ -1,4 +1,4 @@
-"""`jcache ls`: the entries."""
+"""`jcache ls`: list entries."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ from jcache.units import format_age, format_seconds, format_size, rfc3339, whole
 
 
 def complete_filters(incomplete: str) -> list[str]:
-    """Fields; once there is but one, the operators that it can be compared by, and the kinds behind ``kind``."""
+    """Return the fields that begin with a text; once only one does, add its operators, and the values of ``kind``."""
     fields = [field for field in FIELDS if field.startswith(incomplete)]
     if len(fields) > 1:
         return fields
@@ -39,7 +39,7 @@ def _comparable(field: str, sign: str) -> bool:
 
 
 def complete_sorts(incomplete: str) -> list[str]:
-    """A field, or a field and a direction."""
+    """Return the fields, and the fields with a direction, that begin with a text."""
     some = [*FIELDS, *(f"{field}:{way}" for field in FIELDS for way in ("asc", "desc"))]
     return [text for text in some if text.startswith(incomplete)]
 
@@ -49,8 +49,8 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="FILTER",
-        help=f"Only entries for which this holds: one of {', '.join(FIELDS)}, one of {' '.join(OPERATORS)}, a value, "
-        "such as 'size>100MB' or 'used>30d'; may be repeated.",
+        help=f"Only entries that match a field ({', '.join(FIELDS)}), an operator ({' '.join(OPERATORS)}) and a "
+        "value, such as 'size>100MB' or 'used>30d'; may be repeated.",
         autocompletion=complete_filters,
     ),
 ]
@@ -63,13 +63,16 @@ def ls(
     sort: Annotated[
         str | None,
         typer.Option(
-            "--sort", metavar="FIELD[:asc|desc]", help="Order; used, by default.", autocompletion=complete_sorts
+            "--sort",
+            metavar="FIELD[:asc|desc]",
+            help="Sort by this field; by default, used.",
+            autocompletion=complete_sorts,
         ),
     ] = None,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="At most so many.")] = None,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Also entries that only jax ≤ 0.4.30 reads.")] = False,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")] = None,
+    legacy: Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")] = False,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
 ) -> None:
     """List entries.
@@ -99,7 +102,7 @@ def ls(
 
 
 def as_json(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON commands print it."""
+    """Return an entry as the JSON object that commands print."""
     return {
         "key": entry.key,
         "kind": entry.kind,
@@ -115,14 +118,14 @@ def as_json(entry: Entry) -> dict[str, Any]:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Build seconds for people; JAX writes whole numbers, so its 0 is anything under a second."""
+    """Return build seconds as text; JAX writes whole seconds, so 0 is printed as less than a second."""
     if seconds is None:
         return "–"
     return "< 1 s" if seconds == 0 else format_seconds(seconds)
 
 
 def short_key(key: str) -> str:
-    """A key short enough for a table, and mostly long enough to be an unambiguous prefix."""
+    """Return a prefix of a key that fits a table and, in most roots, belongs to only one key."""
     name, dash, digits = key.rpartition("-")
     return f"{name}-{digits[:8]}" if dash else key
 

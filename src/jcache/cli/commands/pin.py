@@ -1,4 +1,4 @@
-"""`jcache pin` and `jcache unpin`: what prune and clear must keep."""
+"""`jcache pin` and `jcache unpin`: entries that prune and clear keep."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -16,17 +16,17 @@ Name = tuple[Kind, str]
 
 KeysArgument = Annotated[
     list[str],
-    typer.Argument(metavar="KEY...", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
+    typer.Argument(metavar="KEY...", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
 ]
 
 OptionalKeysArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY", help="Keys, or unambiguous beginnings of them.", autocompletion=complete_keys),
+    typer.Argument(metavar="KEY", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
 ]
 
 
 def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, quiet: QuietOption = False) -> int:
-    """Keep entries whatever prune and clear are told.
+    """Protect entries from prune and clear.
 
     Example: jcache pin jit_train_step-6002a7e7
     """
@@ -39,7 +39,7 @@ def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, q
 
 def unpin(
     keys: OptionalKeysArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Unpin everything that is pinned.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Unpin all entries.")] = False,
     root: RootOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -66,7 +66,7 @@ def _entry(store: Store, key: str) -> Name:
 
 
 def _pins(store: Store, key: str) -> list[Name]:
-    """The pins that are meant: their entries may be gone."""
+    """Return the pins that a key names; their entries may no longer exist."""
     try:
         return store.find_pins(key)
     except LedgerUnavailable:
@@ -74,7 +74,7 @@ def _pins(store: Store, key: str) -> list[Name]:
 
 
 def _found(find: Callable[[str], list[Name]], keys: list[str]) -> tuple[list[Name], list[str]]:
-    """The entries or pins that are meant, and a sentence for each key that means none."""
+    """Return the entries or pins that the keys name, and an error message for each key that names none."""
     found: list[Name] = []
     failures: list[str] = []
     for key in keys:

@@ -1,4 +1,4 @@
-"""`jcache prune`: removes what a policy asks for, and never asks back."""
+"""`jcache prune`: remove the entries that a policy selects, without a prompt."""
 
 from typing import Annotated
 
@@ -24,29 +24,31 @@ from jcache.units import format_size
 
 
 def complete_orders(incomplete: str) -> list[str]:
-    """Orders of eviction."""
+    """Return the orders of eviction that begin with a text."""
     return [order for order in Order if order.startswith(incomplete)]
 
 
 def prune(
     root: RootOption = None,
     max_size: Annotated[
-        str | None, typer.Option("--max-size", metavar="SIZE", help="Bound of all bytes, such as 20GiB.")
+        str | None, typer.Option("--max-size", metavar="SIZE", help="Upper limit of the total size, such as 20GiB.")
     ] = None,
     max_entries: Annotated[
-        str | None, typer.Option("--max-entries", metavar="N", help="Bound of the number of entries.")
+        str | None, typer.Option("--max-entries", metavar="N", help="Upper limit of the number of entries.")
     ] = None,
     min_free: Annotated[
-        str | None, typer.Option("--min-free", metavar="SIZE", help="How much of the disk to have free.")
+        str | None, typer.Option("--min-free", metavar="SIZE", help="Free space that the disk shall have.")
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="AGE", help="Remove what was not used for longer, such as 30d."),
+        typer.Option("--older-than", metavar="AGE", help="Remove entries last used longer ago than this, such as 30d."),
     ] = None,
     keep_last: Annotated[
         str | None,
         typer.Option(
-            "--keep-last", metavar="N", help="Keep the N most recently used in any case; alone, remove all others."
+            "--keep-last",
+            metavar="N",
+            help="Always keep the N most recently used; without another limit, remove all others.",
         ),
     ] = None,
     legacy: Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")] = False,
@@ -55,7 +57,8 @@ def prune(
         typer.Option(
             "--order",
             metavar="ORDER",
-            help="Who goes first over a bound: lru, the least recently used, or cost, the cheapest to build per byte.",
+            help="Entries to remove first over a limit: the least recently used (lru), or the cheapest to build per "
+            "byte (cost).",
             autocompletion=complete_orders,
         ),
     ] = Order.LRU.value,
@@ -66,7 +69,7 @@ def prune(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Remove entries by size, number, free space, age or format; pinned ones stay. Never prompts.
+    """Remove entries by size, number, free space, age or format, without a prompt. Pinned entries stay.
 
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """

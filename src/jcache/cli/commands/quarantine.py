@@ -1,4 +1,4 @@
-"""`jcache quarantine`: what `jcache verify --repair` took out of the way, and what `--replace` replaced."""
+"""`jcache quarantine`: list, restore and drop entries that `verify --repair` or `import --replace` has moved there."""
 
 import os
 from collections.abc import Callable
@@ -28,16 +28,16 @@ _ACTIONS = ("list", "restore", "drop")
 
 
 def complete_actions(incomplete: str) -> list[str]:
-    """What can be done."""
+    """Return the actions that begin with a text."""
     return [action for action in _ACTIONS if action.startswith(incomplete)]
 
 
 def complete_ids(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Ids in the quarantine of the chosen root that begin like this."""
+    """Return the ids in the quarantine of the chosen root that begin with a text."""
     try:
         root = open_root(choose_path(ctx.params.get("root"), os.environ))
         return [record.id for record in Quarantine(root).records() if record.id.startswith(incomplete)]
-    except Exception:  # noqa: BLE001  a shell that completes wants candidates or silence
+    except Exception:  # noqa: BLE001  completion prints candidates or nothing, never an error
         return []
 
 
@@ -47,24 +47,28 @@ def quarantine(
     ] = "list",
     which: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or their beginnings.", autocompletion=complete_ids),
+        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or prefixes of them.", autocompletion=complete_ids),
     ] = None,
     root: RootOption = None,
-    all_: Annotated[bool, typer.Option("--all", help="Restore or drop everything.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")] = False,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Only what has been there for longer.")
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Only entries that came here longer ago than this."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Restore an entry whose key is there again; that one comes here.")
+        bool,
+        typer.Option(
+            "--replace", help="Restore an entry although its key exists again; the other one goes to quarantine."
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """List, put back or remove for good the entries that `verify --repair`, or `import --replace`, took out.
+    """List, restore or drop the entries that `verify --repair` or `import --replace` moved to quarantine.
 
-    --all and --older-than put back what is sound. A damaged or stale entry is put
-    back only if it is named, with a warning.
+    With --all or --older-than, only sound entries are restored. A damaged or stale
+    entry is restored only if it is named, with a warning. Drop removes for good.
 
     Example: jcache quarantine drop --older-than 30d
     """
@@ -109,7 +113,7 @@ def _select(place: Quarantine, which: list[str] | None, older_than: str | None) 
 
 
 def _is_done(carry_out: Callable[[], None], action: str, record: Record, failures: list[str]) -> bool:
-    """Acts on an entry; what fails is kept as a sentence, and the others are acted on all the same."""
+    """Carry out an action on one entry and return whether it succeeded; a failure is added to the list of failures."""
     try:
         with files.refusal(f"{action} {record.key}"):
             carry_out()
@@ -122,7 +126,7 @@ def _is_done(carry_out: Callable[[], None], action: str, record: Record, failure
 
 
 def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, replace: bool) -> None:
-    """Puts an entry back; what is damaged only if it is named."""
+    """Put an entry back; a damaged or stale entry only if the command line names it."""
     damage = damage_of(store, place, record)
     what = "stale" if record.damage is Damage.STALE else "damaged"
     if damage is not None and not named:
@@ -137,7 +141,7 @@ def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, re
 
 
 def _drop(store: Store, place: Quarantine, record: Record) -> None:
-    """Removes an entry for good."""
+    """Remove an entry for good."""
     del store
     place.drop(record)
 

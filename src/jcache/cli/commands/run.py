@@ -1,4 +1,4 @@
-"""`jcache run`: any program with the cache on, and a report of what JAX did with it."""
+"""`jcache run`: run a program with the cache on, and report how JAX used it."""
 
 import json as jsonlib
 import os
@@ -54,7 +54,7 @@ def run(
     quiet: QuietOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report every executable, trace and graph.")] = False,
 ) -> int:
-    """Run any program with the cache on, and report on stderr how JAX used it. The program's exit code is passed on.
+    """Run a program with the cache on, and report on stderr how JAX used it. The exit code is the program's.
 
     Example: jcache run -- python train.py --steps 10
     """
@@ -81,18 +81,18 @@ def recorded(
     whatever: bool = False,
     doing: str = "run",
 ) -> ProgramExit:
-    """Runs a program with a root's cache on, and records what JAX did with it, softly.
+    """Run a program with a root's cache on, and record how JAX used it; if recording fails, the program still runs.
 
     Args:
-        store: of the root.
-        command: the program.
-        tell: is given the report, unless there is none.
-        root: the root's path as the user has given it; None for none.
-        whatever: whether JAX stores programs whatever thresholds the user has set.
-        doing: the command.
+        store: store of the root.
+        command: the program and its arguments.
+        tell: called with the report, if there is one.
+        root: value of ``--root``; None if it was not given.
+        whatever: whether JAX stores every program, whatever thresholds the user has set.
+        doing: name of the command that is recorded, ``run`` or ``warm``.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
-    base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # for programs that use jcache themselves
+    base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # programs that import jcache use the same root
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
@@ -113,7 +113,7 @@ def recorded(
             if is_told and in_keys(result.jax_version or "") and portable:
                 notices.append(choice(directory))
             tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
-        except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
+        except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)
     finally:
@@ -122,7 +122,7 @@ def recorded(
 
 
 def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
-    """Runs a program, and checks for it what it reads of a root's executables; notices tell what was damaged."""
+    """Run a program, check the executables that it reads from a root, and add a notice for each damaged one."""
     reads = CheckedReads(root)
     try:
         with ExitStack() as stack:
@@ -148,18 +148,18 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
 
 
 def _root(explicit: str | None) -> Root | None:
-    """The root to cache in, made if need be; None, with a warning, where none can be made: the program runs anyway."""
+    """Return the root, created if it is missing; None, with a warning, if it cannot be created."""
     try:
         return create_root(choose_path(explicit, os.environ), plain=wants_plain(explicit, os.environ))
     except (CannotWrite, NoCacheHere) as error:
         if explicit is not None and isinstance(error, NoCacheHere):
-            raise  # whoever names a root wants to know that it is none
+            raise  # the user has named a directory that is not a root
         output.warning(f"{error} The program runs without jcache.")
         return None
 
 
 def _prepare(store: Store) -> None:
-    """A bounded JAX <= 0.11.1 stores nothing as long as one entry lacks its sidecar."""
+    """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
     if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
         store.bounded()
@@ -217,7 +217,7 @@ def _report(store: Store, report: RunReport, file: str | None, *, json: bool, qu
             traces, graphs = map(_trace_line, report.traces.calls), map(_graph_line, report.graphs.calls)
             for line in (*map(_line, report.programs), *traces, *graphs):
                 output.message(line)
-    if not json:  # which has them
+    if not json:  # the JSON report has them
         for notice in report.notices:
             output.warning(notice)
     if file is not None:

@@ -1,4 +1,4 @@
-"""`jcache show`: everything that is known of one entry."""
+"""`jcache show`: all details of one entry."""
 
 import re
 from typing import Annotated, Any, Final
@@ -23,16 +23,16 @@ from jcache.store.lineage import Lineage, read_lineage
 from jcache.store.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
-_ARGUMENT: Final = "argument "  # how `jcache.fingerprint` labels what a function was called with
-_ARRAY: Final = "array "  # and `jcache.traces.keys` what is traced of that
-_MOST_ARGUMENTS: Final = 12
+_ARGUMENT: Final = "argument "  # label of a call's argument in `jcache.fingerprint`
+_ARRAY: Final = "array "  # label of a traced array in `jcache.traces.keys`
+_MAX_ARGUMENTS: Final = 12
 
 
 def show(
     key: Annotated[
         str,
         typer.Argument(
-            metavar="KEY", help="A key, or an unambiguous beginning of it or of its hash.", autocompletion=complete_keys
+            metavar="KEY", help="A key, or an unambiguous prefix of it or of its hash.", autocompletion=complete_keys
         ),
     ],
     root: RootOption = None,
@@ -40,7 +40,7 @@ def show(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the full key only.")] = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Show one entry: function, source line, shapes, device, compiler, seconds, digest, origin, pins, links.
+    """Show all details of one entry, such as its function, source line, shapes, device, compiler, digest and links.
 
     Example: jcache show jit_train_step-6002
     """
@@ -49,8 +49,8 @@ def show(
         if quiet:
             output.data(entry.key)
             return 0
-        learnt = store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}
-        known = None if entry.legacy else learnt.get(entry.key)  # an entry of today may have the same key
+        rows = store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}
+        known = None if entry.legacy else rows.get(entry.key)  # a current entry may have the same key
         details = _read(store, entry)
         lineage = read_lineage(store, of=entry.kind)
         if json:
@@ -64,7 +64,10 @@ def show(
 
 
 def _read(store: Store, entry: Entry) -> dict[str, Any]:
-    """What the entry's bytes tell, or ``damage``: why they cannot be read; nothing is read of a legacy entry."""
+    """Return the facts in the entry's bytes; ``damage`` is the reason if they cannot be read.
+
+    A legacy entry is not read.
+    """
     if entry.legacy:
         return {"digest": None}
     path = store.path(entry)
@@ -82,7 +85,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
 
 
 def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str, Any]) -> dict[str, Any]:
-    learnt = {} if known is None else {name: getattr(known, name) for name in ("origin", "run", "jaxlib", "hits")}
+    recorded = {} if known is None else {name: getattr(known, name) for name in ("origin", "run", "jaxlib", "hits")}
     build = _seconds(entry, details)
     return {
         "root": str(store.root.path),
@@ -92,7 +95,7 @@ def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str,
         "digest_matches_ledger": None if known is None or known.digest is None else known.digest == details["digest"],
         "damage": details.get("damage"),
         "content": {k: v for k, v in details.items() if k not in ("digest", "damage")},
-        "ledger": learnt,
+        "ledger": recorded,
     }
 
 
@@ -108,8 +111,8 @@ def _render(
         ("built in", seconds_text(_seconds(entry, details))),
         ("bytes", _bytes(entry, details)),
         ("digest", _digest(known, details)),
-        ("created", _moment(entry.created_ns, now)),
-        ("last used", _moment(entry.recency_ns, now) if not entry.unknown else _unknown(store, entry)),
+        ("created", _time_text(entry.created_ns, now)),
+        ("last used", _time_text(entry.recency_ns, now) if not entry.unknown else _unknown(store, entry)),
         ("origin", None if known is None else known.origin and f"{known.origin} {known.run or ''}".strip()),
         ("jaxlib", None if known is None else known.jaxlib),
         ("hits", _hits(entry, known)),
@@ -146,14 +149,14 @@ def _content(details: dict[str, Any], verbose: bool) -> list[tuple[str, str | No
 
 
 def _built_from(parts: dict[str, str], verbose: bool) -> list[tuple[str, str | None]]:
-    """What a trace or graph was built from: its arguments, or a line for each part of its key."""
+    """Return rows that tell what a trace or graph was built from: its arguments, or one for each part of its key."""
     arrays = {label.removeprefix(_ARRAY): text for label, text in parts.items() if label.startswith(_ARRAY)}
-    traced = {re.split(r"[.\[]", name)[0] for name in arrays}  # whose structures are told by the names of their arrays
+    traced = {re.split(r"[.\[]", name)[0] for name in arrays}  # the names of the arrays show their structure
     given = {label.removeprefix(_ARGUMENT): text for label, text in parts.items() if label.startswith(_ARGUMENT)}
     static = {name: text for name, text in given.items() if name not in traced}
     arguments = [f"{name}={text}" for name, text in {**static, **arrays}.items()]
-    if len(arguments) > _MOST_ARGUMENTS and not verbose:
-        arguments[_MOST_ARGUMENTS:] = [f"and {len(arguments) - _MOST_ARGUMENTS:,} more (-v lists them)"]
+    if len(arguments) > _MAX_ARGUMENTS and not verbose:
+        arguments[_MAX_ARGUMENTS:] = [f"and {len(arguments) - _MAX_ARGUMENTS:,} more (-v lists them)"]
     lines = [f"{label}: {text}" for label, text in parts.items()] if verbose else []
     return [
         ("parameters", ", ".join(arguments) or None),
@@ -162,7 +165,7 @@ def _built_from(parts: dict[str, str], verbose: bool) -> list[tuple[str, str | N
 
 
 def _seconds(entry: Entry, details: dict[str, Any]) -> float | None:
-    """Build seconds as the ledger has them, else the entry itself, whose 0 of a graph means that nobody knows."""
+    """Return build seconds from the ledger, else from the entry; 0 in a graph's entry means that they are unknown."""
     if entry.seconds is not None:
         return entry.seconds
     return details.get("seconds") if entry.kind is Kind.EXECUTABLES else details.get("build_seconds") or None
@@ -181,7 +184,7 @@ def _bytes(entry: Entry, details: dict[str, Any]) -> str:
 
 
 def _digest(known: Known | None, details: dict[str, Any]) -> str | None:
-    """The digest, and whether it is another one than the ledger's: then the entry is damaged, or was written anew."""
+    """Return the digest, and say if the ledger's differs: then the entry is damaged or was written again."""
     other = known is not None and known.digest is not None and details["digest"] not in (None, known.digest)
     return f"{details['digest']} (not the one on record)" if other else details["digest"]
 
@@ -190,6 +193,6 @@ def _unknown(store: Store, entry: Entry) -> str:
     return f"unknown, counted from writing: {store.why_unknown([entry.kind])}"
 
 
-def _moment(time_ns: int, now: int) -> str:
+def _time_text(time_ns: int, now: int) -> str:
     age = format_age(now - time_ns)
     return f"{rfc3339(time_ns) or time_ns} ({age if age.startswith('in ') else age + ' ago'})"

@@ -1,4 +1,4 @@
-"""`jcache stats`: what runs did with the cache that `jcache run` recorded, or that count themselves; and graphs."""
+"""`jcache stats`: hits, misses and time saved of recorded runs, and of graphs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,22 +61,20 @@ Report = dict[str, Any]
 def stats(
     root: RootOption = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="ID", help="Only this run, or the last one: 'last'.")
+        str | None, typer.Option("--run", metavar="ID", help="Show only this run; 'last' is the last one.")
     ] = None,
-    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show so many of the last runs.")] = "10",
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Draw the share of hits, of all kinds, of the last runs.")
-    ] = False,
+    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Show the last N runs.")] = "10",
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the hit rate of each of the last runs.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print totals in Prometheus' text format.")] = False,
-    zero: Annotated[bool, typer.Option("--zero", help="Forget all runs, and begin to count anew.")] = False,
+    zero: Annotated[bool, typer.Option("--zero", help="Delete all recorded runs, and count from zero.")] = False,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the totals only.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print whole commands and every run.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full commands and all runs.")] = False,
 ) -> None:
-    """Show hits, misses and why, and the time saved: of each run, and in all.
+    """Show hits, misses with their reasons, and the time saved, for each run and in total.
 
-    Runs are those of `jcache run`, and of programs that call `jcache.enable()`; traces those of `jcache.jit`, graphs
-    those of `jcache.GraphCache`.
+    `jcache run` and programs that call `jcache.enable()` record runs; traces come from `jcache.jit`, graphs from
+    `jcache.GraphCache`.
 
     Example: jcache stats --run last
     """
@@ -107,7 +105,7 @@ def stats(
 
 
 def _as_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
-    """What building and loading graphs took, by function and in all."""
+    """Return the seconds of building and loading graphs, by function and in total."""
 
     def fields(economics: Economics) -> dict[str, Any]:
         return {**economics._asdict(), "saved_seconds": economics.saved_seconds}
@@ -125,7 +123,7 @@ def _prometheus(summed: dict[str, Any], graphs: Mapping[str, Economics]) -> None
     for name, text, value in metrics:
         metric = f"jcache_{name}_total"
         output.data(f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}")
-    saved = "jcache_time_saved_seconds"  # no counter: graphs that load more slowly than they are built take from it
+    saved = "jcache_time_saved_seconds"  # a gauge, since it falls when a graph takes longer to load than to build
     text = "Seconds saved in all: of compilation, of tracing and of building graphs."
     output.data(f"# HELP {saved} {text}\n# TYPE {saved} gauge\n{saved} {summed['total_saved_seconds']}")
 
@@ -167,12 +165,12 @@ def _render(root: Path, shown: Sequence[Report], summed: dict[str, Any], *, plot
 
 
 def _asked(calls: Mapping[str, Any]) -> int:
-    """How many executables, or calls for traces or graphs, there were."""
+    """Return the number of executables, or of calls for traces or graphs."""
     return sum(calls.get(name, 0) for name in COUNTS)
 
 
 def _share(calls: Mapping[str, Any]) -> str:
-    """How many of the calls for traces or graphs were hits."""
+    """Return how many of the calls for traces or graphs were hits, as text."""
     return f"{calls.get('hits', 0):,} of {asked:,}" if (asked := _asked(calls)) else "–"
 
 
@@ -196,7 +194,7 @@ def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool, alone: bool)
     total = in_all(graphs)
     built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
     loaded = f"{total.loads:,} loaded in {format_seconds(total.load_seconds)}"
-    saved = f"; saved {format_seconds(total.saved_seconds)}" if alone else ""  # else it is in the total of the runs
+    saved = f"; saved {format_seconds(total.saved_seconds)}" if alone else ""  # with runs, their total includes it
     output.data(f"{built}, {loaded}{saved}")
     for name, each in graphs.items():
         if verdict := each.verdict(output.plain(name)):

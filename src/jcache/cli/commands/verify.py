@@ -1,4 +1,4 @@
-"""`jcache verify`: checks a root, and with --repair mends it."""
+"""`jcache verify`: check a root, and with --repair, repair it."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from jcache.verify.verification import verify as verify_root
 
 
 def complete_damages(incomplete: str) -> list[str]:
-    """Kinds of damage that begin like this."""
+    """Return the kinds of damage that begin with a text."""
     return [damage for damage in Damage if damage.startswith(incomplete)]
 
 
@@ -33,32 +33,34 @@ def verify(
         typer.Option(
             "--subset",
             metavar="PART",
-            help="Only a part, the least recently verified entries first: 1/7 or 5% of them, or 10GiB.",
+            help="Check only a part, such as 1/7, 5% or 10GiB; the entries verified longest ago come first.",
         ),
     ] = None,
     max_duration: Annotated[
         str | None,
-        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after so long, such as 10min."),
+        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after this time, such as 10min."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do without decompression.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not decompress entries.")] = False,
     load: Annotated[
         bool,
-        typer.Option("--load", help="Also open executables with the jaxlib here, in a process that may crash."),
+        typer.Option("--load", help="Also load executables with the installed jaxlib, in a separate process."),
     ] = False,
     mend: Annotated[
         bool,
-        typer.Option("--repair", help="Damaged entries to quarantine, missing -atime files made, leftovers removed."),
+        typer.Option(
+            "--repair", help="Move damaged entries to quarantine, make missing -atime files, remove leftovers."
+        ),
     ] = False,
     grace: Annotated[
         str,
-        typer.Option("--grace", metavar="AGE", help="Leave alone what was written less than this ago."),
+        typer.Option("--grace", metavar="AGE", help="Leave alone files that were written less than this ago."),
     ] = "1min",
     ignore: Annotated[
         list[str] | None,
         typer.Option(
             "--ignore",
             metavar="DAMAGE",
-            help="Do not look for this, such as writable in a cache that a team shares; may be repeated.",
+            help="Do not report this damage, such as writable in a cache that a team shares; may be repeated.",
             autocompletion=complete_damages,
         ),
     ] = None,
@@ -67,7 +69,7 @@ def verify(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Check every entry: shape, codec, content, grammar, name, digest; sidecars, leftovers, who may write.
+    """Check the format, content, name and digest of every entry, and sidecars, leftover files and permissions.
 
     Example: jcache verify --subset 1/7 --repair
     """
@@ -114,7 +116,7 @@ def _load(store: Store, verification: Verification) -> Loads:
 
 
 def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Repaired]:
-    """Mends the findings, and among the notes the sidecars that are missing; what is left of the notes is none."""
+    """Repair the findings, and make the missing sidecars; the latter are removed from the notes."""
     missing = [note for note in verification.notes if note.remedy is Remedy.MAKE_SIDECAR]
     verification.notes = [note for note in verification.notes if note.remedy is not Remedy.MAKE_SIDECAR]
     findings: list[Finding] = [*verification.findings, *missing]

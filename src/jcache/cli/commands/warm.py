@@ -1,4 +1,4 @@
-"""`jcache warm`: a root filled ahead of time, by running the program that is to start warm."""
+"""`jcache warm`: fill a root ahead of time by running the program that is to start warm."""
 
 import json as jsonlib
 import os
@@ -36,18 +36,19 @@ def warm(
     ] = None,
     root: RootOption = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Run it a second time, and say what is compiled or traced all the same.")
+        bool,
+        typer.Option("--check", help="Run the program a second time, and report what it compiles or traces again."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result on stderr as JSON.")] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Fill a root ahead of time: run a program and store all that it compiles, whatever thresholds are set for JAX.
+    """Run a program and store everything that it compiles, whatever thresholds are set for JAX.
 
-    Else it is as `jcache run`, but for a root that cannot be made, which is an
-    error. The program's exit code is passed on; with --check it runs twice.
-    Exit code 1 says that not all of the second run was a hit, or that the
-    program has set a cache directory of its own, so that the root is not warm.
+    Like `jcache run`, but a root that cannot be created is an error. The exit
+    code is the program's; with --check the program runs twice. Exit code 1 means
+    that the root is not warm: the second run had a miss, or the program has set
+    its own cache directory.
 
     Example: jcache warm --check -- python train.py --steps 1
     """
@@ -80,23 +81,23 @@ def _keys(store: Store) -> dict[Kind, set[str]]:
 
 
 def _count(store: Store, kind: Kind, keys: Collection[str]) -> int:
-    """How many entries of a kind these are; programs of traces are no traces of their own."""
+    """Return the number of entries of a kind among keys; a program of a trace is not counted as a trace."""
     headers = (header_of(store, (kind, key)) for key in keys) if kind is Kind.TRACES else ()
     return len(keys) - sum(header is not None and is_program(header) for header in headers)
 
 
-_Asked = Program | TraceCall | GraphCall
+_Recorded = Program | TraceCall | GraphCall
 
 
-def _missed(report: RunReport) -> list[_Asked]:
-    """What was compiled, traced or built, though a run had been before."""
+def _missed(report: RunReport) -> list[_Recorded]:
+    """Return the programs, traces and graphs that the second run compiled, traced or built again."""
     calls: list[TraceCall | GraphCall] = [*report.traces.calls, *report.graphs.calls]
     missed = [call for call in calls if call.outcome not in (HIT, BYPASSED) and not _only_looked_up(call)]
     return [*(program for program in report.programs if program.outcome != HIT), *missed]
 
 
 def _only_looked_up(call: TraceCall | GraphCall) -> bool:
-    """Whether a call asked for a graph and has not built it, so that there is nothing to keep."""
+    """Return whether a call looked up a graph and did not build it, so that there was nothing to store."""
     return isinstance(call, GraphCall) and call.outcome == NOT_STORED and not call.seconds
 
 
@@ -105,7 +106,7 @@ def _as_json(
     stored: dict[Kind, int],
     first: RunReport | None,
     second: RunReport | None,
-    missed: list[_Asked],
+    missed: list[_Recorded],
 ) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
@@ -113,13 +114,13 @@ def _as_json(
         "stored": {kind.value: number for kind, number in stored.items()},
         "run": None if first is None else first.to_json(),
         "check": None if second is None else second.to_json(),
-        "missed": [_described(one) for one in missed],
+        "missed": [_missed_json(miss) for miss in missed],
     }
 
 
-def _described(one: _Asked) -> dict[str, object]:
-    kind, _ = _KINDS[type(one)]
-    return {"kind": kind.value, "key": one.key, "name": one.name, "outcome": one.outcome, "reason": one.reason}
+def _missed_json(miss: _Recorded) -> dict[str, object]:
+    kind, _ = _KINDS[type(miss)]
+    return {"kind": kind.value, "key": miss.key, "name": miss.name, "outcome": miss.outcome, "reason": miss.reason}
 
 
 def _render(
@@ -127,12 +128,12 @@ def _render(
     stored: dict[Kind, int],
     first: RunReport | None,
     second: RunReport | None,
-    missed: list[_Asked],
+    missed: list[_Recorded],
     *,
     verbose: bool,
 ) -> None:
     parts = [output.count(stored[kind], kind.value[:-1], kind.value) for kind in Kind]
-    output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_there(store, first)}")
+    output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_present_before(store, first)}")
     if first is not None and not first.processes:
         output.message(f"  {NO_PROGRAM_SEEN}")
     if first is not None and first.exit_code:
@@ -150,16 +151,16 @@ def _render(
     for call in traces.calls:
         if call.outcome == BYPASSED:
             output.message(f"  left to jax.jit: {call.name}: {call.reason}")
-    for one in missed if verbose else missed[:_ROWS]:
-        _, doing = _KINDS[type(one)]
-        reason = "" if one.reason is None else f": {one.reason}"
-        output.message(f"  {doing} again: {one.key or one.name or 'unknown'}{reason}")
+    for miss in missed if verbose else missed[:_ROWS]:
+        _, verb = _KINDS[type(miss)]
+        reason = "" if miss.reason is None else f": {miss.reason}"
+        output.message(f"  {verb} again: {miss.key or miss.name or 'unknown'}{reason}")
     if not verbose and len(missed) > _ROWS:
         output.message(f"  … and {len(missed) - _ROWS:,} more: -v shows all")
 
 
-def _there(store: Store, first: RunReport | None) -> str:
-    """What had been there before."""
+def _present_before(store: Store, first: RunReport | None) -> str:
+    """Return a clause that counts the entries that were in the root before."""
     if first is None:
         return ""
     here = stored_programs(store.root.directory(Kind.EXECUTABLES), first.programs)

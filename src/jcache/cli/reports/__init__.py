@@ -1,1 +1,1 @@
-"""How results are printed: one module for each report that several commands, or a long one, need."""
+"""Printed results of commands, as text and as JSON, one module for each report."""

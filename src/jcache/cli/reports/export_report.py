@@ -1,4 +1,4 @@
-"""What `jcache export` says, on stderr: stdout may be the archive."""
+"""Report of `jcache export`, on stderr, since stdout may be the archive."""
 
 import os
 from pathlib import Path
@@ -13,13 +13,13 @@ from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_size
 
-_SHOWN: Final = 40  # of what was left out
+_MAX_LEFT_OUT_LINES: Final = 40
 
 
 def summarize(
     root: Root, target: Path | None, prepared: PreparedExport, exported: ExportResult, written: int, *, signed: bool
 ) -> dict[str, Any]:
-    """All of it as plain values."""
+    """Return the result of an export as JSON values."""
     return {
         "root": str(root.path),
         "output": None if target is None else str(target),
@@ -42,7 +42,7 @@ def summarize(
 
 
 def tell_notes(store: Store, prepared: PreparedExport) -> None:
-    """What is left out as it should be."""
+    """Print that the archive is empty, and which legacy entries are left out."""
     if not prepared.sources:
         why = " that was asked for" if prepared.excluded or prepared.legacy else ""
         output.warning(f"No entry{why}: the archive is empty; `{command('ls', store.root.path)}` shows what there is.")
@@ -53,13 +53,13 @@ def tell_notes(store: Store, prepared: PreparedExport) -> None:
 
 
 def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult, *, verbose: bool) -> None:
-    """What should have been exported and was not, a line each, and the next command."""
+    """Print each entry that could not be exported, one per line, and the next command."""
     lines = [
         f"{_word(finding.damage)}: {short_key(finding.key or '')}: {finding.evidence}" for finding in prepared.findings
     ]
     lines += [f"Being written just now: {key}" for _, key in prepared.being_written]
     lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
-    shown = lines if verbose else lines[:_SHOWN]
+    shown = lines if verbose else lines[:_MAX_LEFT_OUT_LINES]
     for line in shown:
         output.message(line.replace("\n", "\\n"))
     if len(shown) < len(lines):
@@ -81,7 +81,7 @@ def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult
 
 
 def render(summary: dict[str, Any], *, verbose: bool) -> None:
-    """The summary for people."""
+    """Print the summary as text."""
     number = output.count(summary["entries"], "entry", "entries")
     if summary["xla_files"]:
         number += f" and {output.count(summary['xla_files'], 'file', 'files')} of XLA's sub-caches"
@@ -98,7 +98,7 @@ def render(summary: dict[str, Any], *, verbose: bool) -> None:
 
 
 def _keyed(directories: dict[str, int]) -> str:
-    """Of entries that a plain copy would not let anybody hit."""
+    """Return a sentence on entries whose keys hold a directory, so that a copy elsewhere does not hit."""
     number, path, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
     first = shown(path)
     linked = "elsewhere only import --link lets them be hit"

@@ -1,4 +1,4 @@
-"""Showing what `jcache verify` found, for people and for programs."""
+"""Report of `jcache verify`, as text and as JSON."""
 
 from collections import Counter
 from typing import Any
@@ -16,13 +16,13 @@ from jcache.verify.repair import Outcome, Repaired
 from jcache.verify.result import Verification
 
 _ROWS = 40
-_WIDEST = 32  # of what a finding is about
+_MAX_WHERE_WIDTH = 32
 
 
 def as_json(
     store: Store, verification: Verification, repaired: list[Repaired] | None, loads: Loads | None
 ) -> dict[str, Any]:
-    """The whole result as plain values."""
+    """Return the result as JSON values."""
     outcomes = {id(one.finding): one for one in repaired or ()}
     return {
         "root": str(store.root.path),
@@ -82,7 +82,7 @@ def render(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """A table of the findings, a summary and the next command."""
+    """Print a table of the findings, a summary and the next command."""
     findings = verification.findings
     if not quiet:
         _table(store, findings, repaired, verbose=verbose)
@@ -117,16 +117,16 @@ def _table(store: Store, findings: list[Finding], repaired: list[Repaired] | Non
 
 
 def _where(store: Store, finding: Finding, *, verbose: bool) -> str:
-    """What a finding is about, in a few words unless more are asked for."""
+    """Return the key or path of a finding, shortened unless verbose."""
     if finding.key is not None:
         kind = "" if finding.kind in (None, Kind.EXECUTABLES) else f"{finding.kind}/"
         text = kind + (finding.key if verbose else short_key(finding.key))
     else:
         beneath = finding.path.is_relative_to(store.root.path) and finding.path != store.root.path
         text = str(finding.path.relative_to(store.root.path) if beneath else finding.path)
-    if verbose or len(text) <= _WIDEST:
+    if verbose or len(text) <= _MAX_WHERE_WIDTH:
         return text
-    return f"{text[: _WIDEST - 16]}…{text[-15:]}"
+    return f"{text[: _MAX_WHERE_WIDTH - 16]}…{text[-15:]}"
 
 
 def _summary(verification: Verification) -> str:
@@ -169,7 +169,7 @@ def _render_loads(loads: Loads, *, verbose: bool) -> None:
 
 
 def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
-    """What to do next, a line each, with commands that can be run as they are."""
+    """Return what to do next, one per line, with complete commands."""
     lines = []
     root = store.root.path
     mend, look = command("verify --repair", root), command("quarantine list", root)
@@ -200,7 +200,7 @@ def _advice(findings: list[Finding]) -> list[str]:
 
 
 def _about_pins(store: Store) -> str:
-    """What became of the pins when a damaged ledger was set aside."""
+    """Return whether the pins are still known after a damaged ledger was set aside."""
     try:
         store.pins.known()
     except LedgerUnavailable as error:

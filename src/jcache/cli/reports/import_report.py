@@ -1,4 +1,4 @@
-"""Showing what an import did, or would do, for people and for programs."""
+"""Report of `jcache import`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ _RECOMPILING: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What there is to tell.
+    """Result of an import, or, on a dry run, its plan.
 
     Attributes:
-        root: where to.
-        source: where from, for people.
+        root: root of the import.
+        source: name of the archive, or the root that it comes from.
         dry_run: whether nothing was changed.
-        outcomes: what became of the entries, or would.
-        neighbours: the same of the files of XLA's sub-caches.
-        bytes: that were written, or would be.
-        refused: what was not taken, and why.
-        forecast: what will hit here.
-        notes: more sentences for people.
-        passed_over: how many files of a tar were no entries.
-        names: the first of these.
-        loads: what opening the entries gave, where that was asked for.
-        recompiled: what compiling the programs of traces gave, where that was asked for.
-        found: what is wrong with those of the entries that were kept, different, that are not sound here.
-        undone: whether something else that was asked for, such as a link, could not be done.
-        more: further values for programs.
-        is_told: whether the archive's maker was told what it omits, so that this is no failure here.
+        outcomes: outcome of each entry.
+        neighbours: outcome of each file of XLA's sub-caches.
+        bytes: number of bytes written.
+        refused: entries and files that were refused, with the reason.
+        forecast: which executables will be hit here.
+        notes: further sentences of the text report.
+        passed_over: number of files in a tar that are not entries.
+        names: names of the first of these files.
+        loads: result of ``--check-load``; None without it.
+        recompiled: result of ``--recompile``; None without it.
+        found: damage of existing entries that differ from the archive's and were kept.
+        undone: whether another step, such as a link, failed.
+        more: further fields of the JSON report.
+        is_told: whether entries that the archive omits are no failure here, because its exporter reported them.
     """
 
     root: Root
@@ -85,23 +85,23 @@ class Report:
     is_told: bool = False
 
     def of(self, *outcomes: ImportOutcome) -> list[EntryId]:
-        """The entries that have one of these outcomes."""
-        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
+        """Return the entries with one of these outcomes."""
+        return [name for name, fate in self.outcomes.items() if fate in outcomes]
 
     def damaged(self) -> list[EntryId]:
-        """Those that were kept and are damaged; what cannot be read may well be sound."""
+        """Return the kept entries that are damaged; unreadable ones are not among them, since they may be sound."""
         return [name for name, damage in self.found.items() if damage is not Damage.UNREADABLE]
 
     @property
     def complete(self) -> bool:
-        """Whether all that was wanted is there now."""
+        """Whether all entries of the archive are in the root."""
         lacking = {ImportOutcome.DIFFERENT, ImportOutcome.REFUSED, ImportOutcome.CODE} | (
             set() if self.is_told else {ImportOutcome.OMITTED}
         )
         return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (self.refused or self.undone)
 
     def as_json(self) -> dict[str, Any]:
-        """The whole result as plain values."""
+        """Return the result as JSON values."""
         counts = Counter(self.outcomes.values())
         damaged = set(self.damaged())
         return {
@@ -127,7 +127,7 @@ class Report:
         }
 
     def render(self, *, quiet: bool, verbose: bool) -> None:
-        """Prints a summary, what deserves attention, and what will hit."""
+        """Print a summary, what needs attention, and which executables will be hit."""
         output.data(self._summary())
         if quiet:
             for sentence in () if self.complete else (*self._next(), *self.notes):
@@ -157,7 +157,7 @@ class Report:
             output.data(f"  {number:,} {_RECOMPILING[result]}: {reason}")
 
     def _next(self) -> Iterator[str]:
-        """What to do about what was kept, and where to find what was replaced."""
+        """Yield what to do about entries that were kept, refused or omitted, and where to find replaced ones."""
         kept, root = self.of(ImportOutcome.DIFFERENT), self.root.path
         damaged = self.damaged()
         if len(kept) > len(self.found):
@@ -219,7 +219,7 @@ def _refused(one: RefusedMember) -> dict[str, str]:
 
 
 def over_the_cap(store: Store) -> Iterable[str]:
-    """A sentence for each kind that has more bytes now than JAX's bound allows; an import evicts nothing."""
+    """Yield a sentence if executables take more bytes than JAX's size limit; an import evicts nothing."""
     if not os.environ.get(CAP):
         return
     for kind, counted in take_census(store, os.environ).kinds.items():

@@ -1,4 +1,4 @@
-"""Drawing what an entry was made from and what was made from it: graph → trace → program → executable."""
+"""Tree of the entries that an entry was made from, or that were made from it: graph → trace → program → executable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jcache.store.lineage import Lineage, Role
 from jcache.store.links import Member
 from jcache.units import format_seconds
 
-_MOST_CHILDREN: Final = 20
+_MAX_CHILDREN: Final = 20
 _LINES: Final = ("├─ ", "└─ ", "│  ", "   ", "←")
 _ASCII: Final = ("+- ", "`- ", "|  ", "   ", "<-")
 _GONE: Final = {
@@ -25,7 +25,7 @@ _Next = Callable[[Member], list[Member]]
 
 
 def as_json(lineage: Lineage, entry: Member) -> dict[str, Any]:
-    """The parents of an entry with theirs, and its children with theirs."""
+    """Return the parents and children of an entry, each with its own, as JSON values."""
     return {
         "parents": _nested(lineage, entry, "parents", lineage.parents, {entry}),
         "children": _nested(lineage, entry, "children", lineage.children, {entry}),
@@ -47,7 +47,7 @@ def _nested(lineage: Lineage, of: Member, name: str, following: _Next, above: se
 
 
 def lines(lineage: Lineage, entry: Member, *, verbose: bool) -> list[str]:
-    """The tree of an entry, from what it was made from in the first place; no lines for an entry without relations."""
+    """Return the lines of an entry's tree, which begins at its first ancestors; none for an entry without relations."""
     ancestors = _reached(entry, lineage.parents)
     if not ancestors and not lineage.children(entry):
         return []
@@ -68,13 +68,13 @@ def _reached(start: Member, following: _Next) -> set[Member]:
 
 
 class _Tree:
-    """A tree that is drawn.
+    """Drawing of a tree.
 
     Args:
-        lineage: whose.
-        entry: that is shown.
-        related: what is drawn.
-        verbose: whether with whole keys, and all of them.
+        lineage: relations of all entries.
+        entry: the entry that is marked.
+        related: entries to draw.
+        verbose: whether to draw all children, with full keys.
     """
 
     def __init__(self, lineage: Lineage, entry: Member, related: set[Member], *, verbose: bool) -> None:
@@ -88,14 +88,14 @@ class _Tree:
         )
 
     def drawn(self, top: Member) -> Iterator[str]:
-        """A member and what was made from it, a line each."""
+        """Yield a line for a member and for each entry that was made from it."""
         again = top in self._drawn
         self._drawn.add(top)
         children = [child for child in self._lineage.children(top) if child in self._related]
         yield self._text(top) + (" (see above)" if again and children else "")
         if again:
             return
-        shown = children if self._verbose else children[:_MOST_CHILDREN]
+        shown = children if self._verbose else children[:_MAX_CHILDREN]
         left = len(children) - len(shown)
         for i, child in enumerate(shown):
             last = i == len(shown) - 1 and not left

@@ -1,4 +1,4 @@
-"""Carrying out, or only showing, a plan of removal: the second half of `prune` and `clear`."""
+"""Execution and report of a removal plan, for `prune` and `clear`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ _ROWS = 20
 
 
 def remove(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool, quiet: bool, verbose: bool) -> int:
-    """Executes a plan, or not, and says what goes, what stays and why.
+    """Execute a plan, unless it is a dry run, and print what is removed, what is kept, and why.
 
     Returns:
-        The exit code: 0, 1 if nothing could be removed, 3 if not everything.
+        The exit code: 0, 1 if nothing could be removed, 3 if not everything could.
     """
     done = carry_out(store, plan, xla=xla, dry_run=dry_run, progress=_progress)
     if json:
