@@ -291,7 +291,7 @@ def test_a_pinned_trace_keeps_what_it_needs(jcache: Jcache, place: Place) -> Non
     """Its program and its executable, of prune and of clear, and so the next process starts warm."""
     step = place.traces["step"]
     jcache("pin", step, "--root", place.root)
-    announced = jcache("prune", "--root", place.root, "--max-entries", "0", "--dry-run").out
+    announced = jcache("prune", "--root", place.root, "--keep-last", "0", "--dry-run").out
     assert f"is needed by {step[:13]}, which stays" in announced and "2 needed by a trace that stays" in announced
     assert jcache("clear", "executables", "--yes", "--root", place.root).code == 0
     assert set(place.executables) == {"jit_step"}
