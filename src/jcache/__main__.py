@@ -1,4 +1,4 @@
-"""``python -m jcache`` is ``jcache``."""
+"""Run the command line as ``python -m jcache``."""
 
 from jcache.cli import main
 

@@ -1,6 +1,6 @@
-"""What time it is. jcache asks here and nowhere else, so that a test can say what time it is, and wait for nothing.
+"""The clock of jcache: the only module that reads the time or sleeps, so that a test can replace it.
 
-A module reads the clock as ``clock.now_ns()``, never through a name of its own; a test replaces it with
+A module calls ``clock.now_ns()`` and never imports the function itself; a test replaces it with
 ``monkeypatch.setattr(clock, "now_ns", …)``.
 """
 
@@ -8,18 +8,18 @@ import time
 
 
 def now_ns() -> int:
-    """Nanoseconds since the epoch, by the system's clock, which may be set back or forward."""
+    """Return nanoseconds since 1970 by the system's clock, which may be set back or forward."""
     return time.time_ns()
 
 
 def monotonic() -> float:
-    """Seconds of a clock that only goes forward; only differences mean something.
+    """Return the seconds of a clock that only goes forward; only differences between two readings mean something.
 
-    It is not ``time.monotonic``, which JAX's own tests replace by a few numbers that only JAX is to ask for.
+    It is not ``time.monotonic``, which JAX's own tests replace by a few numbers meant for JAX alone.
     """
     return time.monotonic_ns() / 1e9
 
 
 def sleep(seconds: float) -> None:
-    """Waits for so many seconds."""
+    """Wait for some seconds."""
     time.sleep(seconds)

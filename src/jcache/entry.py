@@ -1,4 +1,4 @@
-"""An entry as a value, what can lie beside it, and many entries in columns."""
+"""Entries as values: one entry, the files beside entries, and all entries of a directory in columns."""
 
 import os
 from array import array
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, are_files_of_keys, name_of
 
-SETTLED_NS: Final = 2_000_000_000
-GRACE_NS: Final = 60_000_000_000  # JAX writes in place, and large entries slowly
+SETTLED_NS: Final = 2_000_000_000  # the age from which on a modification time cannot stay the same after a change
+GRACE_NS: Final = 60_000_000_000  # for unfinished files: JAX writes in place, and large entries slowly
 NO_SIDECAR: Final = -1
 
 
 def is_young(written_ns: int, now_ns: int, grace_ns: int = GRACE_NS) -> bool:
-    """Whether what was written then may still be in the making; what is from the future is not."""
+    """Return whether a file of this modification time may still be unfinished; one from the future is finished."""
     return 0 <= now_ns - written_ns < grace_ns
 
 
@@ -21,19 +21,19 @@ class Entry(NamedTuple):
     """One entry: the file of a key and its sidecar.
 
     Attributes:
-        kind: what it holds.
+        kind: the kind of its content.
         key: ``<name>-<64 hex>``; a legacy entry of jax <= 0.4.16 is ``<64 hex>`` alone.
         bytes: size of the entry's file.
         created_ns: modification time of the file, nanoseconds since 1970.
-        recency_ns: when it was last used: what the sidecar or, where it is later, the file's access time says; else
-            ``created_ns``.
+        recency_ns: time of its last use, nanoseconds since 1970: the later one of the sidecar's time and the file's
+            access time; ``created_ns`` where neither is known.
         sidecar: whether it has a sidecar.
         legacy: whether it was written by jax <= 0.4.30, and so is never hit by a later one.
-        seconds: what building it took, where the ledger knows; None where it does not.
+        seconds: build time on record in the ledger; None where there is none.
         pinned: whether prune must keep it; None where that is not known, and nothing may be removed.
-        unknown: whether nobody knows when it was last used, so that ``recency_ns`` is counted from its writing.
-        within_ns: how much later than ``recency_ns`` it may have been used all the same: a day where that is an access
-            time, which most file systems move once a day.
+        unknown: whether its last use is unknown, so that ``recency_ns`` is the time of writing.
+        within_ns: how much later than ``recency_ns`` the last use may be: a day where ``recency_ns`` is an access time,
+            which most file systems update once a day.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
     @property
     def latest_ns(self) -> int:
-        """When it was last used, at the latest."""
+        """The latest time at which it may have been used last, nanoseconds since 1970."""
         return self.recency_ns + self.within_ns
 
     @property
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """What lies beside the entries: XLA's sub-caches, sidecars without an entry, temporary and unknown files."""
+    """Files beside the entries: XLA's sub-caches, sidecars without an entry, temporary and unknown files."""
 
     name: str
     member: Member
@@ -88,26 +88,26 @@ class Columns(NamedTuple):
 
     @property
     def are_sound(self) -> bool:
-        """Whether columns that were read from somewhere hold keys, and no negative size or time."""
+        """Whether columns that come from a file hold keys only, and no negative size or time."""
         names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
         lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
         lowest = min(lowest, 2 + min(self.accessed, default=0))  # where AHEAD is -2
         return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
 
     def where(self, keep: list[bool]) -> "Columns":
-        """The rows whose flag is true."""
+        """Return the rows whose flag is true."""
         keys, *numbers = self
         return Columns(list(compress(keys, keep)), *(array("q", compress(column, keep)) for column in numbers))
 
 
 class Snapshot(NamedTuple):
-    """The columns of a directory as they were at a moment.
+    """The columns of a directory at one time.
 
     Attributes:
         changed_ns: the directory's modification time just before it was read.
-        read_ns: when it was read.
+        read_ns: time of reading.
         columns: its entries.
-        others: the file names that are not entries nor their sidecars.
+        others: names of files that are neither entries nor sidecars.
     """
 
     changed_ns: int
@@ -117,12 +117,12 @@ class Snapshot(NamedTuple):
 
     @property
     def names_final(self) -> bool:
-        """Whether the directory had been quiet long enough for its modification time to vouch for the names."""
+        """Whether the directory had not changed for so long that the same modification time means the same names."""
         return self.changed_ns < self.settled_before_ns
 
     @property
     def settled_before_ns(self) -> int:
-        """A file written at this time or later may not have been complete when the snapshot was taken."""
+        """The time from which on a file may have been incomplete when the snapshot was taken."""
         return self.read_ns - SETTLED_NS
 
     @property
@@ -130,14 +130,14 @@ class Snapshot(NamedTuple):
         return max(self.columns.created, default=0) >= self.settled_before_ns
 
     def packed(self) -> tuple[object, ...]:
-        """The two times, then each column and the others as bytes, which `unpacked` reads on the same machine."""
+        """Return the two times, then each column and the other names as bytes, for `unpacked` on this machine."""
         keys, sizes, created, recency, sidecars, accessed = self.columns
-        numbers = sizes, created, recency + accessed, sidecars  # together, as the ledger has a place for four
+        numbers = sizes, created, recency + accessed, sidecars  # two in one, since the ledger stores four columns
         return self.changed_ns, self.read_ns, _join(keys), *(column.tobytes() for column in numbers), _join(self.others)
 
     @classmethod
     def unpacked(cls, changed_ns: int, read_ns: int, keys: bytes, *rest: bytes) -> "Snapshot | None":
-        """The snapshot that was packed; None where the columns do not belong together."""
+        """Return the snapshot that was packed; None where the columns do not fit together."""
         *numbers, others = rest
         sizes, created, times, sidecars = map(_numbers, numbers)
         half = len(times) // 2

@@ -1,20 +1,20 @@
-"""What can go wrong, and the exit code of each.
+"""The errors of jcache, and the exit code of each.
 
-JcacheError                 1   something failed; the message says what, why and what to do
+JcacheError                 1   something failed; the message names the thing, the reason and the next command
 ├── InvalidValue            2   a size, age, filter, kind or other argument that cannot be read
-├── OutOfReach              3   what is asked for cannot be reached, so that nothing was done
+├── OutOfReach              3   the request cannot be fulfilled, so that nothing was done
 ├── NoCacheHere            10   the path is neither a root nor a JAX cache directory
 ├── Locked                 11   another process holds the directory's lock
 ├── UnknownKey              1   no entry, or more than one, has this key or prefix
 ├── BadArchive              1   an archive that is torn, malformed, hostile or larger than allowed
 │   └── Truncated           1   one that ends too early: what came before its end is whole
-├── Untrusted              12   an archive that is unsigned, or not signed by whom it should be
+├── Untrusted              12   an archive without a signature, or without one of an allowed signer
 ├── DamagedEntry            1   bytes that do not follow the grammar of an entry
 ├── NotStorable             1   a value that no codec of graphs can turn into bytes
 ├── Unresolved              1   a sound graph that cannot be made again in this program
 ├── LedgerUnavailable       1   the ledger cannot be read or written
-├── NotInEffect             1   `jcache.enable(strict=True)` could not do all that it was asked for
-├── GraphKeyError           1   a callable or an argument of which no key can be made
+├── NotInEffect             1   a request to `jcache.enable(strict=True)` that does not take effect
+├── GraphKeyError           1   a callable or an argument that cannot be fingerprinted
 └── CannotWrite             1   a root that is read-only, full or otherwise refuses a change
 
 Every message is one sentence that names the thing, the reason and, where there is one, the next command.
@@ -28,13 +28,13 @@ class JcacheError(Exception):
 
 
 class InvalidValue(JcacheError, ValueError):
-    """An argument that cannot be read as what it should be."""
+    """An argument is not of the form that it must have."""
 
     exit_code = 2
 
 
 class OutOfReach(JcacheError):
-    """What is asked for cannot be reached, whatever is done, and so nothing was."""
+    """A request cannot be fulfilled by any means, so nothing was done."""
 
     exit_code = 3
 
@@ -46,13 +46,13 @@ class NoCacheHere(JcacheError):
 
 
 class Locked(JcacheError):
-    """Another process held the directory's lock for longer than we may wait."""
+    """Another process held the directory's lock for longer than jcache waits."""
 
     exit_code = 11
 
 
 class UnknownKey(JcacheError, KeyError):
-    """No entry, or more than one, answers to a key or prefix."""
+    """No entry, or more than one, has a key or a key with a prefix."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would print the repr
@@ -63,18 +63,18 @@ class DamagedEntry(JcacheError):
 
 
 class NotStorable(JcacheError):
-    """A value holds something that no codec can turn into bytes."""
+    """A value has a part that no codec can turn into bytes."""
 
 
 class Unresolved(JcacheError):
-    """A sound graph cannot be made again here: its class is not imported, say, or has other fields by now."""
+    """An undamaged graph cannot be made again in this program: its class is not imported, say, or has other fields."""
 
 
 class LedgerUnavailable(JcacheError):
-    """The ledger cannot be read or written now.
+    """The ledger cannot be read or written.
 
     Attributes:
-        lost: whether what it held is lost anyway, so that waiting for it is of no use.
+        lost: whether its content is lost, so that waiting does not help.
     """
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
@@ -83,15 +83,15 @@ class LedgerUnavailable(JcacheError):
 
 
 class CannotWrite(JcacheError):
-    """A root refuses a change: read-only, full, or not ours."""
+    """A root refuses a change: it is read-only, full, or another user's."""
 
 
 class NotInEffect(JcacheError):
-    """Something that `jcache.enable` was asked for does not take effect."""
+    """A request to `jcache.enable` does not take effect."""
 
 
 class GraphKeyError(JcacheError, TypeError):
-    """A callable, or something that its result depends on, cannot be fingerprinted."""
+    """A callable, or a value that its result depends on, cannot be fingerprinted."""
 
 
 class BadArchive(JcacheError):
@@ -103,6 +103,6 @@ class Truncated(BadArchive):
 
 
 class Untrusted(JcacheError):
-    """An archive is not signed by somebody who is allowed to, or differs from what was signed."""
+    """An archive is not signed by an allowed signer, or differs from the content that was signed."""
 
     exit_code = 12

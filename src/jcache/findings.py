@@ -1,4 +1,4 @@
-"""What `jcache verify` finds, as values: the kind of damage, where, the evidence, and what mends it."""
+"""The findings of `jcache verify` as values: the kind of damage, its place, the evidence and the remedy."""
 
 import os
 from enum import StrEnum
@@ -16,14 +16,14 @@ class Damage(StrEnum):
     TORN = "torn"  # ends before its codec or envelope says: a writer was killed, a copy broken off
     CODEC = "codec"  # begins like no codec that an entry can have
     COMPRESSION = "compression"  # does not decompress, or not to the declared size, or to more than it may
-    SEAL = "seal"  # an envelope whose bytes are not the ones it was sealed with
-    GRAMMAR = "grammar"  # the inside is not what XLA writes
+    SEAL = "seal"  # an envelope whose bytes have changed since it was sealed
+    GRAMMAR = "grammar"  # the content does not follow XLA's formats
     NAME = "name"  # the content belongs to another key
-    CODE = "code"  # names code that it has no business with, and that would run when its program reads it
-    CHANGED = "changed"  # not the bytes on record
-    CRASHES = "crashes"  # takes down the process that loads it
+    CODE = "code"  # names code that its format does not need, and that would run when its program reads it
+    CHANGED = "changed"  # other bytes than those whose digest is on record
+    CRASHES = "crashes"  # crashes the process that loads it
     HANGS = "hangs"  # does not finish loading
-    REFUSED = "refused"  # the very jaxlib that wrote it does not load it
+    REFUSED = "refused"  # the jaxlib that wrote it does not load it
     MISSING_SIDECAR = "missing_sidecar"
     ORPHANED_SIDECAR = "orphaned_sidecar"
     SIDECAR_SIZE = "sidecar_size"
@@ -31,18 +31,18 @@ class Damage(StrEnum):
     TEMPORARY = "temporary"  # left by a writer that was killed
     BLOCKING = "blocking"  # ends in -cache, is no entry, and so stops every bounded put of jax <= 0.11.1
     WRITABLE = "writable"  # others can replace the code in it
-    OWNER = "owner"  # belongs to somebody else, who can replace the code in it
-    LEDGER = "ledger"  # damaged itself
-    PINS = "pins"  # what is pinned is not known, so that nothing may be removed
+    OWNER = "owner"  # belongs to another user, who can replace the code in it
+    LEDGER = "ledger"  # the ledger itself is damaged
+    PINS = "pins"  # the pins cannot be read, so that nothing may be removed
     REPLACED = "replaced"  # no damage: other bytes of the same key have taken its place, on request
-    STALE = "stale"  # no damage: a graph that was built from something else than there is now
-    DANGLING = "dangling"  # no damage: what it is linked to is not here
-    OPAQUE = "opaque"  # no damage: of a platform whose programs jcache cannot read, so that its inside is not checked
+    STALE = "stale"  # no damage: a graph whose sources have changed since it was built
+    DANGLING = "dangling"  # no damage: an entry that it is linked to is missing
+    OPAQUE = "opaque"  # no damage: of a platform whose programs jcache cannot read, so that its content is not checked
     LEGACY = "legacy"  # only jax <= 0.4.30 reads it: no damage, but waste
 
 
 class Remedy(StrEnum):
-    """What `jcache verify --repair` does about a finding."""
+    """The action of `jcache verify --repair` on a finding."""
 
     QUARANTINE = "quarantine"
     MAKE_SIDECAR = "make sidecar"
@@ -69,14 +69,14 @@ _REMEDIES: Final = {
 
 
 class Fault(NamedTuple):
-    """What is wrong with some bytes."""
+    """One kind of damage in some bytes, and the evidence as a sentence."""
 
     damage: Damage
     evidence: str
 
 
 class Stamp(NamedTuple):
-    """By what a file is known to be the one that was looked at."""
+    """Size, modification time and inode of a file, by which it is recognised as the one that was checked."""
 
     bytes: int
     written_ns: int
@@ -92,15 +92,15 @@ class Finding(NamedTuple):
 
     Attributes:
         damage: its kind.
-        path: of the damaged file or directory.
-        evidence: what was seen, as a sentence.
-        kind: of the entry, or of the entries in the directory; None for what concerns the whole root.
-        key: of the entry; None for what is not an entry's.
-        advice: what to do about it by hand, a command where there is one.
-        stamp: of the file when it was looked at.
-        digest: of its bytes, where they were read.
-        expected: the digest on record, where it is another one.
-        is_note: whether it is worth telling and yet no damage.
+        path: path of the damaged file or directory.
+        evidence: the observation, as a sentence.
+        kind: kind of the entry, or of the entries in the directory; None for a finding about the whole root.
+        key: key of the entry; None where the file is no entry's.
+        advice: the next step by hand, a command where there is one.
+        stamp: the file's stamp when it was checked.
+        digest: digest of its bytes, where they were read.
+        expected: the digest on record, where it differs.
+        is_note: whether it is no damage and yet worth reporting.
     """
 
     damage: Damage
@@ -116,5 +116,5 @@ class Finding(NamedTuple):
 
     @property
     def remedy(self) -> Remedy:
-        """What `--repair` does about it."""
+        """The action of `--repair` on it."""
         return _REMEDIES.get(self.damage, Remedy.QUARANTINE)

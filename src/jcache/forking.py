@@ -1,4 +1,4 @@
-"""Tell objects that they live in a forked child now, where no other thread goes on and locks may be held for good."""
+"""Notify objects in a forked child, where the other threads are gone and their locks may stay held forever."""
 
 import os
 import weakref
@@ -9,19 +9,19 @@ T = TypeVar("T")
 
 
 class TellInChild(Generic[T]):
-    """Objects that are told of a fork, in the child; it does not keep them alive."""
+    """Weak references to objects that are notified in the child after a fork."""
 
     def __init__(self, tell: Callable[[T], object]) -> None:
-        """Have `tell` called with each object, in the child.
+        """Have `tell` called with each object, in each forked child.
 
-        Registries are told in the order in which they were made, that is, in which their modules were imported.
+        Several instances act in the order in which they were made, that is, in which their modules were imported.
         """
         self._tell = tell
         self._objects: weakref.WeakSet[T] = weakref.WeakSet()
         os.register_at_fork(after_in_child=self._tell_all)
 
     def add(self, one: T) -> None:
-        """Tell this object, too, as long as it lives."""
+        """Add an object, which is notified as long as it lives."""
         self._objects.add(one)
 
     def _tell_all(self) -> None:

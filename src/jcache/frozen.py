@@ -1,4 +1,4 @@
-"""A mapping that does not change, and that can be pickled and copied, as ``types.MappingProxyType`` cannot."""
+"""An immutable mapping that can be pickled and copied, unlike ``types.MappingProxyType``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class Frozen(Mapping[K, V], Generic[K, V]):
-    """Holds the items that it was made of, in their order."""
+    """An immutable mapping that keeps the order of its items."""
 
     __slots__ = ("_items",)
 

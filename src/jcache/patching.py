@@ -1,10 +1,10 @@
 """Replace functions and attributes of other modules, and put them back.
 
-Undone in whatever order, and as often as one likes, the replacements leave nothing behind, except where somebody else
-has replaced the same: there ours stays below theirs and does nothing.
+Replacements can be undone in any order and more than once, and leave nothing behind. Where other code has replaced the
+same function since, ours stays below it and does nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import copy
 import functools
@@ -15,10 +15,10 @@ from typing import Any
 
 
 class Patch:
-    """A function in a module of JAX's, replaced until `undo`."""
+    """A function in a module of JAX, replaced until `undo`."""
 
     def __init__(self, module: Any, name: str, replace: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Put what `replace` makes of the function in its place."""
+        """Replace the function by the result of calling `replace` with it."""
         self._module = module
         self._name = name
         self._original = getattr(module, name)
@@ -34,7 +34,7 @@ class Patch:
         _put(module, name, patched)
 
     def undo(self) -> None:
-        """Put the function back; where somebody else has replaced ours since, ours stays below, and does nothing."""
+        """Put the function back; where other code has replaced ours since, ours stays below it and does nothing."""
         self._on = False
         above = None
         function = getattr(self._module, self._name)
@@ -52,10 +52,10 @@ class Patch:
 
 
 def _put(holder: Any, name: str, function: Any) -> None:
-    """Has a module or class hold a function under a name.
+    """Set a function in a module or class under a name.
 
-    Python 3.13 loses count of changes to a class after some hundred, and then code that has become quick calls the
-    replaced ``__getitem__`` still, unless that is another version; one gets a new version with its defaults.
+    Python 3.13 stops counting the changes to a class after some hundred, and then specialised bytecode still calls the
+    replaced ``__getitem__``, unless the function has a new version; assigning its defaults gives it one.
     """
     replaced = getattr(holder, name)
     setattr(holder, name, function)
@@ -64,10 +64,10 @@ def _put(holder: Any, name: str, function: Any) -> None:
 
 
 class View:
-    """An object of JAX's, except for some attributes."""
+    """A stand-in for an object of JAX, with some attributes replaced."""
 
     def __init__(self, of: Any, **ours: Any) -> None:
-        """See `of`, with `ours` in place of its own attributes of these names."""
+        """Stand in for `of`, with `ours` in place of its attributes of the same names."""
         self._of = of
         vars(self).update(ours)
 
@@ -76,7 +76,7 @@ class View:
 
 
 class _Ranks(View):
-    """JAX's module `distributed`; a thread that is writing to the cache finds itself in the first process."""
+    """JAX's module `distributed`, except that a thread that writes to the cache sees process number 0."""
 
     def __init__(self, distributed: Any) -> None:
         super().__init__(distributed)
@@ -88,8 +88,8 @@ class _Ranks(View):
         return View(state, process_id=0) if getattr(self.writing, "now", False) else state
 
 
-class AllRanks:
-    """Writing to the cache by every process, until `undo`."""
+class WritesOfAllRanks:
+    """Have every process of a multi-process program write to the cache, until `undo`."""
 
     def __init__(self, compiler: Any) -> None:
         ranks = _Ranks(compiler.distributed)
@@ -116,7 +116,7 @@ class AllRanks:
 
 
 class WithDefaults(View):
-    """Compile options whose copy, the one that JAX hashes, has the usual values of some debug options."""
+    """Compile options whose copy, which JAX hashes, has default values in some debug options."""
 
     def __init__(self, options: Any, names: tuple[str, ...]) -> None:
         super().__init__(options)
@@ -124,15 +124,15 @@ class WithDefaults(View):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         copied = copy.deepcopy(self._of, memo)
-        usual = type(copied)()  # with what XLA_FLAGS say, as they are where JAX sets none of these
+        usual = type(copied)()  # with the values of XLA_FLAGS, as JAX has them where it sets none of these options
         for name in self._names:
             value = getattr(_debug_options(usual), name, None)
-            # a value once set is serialized, even if it is the usual one
+            # a value that has been set is serialized, even if it is the default
             if value is not None and getattr(_debug_options(copied), name) != value:
                 setattr(_debug_options(copied), name, value)
         return copied
 
 
 def _debug_options(compile_options: Any) -> Any:
-    """A view into the options, which must outlive it."""
+    """Return the debug options, which are a view into the compile options and must not outlive them."""
     return compile_options.executable_build_options.debug_options

@@ -1,15 +1,15 @@
-"""Texts of somebody's choice, such as paths, in sentences and in commands that can be run as they are."""
+"""Print arbitrary text, such as paths, in sentences and in commands that can be run as they are printed."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_JOINERS: Final = "\u200c\u200d"  # of letters, and of emojis
+_JOINING: Final = "\u200c\u200d"  # they join letters, and emojis
 
 
 def is_shown(character: str) -> bool:
-    """Whether a character is shown as it is: no control character, nothing that turns the text around, no surrogate."""
-    if character.isprintable() or character in _JOINERS:
+    """Return whether a character is printed as it is: no control character, change of direction or surrogate."""
+    if character.isprintable() or character in _JOINING:
         return True
     import unicodedata
 
@@ -17,18 +17,18 @@ def is_shown(character: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """A text in one line, with escapes in the place of what is not shown."""
+    """Return a text in one line, with escapes in place of the characters that are not printed as they are."""
     return text if text.isprintable() else "".join(c if is_shown(c) else escaped(c) for c in text)
 
 
 def escaped(character: str) -> str:
-    r"""A character as Python and bash write it between quotes, such as ``\n``."""
+    r"""Return a character as Python and bash write it between quotes, such as ``\n``."""
     text = character.encode("unicode_escape").decode()
     return rf"\u00{text[2:]}" if text[:2] == r"\x" and character > "\x7f" else text
 
 
 def quoted(text: str) -> str:
-    """A text as one word of a command; control characters need a shell that knows ``$'…'``, as bash and zsh do."""
+    """Return a text as one word of a command; control characters need a shell that knows ``$'…'``: bash or zsh."""
     if text.isprintable() or all(map(is_shown, text)):
         import shlex
 
@@ -38,19 +38,19 @@ def quoted(text: str) -> str:
 
 
 def command(words: str, root: object, rest: str = "") -> str:
-    """A command of jcache for a root, as it can be run: every command that a message suggests is made here.
+    """Return a command of jcache for a root, ready to run: every command that a message suggests is made here.
 
     Args:
         words: the command, with its options.
-        root: path of the root; None for the one that is meant where none is named.
-        rest: what comes behind, such as ``-- CMD``.
+        root: path of the root; None for the default one.
+        rest: words behind the root, such as ``-- CMD``.
     """
     named = [] if root is None else [f"--root {quoted(str(root))}"]
     return " ".join([f"jcache {words}", *named, *([rest] if rest else [])])
 
 
 def _as_bytes(character: str) -> str:
-    r"""A character for a shell of any locale: bash reads ``\u202e`` as one where the locale has it only."""
+    r"""Return a character for a shell of any locale: bash reads ``\u202e`` only where the locale has that character."""
     if character.isascii():
         return escaped(character)
     return "".join(rf"\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

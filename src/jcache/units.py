@@ -1,4 +1,4 @@
-"""Sizes and ages, as people write them and as jcache prints them.
+"""Sizes and ages as text: parsed as people write them, and formatted for printing.
 
 Grammar (case does not matter in sizes; blanks around the unit are allowed):
 
@@ -37,15 +37,15 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def parse_choice(choices: type[Choice], text: str, fault: str) -> Choice:
-    """The member of an enum that the text names.
+    """Return the member of an enum that a text names.
 
     Args:
         choices: the enum.
-        text: names one of it.
-        fault: how the text is wrong if it does not, such as ``is not a kind``.
+        text: the member's value.
+        fault: what the message says about another text, such as ``is not a kind``.
 
     Raises:
-        InvalidValue: there is no such member; the message lists those there are.
+        InvalidValue: there is no such member; the message lists them all.
     """
     try:
         return choices(text)
@@ -54,7 +54,7 @@ def parse_choice(choices: type[Choice], text: str, fault: str) -> Choice:
 
 
 def parse_size(text: str) -> int:
-    """Bytes that a size such as ``20GiB``, ``1.5G``, ``20GB`` or ``4096`` means, rounded down.
+    """Return the bytes of a size such as ``20GiB``, ``1.5G``, ``20GB`` or ``4096``, rounded down.
 
     Raises:
         InvalidValue: the text is not a size.
@@ -63,14 +63,14 @@ def parse_size(text: str) -> int:
     unit = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not a size: write bytes or a number with a unit, such as 20GiB, 20GB or 20G.")
-    return _times(match[1], unit)
+    return _multiply(match[1], unit)
 
 
 def parse_bound(size: object) -> int | None:
-    """Bytes that a program bounds something by: a number of them, a size as `parse_size` reads it, None for no bound.
+    """Return a bound in bytes, given as a number, as a size that `parse_size` reads, or as None for no bound.
 
     Raises:
-        InvalidValue: it is none of these.
+        InvalidValue: it is given in another form.
     """
     if size is None:
         return None
@@ -82,7 +82,7 @@ def parse_bound(size: object) -> int | None:
 
 
 def parse_age(text: str) -> int:
-    """Nanoseconds that an age such as ``30d``, ``12h`` or ``1.5y`` means.
+    """Return the nanoseconds of an age such as ``30d``, ``12h`` or ``1.5y``.
 
     Raises:
         InvalidValue: the text is not an age, or has the ambiguous unit ``m``.
@@ -93,14 +93,14 @@ def parse_age(text: str) -> int:
     unit = _AGE_UNITS.get(match[2]) if match else None
     if match is None or unit is None:
         raise InvalidValue(f"'{text}' is not an age: write a number and one of s, min, h, d, w, mo, y, such as 30d.")
-    return _times(match[1], unit * NANOSECONDS)
+    return _multiply(match[1], unit * NANOSECONDS)
 
 
 def whole_number(option: str, number: str | int | None) -> int | None:
-    """The number that an option was given, None for none.
+    """Return the whole number that was given to an option, None where none was.
 
     Raises:
-        InvalidValue: not a whole number from 0 on.
+        InvalidValue: it is not a whole number from 0 on.
     """
     if number is None:
         return None
@@ -110,21 +110,21 @@ def whole_number(option: str, number: str | int | None) -> int | None:
     return int(text)
 
 
-def _times(number: str, unit: int) -> int:
-    """Exactly number x unit, rounded down."""
+def _multiply(number: str, unit: int) -> int:
+    """Return number x unit, computed exactly and rounded down."""
     whole, _, decimals = number.partition(".")
     return int(whole + decimals) * unit // int(10 ** len(decimals))
 
 
 def format_size(count: int) -> str:
-    """IEC text of a number of bytes: ``1.5 MiB``."""
+    """Return a number of bytes as IEC text: ``1.5 MiB``."""
     from humanize import naturalsize
 
     return naturalsize(count, binary=True).replace(" Bytes", " B").replace(" Byte", " B")
 
 
 def format_apart(*counts: int) -> list[str]:
-    """The same of several numbers, with more digits where different numbers would else have the same text."""
+    """Return `format_size` of several numbers, with more digits where different numbers would have the same text."""
     from humanize import naturalsize
 
     texts = {count: format_size(count) for count in counts}
@@ -137,7 +137,7 @@ def format_apart(*counts: int) -> list[str]:
 
 
 def format_age(nanoseconds: int) -> str:
-    """An age in its largest whole unit, as `parse_age` reads it: ``3d``, ``45min``; an age below zero is ``in 3d``."""
+    """Return an age in its largest whole unit, as `parse_age` reads it: ``3d``; a negative age gives ``in 3d``."""
     seconds = abs(nanoseconds) // NANOSECONDS
     unit = max((u for u, length in _AGE_UNITS.items() if length <= seconds), key=_AGE_UNITS.__getitem__, default="s")
     text = f"{seconds // _AGE_UNITS[unit]}{unit}"
@@ -145,7 +145,7 @@ def format_age(nanoseconds: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: ``0.04 s``, ``12.3 s``, ``4 min 10 s``, ``2 h 05 min``."""
+    """Return a duration for people: ``0.04 s``, ``12.3 s``, ``4 min 10 s``, ``2 h 05 min``."""
     if seconds < -0.005:
         return "-" + format_seconds(-seconds)
     seconds = max(seconds, 0.0)
@@ -156,7 +156,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def rfc3339(time_ns: int) -> str | None:
-    """RFC 3339 text in UTC, to the microsecond, of nanoseconds since 1970; None beyond the years 1 to 9999."""
+    """Return nanoseconds since 1970 as RFC 3339 text in UTC, to the microsecond; None beyond the years 1 to 9999."""
     try:
         moment = datetime.fromtimestamp(time_ns // NANOSECONDS, UTC)
     except (OverflowError, ValueError, OSError):

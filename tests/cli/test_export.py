@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.shipping.archive.manifest import Manifest, decode
+from jcache.shipping.archive.manifest import Manifest
+from jcache.shipping.archive.manifest_codec import decode
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from tests.helpers.command_line import (

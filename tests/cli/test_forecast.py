@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind
-from jcache.shipping.archive import Reader, open_archive
+from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.store.roots import create_root
 from tests.helpers.command_line import Jcache, call, keys, powerless, run_jax
 from tests.helpers.entries import add, key
@@ -108,7 +108,7 @@ def test_a_link_that_may_not_be_made(moved: Path, tmp_path: Path) -> None:
     done = call([*command, "--json"])
     home.chmod(0o755)
     assert done.code == 3 and done.json["forecast"]["will"] == 0, done.err
-    assert any(f"{home} is read-only, or not ours to write" in note for note in done.json["notes"])
+    assert any(f"{home} is read-only, or you may not write in it" in note for note in done.json["notes"])
 
 
 def test_nothing_to_link(jcache: Jcache, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_export_asks_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path
     assert jcache("export", "-q", "--root", cache, "-o", tmp_path / "archive", env=env).code == 0
     with (tmp_path / "archive").open("rb") as stream:
         reader = open_archive(stream)
-        assert isinstance(reader, Reader)
+        assert isinstance(reader, ArchiveReader)
         manifest = reader.head().manifest
     assert (manifest.jax, manifest.jaxlib) == (None, "0.6.2")
     told = jcache("import", tmp_path / "archive", "--root", tmp_path / "new", "--dry-run", "--json")

@@ -13,7 +13,8 @@ import pytest
 
 import jcache as package
 from jcache.cli.app import COMMANDS
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.text import command
 from tests.helpers.command_line import LEGACY, Jcache, clean_environment
 from tests.helpers.entries import add, digits, executable, key

@@ -15,7 +15,8 @@ import pytest
 import zstandard
 
 from jcache.errors import CannotWrite
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store

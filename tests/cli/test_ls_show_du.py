@@ -9,7 +9,8 @@ import pytest
 
 from jcache.formats import envelope
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, header_length, pack_executable, seal, unpack_executable
+from jcache.formats.envelope import Codec, header_length, seal
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.units import format_size
 from tests.helpers.command_line import H200, LEGACY, PROGRAM, Jcache, entry_files, keys

@@ -12,7 +12,8 @@ import pytest
 
 from jcache.findings import Damage, Finding
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.store.quarantine import Quarantine
 from tests.helpers.command_line import Jcache, call, powerless

@@ -11,7 +11,8 @@ import pytest
 
 from jcache.findings import Damage, Remedy
 from jcache.formats.digest import is_digest
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from tests.cli.test_company import hits_and_stores
 from tests.helpers.command_line import LEGACY, PROGRAM, Jcache, Result, call, keys, powerless
 from tests.helpers.entries import add, copied, key, tree, xla_program

@@ -12,9 +12,10 @@ import pytest
 
 from jcache.layout import Kind, Root
 from jcache.shipping.forecast.judge import judge_root
-from jcache.shipping.forecast.machine import Here, here
-from jcache.shipping.forecast.report import XLA_CACHES, Forecast, Hit, Reader, Reason, Way
-from jcache.shipping.importer.path_link import link
+from jcache.shipping.forecast.machine import Machine, this_machine
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import XLA_CACHES, Hit, HitCondition, MissReason, ProgramKind
+from jcache.shipping.importer.path_link import make_link
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.path_keys import numbers
@@ -79,9 +80,9 @@ def under_jcache_run(root: Path, mode: str, env: dict[str, str]) -> int:
     return int(done.stdout.splitlines()[-1])
 
 
-def forecast(path: Path, machine: Here | None = None) -> Forecast:
+def forecast(path: Path, machine: Machine | None = None) -> Forecast:
     with closing(Store(open_root(path))) as store:
-        return judge_root(store, machine or here({}), {})
+        return judge_root(store, machine or this_machine({}), {})
 
 
 def entries(root: Root) -> int:
@@ -105,13 +106,13 @@ def portable_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 def path_in_keys() -> bool:
-    version = here({}).jax
+    version = this_machine({}).jax
     assert version
     return (0, 4, 36) <= numbers(version) < (0, 11)
 
 
 def has_xla_caches() -> bool:
-    version = here({}).jax
+    version = this_machine({}).jax
     assert version
     return numbers(version) >= (0, 4, 36)
 
@@ -119,9 +120,9 @@ def has_xla_caches() -> bool:
 def assert_exact(path: Path, announced: Forecast, *, native: bool) -> None:
     """Programs of both kinds hit as many as was announced; jcache finds both, and of one program one of the two."""
     directory = path / "executables" if native else path
-    assert jax(directory, mode="hit") <= jax(directory) == announced.hits(Reader.PLAIN)
-    assert jax(directory, "none") == announced.hits(Reader.JCACHE)
-    least = max(announced.hits(Reader.PLAIN), announced.hits(Reader.JCACHE))
+    assert jax(directory, mode="hit") <= jax(directory) == announced.hits(ProgramKind.PLAIN)
+    assert jax(directory, "none") == announced.hits(ProgramKind.JCACHE)
+    least = max(announced.hits(ProgramKind.PLAIN), announced.hits(ProgramKind.JCACHE))
     for way in ("run", "enable"):
         assert least <= jax(path, way) <= announced.hits(None), way
 
@@ -132,18 +133,18 @@ def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) 
     announced = forecast(copy)
     total = len(announced.verdicts)
     assert total == entries(open_root(copy)) >= 3
-    assert announced.hits(Reader.PLAIN) == (0 if path_in_keys() else total)
+    assert announced.hits(ProgramKind.PLAIN) == (0 if path_in_keys() else total)
     assert_exact(copy, announced, native=False)
     if path_in_keys():
         expected = f"0 of {total} executables can hit at this path: they are keyed for {plain_cache} "
         assert announced.sentences[0].startswith(expected)
-        assert announced.elsewhere == {str(plain_cache): total}
+        assert announced.other_directories == {str(plain_cache): total}
 
 
 def test_where_it_was_stored(plain_cache: Path) -> None:
     """At its own path JAX alone hits all of it, and those that leave the path out of keys what is announced."""
     announced = forecast(plain_cache)
-    assert announced.hits(Reader.PLAIN) == announced.hits(None) == len(announced.verdicts) == jax(plain_cache)
+    assert announced.hits(ProgramKind.PLAIN) == announced.hits(None) == len(announced.verdicts) == jax(plain_cache)
     assert_exact(plain_cache, announced, native=False)
 
 
@@ -159,7 +160,7 @@ def test_what_was_stored_with_all_of_xlas_caches(tmp_path: Path) -> None:
     moved = forecast(copy)
     assert_exact(copy, moved, native=False)
     if has_xla_caches():
-        assert list(announced.ways) == [Way(Reader.PLAIN, str(path), "all")]
+        assert list(announced.conditions) == [HitCondition(ProgramKind.PLAIN, str(path), "all")]
         assert moved.count(Hit.CANNOT) == total and jax(copy, "all") == 0
 
 
@@ -167,7 +168,7 @@ def test_a_copy_of_portable_keys(portable_cache: Path, tmp_path: Path) -> None:
     """What was stored without the path in its keys hits in a copy, all of it by programs of the same kind."""
     copy = Path(shutil.copytree(portable_cache, tmp_path / "new"))
     announced = forecast(copy)
-    assert announced.hits(Reader.JCACHE) == len(announced.verdicts) >= 3
+    assert announced.hits(ProgramKind.JCACHE) == len(announced.verdicts) >= 3
     assert_exact(copy, announced, native=not open_root(copy).plain)
 
 
@@ -180,7 +181,13 @@ def test_a_directory_of_everything(plain_cache: Path, tmp_path: Path) -> None:
     assert_exact(copy, announced, native=False)
     if path_in_keys():
         total = len(announced.verdicts)
-        assert 0 < announced.hits(Reader.PLAIN) < announced.hits(Reader.JCACHE) < announced.count(Hit.WILL) < total
+        assert (
+            0
+            < announced.hits(ProgramKind.PLAIN)
+            < announced.hits(ProgramKind.JCACHE)
+            < announced.count(Hit.WILL)
+            < total
+        )
 
 
 def test_a_link_at_the_old_path(tmp_path: Path) -> None:
@@ -192,13 +199,13 @@ def test_a_link_at_the_old_path(tmp_path: Path) -> None:
     old.rename(new)
     old.parent.rmdir()
     if path_in_keys():
-        assert forecast(new).elsewhere == {str(old): total}
-        assert forecast(new).hits(Reader.PLAIN, str(old)) == 0
-    assert link(old, new)
+        assert forecast(new).other_directories == {str(old): total}
+        assert forecast(new).hits(ProgramKind.PLAIN, str(old)) == 0
+    assert make_link(old, new)
     announced = forecast(new)
-    assert announced.hits(Reader.PLAIN, str(old)) == total == jax(old)
-    assert announced.hits(Reader.PLAIN) == jax(new)
-    assert announced.hits(Reader.JCACHE) == jax(new, "none")
+    assert announced.hits(ProgramKind.PLAIN, str(old)) == total == jax(old)
+    assert announced.hits(ProgramKind.PLAIN) == jax(new)
+    assert announced.hits(ProgramKind.JCACHE) == jax(new, "none")
 
 
 def test_the_commands_can_be_run(tmp_path: Path) -> None:
@@ -244,11 +251,11 @@ def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> No
     where zstandard made it, and once it is left out JAX stores its own.
     """
     writer, path = compressed
-    version = here({}).jax
+    version = this_machine({}).jax
     assert version
     if "python-3.14" in (writer, reader) and numbers(version) < (0, 7, 1):
         pytest.skip("this jax knows no zstd but zstandard's")
-    machine = replace(here({}), zstandard="no" not in reader, python=(3, 14) if "3.14" in reader else (3, 11))
+    machine = replace(this_machine({}), zstandard="no" not in reader, python=(3, 14) if "3.14" in reader else (3, 11))
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
     announced = forecast(copy, machine)
     total = len(announced.verdicts)
@@ -263,7 +270,7 @@ def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> No
     }
     assert announced.count(expected.get((writer, reader), Hit.CANNOT)) == total
     found_but_not_readable = {writer, reader} == {"no-zstandard", "python-3.14"}
-    not_readable = {key for key, verdict in announced.verdicts.items() if verdict.reason is Reason.CODEC}
+    not_readable = {key for key, verdict in announced.verdicts.items() if verdict.reason is MissReason.CODEC}
     assert bool(not_readable) == found_but_not_readable or (writer, reader) == ("", "no-zstandard")
     if not not_readable:
         return

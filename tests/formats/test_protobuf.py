@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.errors import DamagedEntry
-from jcache.formats.protobuf import Message, read_varint, read_varints, tags_of
+from jcache.formats.protobuf import Message, read_varint, read_varints
 from tests.helpers.jax_entries import number, text, varint
 
 
@@ -94,17 +94,6 @@ def test_rows_count_as_fields() -> None:
     assert len(list(Message(rows, max_fields=10).rows(3, 1))) == 3
     with pytest.raises(DamagedEntry):
         list(Message(rows, max_fields=8).rows(3, 1))
-
-
-def test_fields_that_are_not_asked_for_are_still_checked() -> None:
-    """Keeping some fields only leaves the grammar, and the count, of all of them."""
-    data = number(1, 5) + text(2, b"x" * 20_000) + text(3, b"y")
-    message = Message(data, only=tags_of(1, 3))
-    assert (message.varint(1), message.text(2), message.text(3)) == (5, None, "y")
-    with pytest.raises(DamagedEntry):
-        Message(data[:-3] + b"\x12\x09", only=tags_of(1))
-    with pytest.raises(DamagedEntry):
-        Message(data, max_fields=2, only=tags_of(1))
 
 
 def test_fixed_size_fields_are_passed_over() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
-from jcache.formats.envelope import unpack_executable
+from jcache.formats.executable import unpack_executable
 from jcache.formats.highwayhash import highwayhash64
-from jcache.formats.inspection import _split_metadata
+from jcache.formats.inspection import split_metadata
 from tests.helpers.jax_entries import H200, h200_entry
 
 BLOCK = 1 << 16
@@ -20,7 +20,7 @@ KEY = (0x2F696C6567656952, 0x0A7364726F636572, 0x2F696C6567656952, 0x0A7364726F6
 
 
 def body(entry: bytes) -> memoryview:
-    return _split_metadata(memoryview(unpack_executable(entry).payload))[1]
+    return split_metadata(memoryview(unpack_executable(entry).payload))[1]
 
 
 def number(value: int, size: int = 8) -> bytes:

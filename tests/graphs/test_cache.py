@@ -65,7 +65,7 @@ def nothing_in_use(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     for name in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    warn._said.clear()
+    warn.warn_once.forget()
     before = in_use()
     yield
     put_in_use(before)

@@ -8,8 +8,9 @@ import zstandard
 
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.shipping.archive import Reader, Writer, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour, encode
+from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, neighbour_name, recompressors
+from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.entries import NOW, executable, key
 
 XLA_FILE = "xla_gpu_per_fusion_autotune_cache_dir/x.pb"
@@ -44,10 +45,10 @@ class Sample:
     def packed(self, *, signature: bytes | None = None, level: int | None = None) -> bytes:
         """The archive as jcache writes it."""
         stream = io.BytesIO()
-        writer = Writer(stream, solid=self.manifest.solid, level=level)
-        writer.manifest(encode(self.manifest), signature)
+        writer = ArchiveWriter(stream, solid=self.manifest.solid, level=level)
+        writer.write_manifest(encode(self.manifest), signature)
         for name, data in self.contents.items():
-            assert writer.member(name, len(data), [data])
+            assert writer.write_member(name, len(data), [data])
         writer.close()
         return stream.getvalue()
 
@@ -82,7 +83,7 @@ def compressed(data: bytes) -> bytes:
 def contents_of(archive: bytes | io.BufferedIOBase) -> tuple[Manifest, dict[str, bytes], frozenset[tuple[str, str]]]:
     """Everything that a reader makes of an archive."""
     stream = io.BytesIO(archive) if isinstance(archive, bytes) else archive
-    reader = Reader(stream, name="a.tar.zst")  # type: ignore[arg-type]
+    reader = ArchiveReader(stream, name="a.tar.zst")  # type: ignore[arg-type]
     manifest = reader.head().manifest
     found = {}
     for member in reader.members():

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line
 
 HERE = Path(__file__).parent

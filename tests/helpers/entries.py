@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from jcache.entry import Entry
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
 from jcache.store import files
 from tests.helpers.jax_entries import text

@@ -7,22 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
 from jcache.shipping.archive import open_archive
-from jcache.shipping.archive.reader import Reader
-from jcache.shipping.exporter.export import Request, prepare, write
+from jcache.shipping.archive.reader import ArchiveReader
+from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
 from jcache.shipping.forecast.judge import judge
-from jcache.shipping.forecast.machine import Here
-from jcache.shipping.importer.archive_import import ImportPlan, plan_import, receive
-from jcache.shipping.importer.outcome import Imported
+from jcache.shipping.forecast.machine import Machine
+from jcache.shipping.importer.archive_import import ImportPlan, execute_plan, plan_import
+from jcache.shipping.importer.outcome import ImportResult
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from tests.helpers.entries import DAY, NOW, add, key, xla_program
 
-HERE = Here()
+HERE = Machine()
 
 
 def content(kind: Kind, a_key: str, build: int = 0) -> bytes:
@@ -92,25 +93,25 @@ def packed(root: Root, **request: Any) -> bytes:
     """The archive of a root."""
     stream = io.BytesIO()
     with Store(root) as store:
-        write(prepare(store, Request(processes=1, **request)), stream)
+        write_archive(prepare_export(store, ExportRequest(processes=1, **request)), stream)
     return stream.getvalue()
 
 
-def planned(archive: bytes, root: Root, **wishes: Any) -> tuple[Reader, ImportPlan]:
+def planned(archive: bytes, root: Root, **wishes: Any) -> tuple[ArchiveReader, ImportPlan]:
     """An archive that is open, and what importing it will do."""
     reader = open_archive(io.BytesIO(archive))
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, ArchiveReader)
     manifest = reader.head().manifest
     forecast = judge(manifest, HERE, root.directory(Kind.EXECUTABLES), {})
     return reader, plan_import(manifest, root, forecast, **wishes)
 
 
-def unpacked(archive: bytes, root: Root, **wishes: Any) -> Imported:
+def unpacked(archive: bytes, root: Root, **wishes: Any) -> ImportResult:
     """Imports an archive."""
-    imported = Imported()
+    imported = ImportResult()
     reader, plan = planned(archive, root, **wishes)
     with Store(create_root(root.path, plain=root.plain)) as store:
-        receive(plan, reader.members(), store, imported, omitted=lambda: reader.omitted)
+        execute_plan(plan, reader.members(), store, imported, omitted=lambda: reader.omitted)
         assert not store.notices
     return imported
 

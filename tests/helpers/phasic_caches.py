@@ -10,8 +10,9 @@ import pytest
 
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.shipping.archive import Writer, item_name
-from jcache.shipping.archive.manifest import Item, Manifest, encode
+from jcache.shipping.archive import ArchiveWriter, item_name
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store
@@ -59,10 +60,10 @@ def manifest_of(contents: Mapping[str, bytes], **more: Any) -> Manifest:
 def stream_of(contents: Mapping[str, bytes]) -> bytes:
     """An archive of phasic's with these bytes under these keys."""
     stream, manifest = BytesIO(), manifest_of(contents)
-    writer = Writer(stream)
-    writer.manifest(encode(manifest))
+    writer = ArchiveWriter(stream)
+    writer.write_manifest(encode(manifest))
     for item in manifest.items:
-        writer.member(item_name(item, ADAPTER), item.bytes, [contents[item.key]])
+        writer.write_member(item_name(item, ADAPTER), item.bytes, [contents[item.key]])
     writer.close()
     return stream.getvalue()
 

@@ -16,7 +16,7 @@ assert callbacks.cache_callbacks(on=True) is None and callbacks.cache_callbacks(
 use(base)
 cache_hook.portable_keys(on=True)
 heard, called = [], []
-cache_hook.listen(lambda event, seconds, details: heard.append(event.rpartition("/")[2]))
+monitoring.listen(lambda event, seconds, details: heard.append(event.rpartition("/")[2]))
 like, ones = jax.ShapeDtypeStruct((3,), np.float32), jnp.ones(3)
 def note(name):
     def callback(value):

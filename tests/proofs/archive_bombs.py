@@ -8,8 +8,8 @@ from typing import BinaryIO
 import zstandard
 
 from jcache.layout import Kind
-from jcache.shipping.archive.manifest import encode
-from jcache.shipping.archive.tar_headers import END, padded, written
+from jcache.shipping.archive.manifest_codec import encode
+from jcache.shipping.archive.tar_headers import END, encode_header, pad_to_block
 from tests.helpers.archives import TRAILER, Sample, compressed, item
 from tests.helpers.entries import key
 
@@ -57,7 +57,7 @@ def repeated(start: bytes, piece: bytes, times: int = 1 << 40) -> Iterator[bytes
 
 
 def member(name: str, data: bytes) -> bytes:
-    return written(name, len(data)) + padded(data)
+    return encode_header(name, len(data)) + pad_to_block(data)
 
 
 def head(size: int = 1 << 33, kind: Kind = Kind.EXECUTABLES, *, solid: bool = False) -> tuple[bytes, str]:
@@ -68,15 +68,15 @@ def head(size: int = 1 << 33, kind: Kind = Kind.EXECUTABLES, *, solid: bool = Fa
 
 def zeros_in_an_entry() -> BinaryIO:
     start, name = head()
-    return squeezed(repeated(start + written(name, 1 << 33), bytes(1 << 20), 1 << 13))
+    return squeezed(repeated(start + encode_header(name, 1 << 33), bytes(1 << 20), 1 << 13))
 
 
 def zeros_in_a_manifest() -> BinaryIO:
-    return squeezed(repeated(written("manifest.json", 500 << 20), bytes(1 << 20), 500))
+    return squeezed(repeated(encode_header("manifest.json", 500 << 20), bytes(1 << 20), 500))
 
 
 def manifest_that_announces_terabytes() -> BinaryIO:
-    return squeezed(repeated(written("manifest.json", 1 << 42), b" " * (1 << 20)))
+    return squeezed(repeated(encode_header("manifest.json", 1 << 42), b" " * (1 << 20)))
 
 
 def window_of_a_gibibyte() -> BinaryIO:
@@ -133,7 +133,7 @@ def deep_manifest() -> BinaryIO:
 
 def manifest_of_lines() -> BinaryIO:
     """Lines of a byte, each of which would be kept as an object."""
-    return squeezed(repeated(written("manifest.json", 500 << 20), b"x\n" * (1 << 19), 500))
+    return squeezed(repeated(encode_header("manifest.json", 500 << 20), b"x\n" * (1 << 19), 500))
 
 
 def padding_without_end() -> BinaryIO:
@@ -148,7 +148,7 @@ def gzip_of_zeros() -> BinaryIO:
     def pieces() -> Iterator[bytes]:
         start, name = head()
         maker = zlib.compressobj(9, wbits=31)
-        for piece in repeated(start + written(name, 1 << 33), bytes(1 << 20), 1 << 13):
+        for piece in repeated(start + encode_header(name, 1 << 33), bytes(1 << 20), 1 << 13):
             yield maker.compress(piece)
         yield maker.flush()
 
@@ -161,11 +161,11 @@ def empty_gzip_members_without_end() -> BinaryIO:
 
 def trailer_of_empty_lists() -> BinaryIO:
     made = Sample([])
-    start = member("manifest.json", encode(made.manifest)) + written("trailer.json", GIBIBYTE)
+    start = member("manifest.json", encode(made.manifest)) + encode_header("trailer.json", GIBIBYTE)
     return squeezed(repeated(start + b'{"omitted":[', b"[]," * (1 << 18)))
 
 
 def content_for_a_small_entry() -> BinaryIO:
     """An entry of a thousand bytes that a solid archive says to hold a hundred million."""
     start, name = head(1000, solid=True)
-    return squeezed(repeated(start + written(name + ".zlib-content", 100_000_000), bytes(100_000), 1000))
+    return squeezed(repeated(start + encode_header(name + ".zlib-content", 100_000_000), bytes(100_000), 1000))

@@ -179,7 +179,8 @@ def peak() -> int:
 def main() -> None:
     """Read the bytes and tell the end of it and the memory that it took."""
     from jcache.errors import DamagedEntry
-    from jcache.formats.envelope import executable_seconds, unseal
+    from jcache.formats.envelope import unseal
+    from jcache.formats.executable import executable_seconds
     from jcache.formats.inspection import inspect
 
     reader, file, limit = sys.argv[1:]

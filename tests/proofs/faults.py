@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from tests.helpers.command_line import Result, call
 from tests.helpers.entries import DAY, add, key, tree, xla_program
 

@@ -24,7 +24,7 @@ CONTENT_LIMIT = 64 << 20  # of what is opened in order to be changed
 def executable(data: bytes) -> None:
     """Anything as an entry: inspected and unpacked."""
     from jcache.errors import DamagedEntry
-    from jcache.formats.envelope import executable_seconds, may_be_executable, unpack_executable
+    from jcache.formats.executable import executable_seconds, may_be_executable, unpack_executable
     from jcache.formats.inspection import inspect
 
     seconds, may_be = executable_seconds(data), may_be_executable(data)
@@ -72,6 +72,7 @@ def riegeli(data: bytes) -> None:
     """Anything as a Riegeli file, and as what follows its signature, and as a snappy stream."""
     from jcache.errors import DamagedEntry
     from jcache.formats import riegeli as module
+    from jcache.formats.snappy import decompress_snappy
 
     for file in (memoryview(data), memoryview(RIEGELI_START + data)):
         with suppress(DamagedEntry):
@@ -79,7 +80,7 @@ def riegeli(data: bytes) -> None:
         with suppress(DamagedEntry):
             module.check_hashes(file)
     with suppress(DamagedEntry):
-        assert len(module.snappy(memoryview(data), 1 << 20)) <= 1 << 20
+        assert len(decompress_snappy(memoryview(data), limit=1 << 20)) <= 1 << 20
 
 
 def texts(data: bytes) -> None:

@@ -28,15 +28,16 @@ import filelock
 
 import jcache
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
-from jcache.shipping.archive import Member
+from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest
 from jcache.shipping.forecast.judge import judge
-from jcache.shipping.forecast.machine import Here
-from jcache.shipping.importer import intake, write_behind
-from jcache.shipping.importer.archive_import import plan_import, receive
-from jcache.shipping.importer.outcome import Fate, Imported
+from jcache.shipping.forecast.machine import Machine
+from jcache.shipping.importer import entry_import, write_behind
+from jcache.shipping.importer.archive_import import execute_plan, plan_import
+from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
 from jcache.store.eviction import everything, plan
 from jcache.store.policy import Order, Policy
 from jcache.store.quarantine import Quarantine
@@ -131,7 +132,7 @@ def restore(store: Store, _seed: int) -> None:
 
 def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
     """An import, in batches of three."""
-    intake._BATCH = write_behind._JOBS = 3  # type: ignore[misc]
+    entry_import._MAX_BATCH = write_behind._MAX_JOBS = 3  # type: ignore[misc]
     datas = {
         (kind, key(number)): content(kind, key(number)) for kind in (Kind.EXECUTABLES, Kind.TRACES) for number in NEW
     }
@@ -139,11 +140,11 @@ def bring(store: Store, _seed: int, *, replace: bool = False) -> None:
         Item(*name, len(datas[name]), digest(datas[name]), NOW, NOW + SECOND, sidecar=True) for name in sorted(datas)
     ]
     manifest = Manifest(jcache="0", root="/old", directory="/old", items=tuple(items))
-    forecast = judge(manifest, Here(), store.root.directory(Kind.EXECUTABLES), {})
-    members = (Member(item, "", io.BytesIO(datas[item.kind, item.key]).readinto) for item in items)
-    imported = Imported()
-    receive(plan_import(manifest, store.root, forecast, replace=replace), members, store, imported)
-    assert imported.count(Fate.NEW, Fate.REPLACED) == len(items)
+    forecast = judge(manifest, Machine(), store.root.directory(Kind.EXECUTABLES), {})
+    members = (ArchiveMember(item, "", io.BytesIO(datas[item.kind, item.key]).readinto) for item in items)
+    imported = ImportResult()
+    execute_plan(plan_import(manifest, store.root, forecast, replace=replace), members, store, imported)
+    assert imported.count(ImportOutcome.NEW, ImportOutcome.REPLACED) == len(items)
     for kind, a_key in datas:
         say({"finished": f"{kind} {a_key}"})
 

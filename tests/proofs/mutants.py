@@ -186,11 +186,11 @@ MUTANTS: Final = (
         ("store/test_removal",),
     ),
     Mutant(
-        "formats/envelope.py",
+        "formats/executable.py",
         'compress(seconds.to_bytes(4, "big") + executable, codec)',
         "compress(executable, codec)",
         "JAX takes the first bytes of the executable for seconds.",
-        ("formats/test_envelope",),
+        ("formats/test_executable",),
     ),
     Mutant(
         "formats/envelope.py",
@@ -204,7 +204,7 @@ MUTANTS: Final = (
         "max_output_size=size, allow_extra_data=False)\n        return _streamed",
         "max_output_size=size, allow_extra_data=True)\n        return _streamed",
         "Bytes behind an entry's end go unnoticed.",
-        ("formats/test_envelope",),
+        ("formats/test_executable",),
     ),
     Mutant(
         "store/ledger.py",

@@ -20,7 +20,8 @@ from pathlib import Path
 from select import select
 
 from jcache.findings import Remedy
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root
 from jcache.store.eviction import plan
 from jcache.store.locking import locked

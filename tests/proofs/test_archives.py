@@ -14,8 +14,8 @@ import zstandard
 
 from jcache.errors import BadArchive, Untrusted
 from jcache.formats.digest import digest
-from jcache.shipping.archive import PlainReader, Reader, open_archive
-from jcache.shipping.archive.manifest import decode, encode
+from jcache.shipping.archive import ArchiveReader, PlainTarReader, open_archive
+from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.shipping.archive.signing import sign, verify
 from tests.helpers.archives import Sample, compressed, sample, tar_of
 from tests.helpers.signatures import allowed, needs_openssh, new_key, public
@@ -56,7 +56,7 @@ def outcome(archive: bytes, made: Sample) -> str:
     """How reading ends; whole members have the bytes that their own manifest promises, and nothing else is raised."""
     try:
         reader = open_archive(io.BytesIO(archive), name="a.tar.zst")
-        if isinstance(reader, PlainReader):
+        if isinstance(reader, PlainTarReader):
             for plain in reader.members():
                 assert ".." not in plain.path.split("/") and not plain.path.startswith("/")
                 plain.read()
@@ -78,7 +78,7 @@ def sentence(error: BadArchive) -> str:
     return "refused"
 
 
-def members_of(reader: Reader) -> dict[str, bytes]:
+def members_of(reader: ArchiveReader) -> dict[str, bytes]:
     """The members that are as promised."""
     wholes = {}
     for member in reader.members():
@@ -147,7 +147,7 @@ def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full:
         changed = rechecked(mutate(tar, chance, [tar]))
         try:
             reader = open_archive(io.BytesIO(changed))
-            head = reader.head(check) if isinstance(reader, Reader) else None
+            head = reader.head(check) if isinstance(reader, ArchiveReader) else None
         except (BadArchive, Untrusted):
             continue
         assert head is None or head.manifest_size == len(manifest)

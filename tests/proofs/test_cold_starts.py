@@ -24,7 +24,8 @@ import random, sys
 from pathlib import Path
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.roots import open_root
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from tests.helpers.entries import key, xla_program
 root, seed, count, bound = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(seed)

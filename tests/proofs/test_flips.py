@@ -18,7 +18,8 @@ import zstandard
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root, name_of
 from jcache.store.roots import open_root

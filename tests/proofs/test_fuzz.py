@@ -22,7 +22,8 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.errors import DamagedEntry
 from jcache.formats import pytrees
-from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.formats.inspection import inspect
 from jcache.formats.protobuf import Message, read_varints
 from tests.helpers.graph_classes import Color, Mode, Pair, Slotted

@@ -21,7 +21,8 @@ import pytest
 from filelock import FileLock
 
 from jcache.findings import Damage, Finding
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known

@@ -11,9 +11,10 @@ import zstandard
 
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.shipping.archive import Writer, item_name
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest, encode
-from jcache.shipping.archive.tar_headers import END, padded, written
+from jcache.shipping.archive import ArchiveWriter, item_name
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
+from jcache.shipping.archive.tar_headers import END, encode_header, pad_to_block
 from tests.helpers.archives import TRAILER
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, xla_program
 from tests.proofs.bombs import entry
@@ -81,7 +82,7 @@ def test_a_manifest_that_was_made_to_fill_a_memory(
     stream = zstandard.ZstdCompressor(level=3).compressobj()
     head = b'{"directory":"/c","host":{"cpu":null,"gpus":[]},"items":[\n'
     with open(tmp_path / "a.jca", "wb") as file:
-        file.write(stream.compress(written("manifest.json", size) + head))
+        file.write(stream.compress(encode_header("manifest.json", size) + head))
         left = size - len(head)
         for piece in lines():
             for at in range(0, min(len(piece), left), 1 << 13):  # in blocks so small that no ratio is exceeded
@@ -90,7 +91,11 @@ def test_a_manifest_that_was_made_to_fill_a_memory(
             left -= len(piece[:left])
             if not left:
                 break
-        file.write(stream.compress(bytes(-size % 512) + written("trailer.json", len(TRAILER)) + padded(TRAILER) + END))
+        file.write(
+            stream.compress(
+                bytes(-size % 512) + encode_header("trailer.json", len(TRAILER)) + pad_to_block(TRAILER) + END
+            )
+        )
         file.write(stream.flush())
     print(f"{(tmp_path / 'a.jca').stat().st_size:,} bytes")
     done = measured("import", "--root", tmp_path / "root", tmp_path / "a.jca")
@@ -111,10 +116,10 @@ def large_archive(tmp_path: Path, full: bool) -> Path:
     manifest = Manifest(jcache="1", root="/home/me/cache", directory="/home/me/cache/executables", items=items)
     path = tmp_path / "large.jca"
     with open(path, "wb") as file:
-        writer = Writer(file)
-        writer.manifest(encode(manifest), None)
+        writer = ArchiveWriter(file)
+        writer.write_manifest(encode(manifest), None)
         for item in items:
-            assert writer.member(item_name(item), len(data), [data])
+            assert writer.write_member(item_name(item), len(data), [data])
         writer.close()
     return path
 
@@ -132,7 +137,12 @@ def test_more_than_there_may_be_is_refused(tmp_path: Path) -> None:
     data = encode(Manifest(jcache="1", root="/c", directory="/c"))
     lines = b"".join(map(line, range(MAX_ENTRIES + 1)))[:-2] + b"\n"
     data = data.replace(b'"items":[\n', b'"items":[\n' + lines)
-    tar = written("manifest.json", len(data)) + padded(data) + written("trailer.json", len(TRAILER)) + padded(TRAILER)
+    tar = (
+        encode_header("manifest.json", len(data))
+        + pad_to_block(data)
+        + encode_header("trailer.json", len(TRAILER))
+        + pad_to_block(TRAILER)
+    )
     (tmp_path / "a.jca").write_bytes(zstandard.compress(tar + END))
     done = measured("import", "--root", tmp_path / "root", tmp_path / "a.jca")
     assert done.code == 1 and "lists more than 400,000 entries" in done.err and "--filter" in done.err

@@ -8,8 +8,8 @@ import pytest
 from tests.proofs.mutants import MUTANTS, PACKAGE, REPOSITORY, Mutant
 
 MODULES = {
-    "formats/compression.py", "formats/envelope.py", "store/eviction.py", "store/files.py", "store/ledger.py",
-    "store/ledger_connection.py", "store/listing.py", "store/lru_index.py", "store/maintenance.py",
+    "formats/compression.py", "formats/envelope.py", "formats/executable.py", "store/eviction.py", "store/files.py",
+    "store/ledger.py", "store/ledger_connection.py", "store/listing.py", "store/lru_index.py", "store/maintenance.py",
     "store/publishing.py", "store/quarantine.py", "store/removal.py", "store/sqlite.py", "store/store.py",
 }  # fmt: skip
 

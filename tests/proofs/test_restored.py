@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
 from jcache.layout import Kind
-from jcache.runtime.program_store import ThreadsLedger
-from jcache.runtime.verified_read import Gate, Sound
+from jcache.runtime.threads_ledger import ThreadsLedger
+from jcache.runtime.verified_read import VerifiedEntry, VerifiedReader
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.files import Unpublished
@@ -88,9 +88,9 @@ def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: b
             if path.exists():
                 os.utime(path, ns=(OLD, OLD))
         with Store(root) as store:
-            got = Gate(root, ThreadsLedger(root.ledger), None).get(key(1))
+            got = VerifiedReader(root, ThreadsLedger(root.ledger), None).get(key(1))
             found = verify(store, Request(grace_ns=0)).findings
         if path.exists() and files.read(path) not in stored:
-            assert [one.key for one in found] == [key(1)] and not isinstance(got, Sound)
+            assert [one.key for one in found] == [key(1)] and not isinstance(got, VerifiedEntry)
         elif path.exists():
-            assert found == [] and isinstance(got, Sound)
+            assert found == [] and isinstance(got, VerifiedEntry)

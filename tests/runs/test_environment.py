@@ -52,7 +52,7 @@ def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("whatever", [False, True])
 def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str, whatever: bool) -> None:
     """Unless the command stores whatever the user has set. What a run has turned off is not taken for the user's."""
-    env = environment(tmp_path, tmp_path, {ENABLE: off}, whatever=whatever)
+    env = environment(tmp_path, tmp_path, {ENABLE: off}, override_user=whatever)
     assert is_turned_off({ENABLE: off}) and is_off_by_run(env) == whatever
     assert is_turned_off(env) != is_off_by_run(env)
     assert with_cache(env)[ENABLE] == ("true" if whatever else "false")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jcache.runs.calls import GraphCalls
-from jcache.runs.log import Reader
+from jcache.runs.log import LogReader
 from jcache.runs.report import RunReport, collect, report_of, summary
 from jcache.runs.stored_reports import read_reports, totals
 from tests.runs.test_report import hit, stored
@@ -137,7 +137,7 @@ LINES = st.builds(
 @given(st.lists(st.one_of(LINES, st.builds(asked, st.just("hit"), st.just("f"), spared=st.floats(0, 9)))))
 def test_whatever_a_recording_says(lines: list[Any]) -> None:
     """No line ends the report, which is one that `stats` reads; its total is the sum of its parts."""
-    reader = Reader()
+    reader = LogReader()
     for line in lines:
         reader.feed(line)
     found = report_of([reader.end()], run_id="r", command=["p"], started_ns=0, seconds=1.0)

@@ -19,16 +19,16 @@ import jax, numpy as np
 from jax._src import compilation_cache as caches, compiler, lru_cache, monitoring
 from jcache.jax_internals import cache_hook
 from jcache.runs import observers
-from jcache.runtime.events import What
+from jcache.runtime.events import EventKind
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
-from jcache.runs.in_process import Watch, flush, seconds_until_due
+from jcache.runs.in_process import CacheMonitor, flush, seconds_until_due
 def tell(event):
-    if event.what is What.REFUSED:
+    if event.kind is EventKind.REFUSED:
         observers.tell_not_stored(event.key, event.detail)
-    elif event.what is What.DAMAGED:
+    elif event.kind is EventKind.DAMAGED:
         observers.tell_damaged(event.key, event.detail)
 def use(root, on_event=tell, **options):
     cache = ExecutableCache(root, on_event=on_event, warn=lambda text: None, **options)
@@ -51,9 +51,9 @@ base = Path(sys.argv[1])
 EVERY_OUTCOME = (
     JAX
     + """
-whole, scenes, root = Watch(), {}, create_root(base / "root")
+whole, scenes, root = CacheMonitor(), {}, create_root(base / "root")
 def scene(name, number):
-    watch = Watch()
+    watch = CacheMonitor()
     step(number)
     found = watch.report()
     watch.stop()
@@ -138,7 +138,7 @@ def test_threads_that_compile_at_once(tmp_path: Path) -> None:
     program = """
 root = create_root(base / "root")
 use(root)
-watch, seen, done = Watch(), [], threading.Event()
+watch, seen, done = CacheMonitor(), [], threading.Event()
 def work(offset):
     for number in range(offset, offset + 8):
         jax.jit(lambda x: x * number)(np.ones(2, np.float32)).block_until_ready()
@@ -167,8 +167,8 @@ def test_what_is_being_compiled_is_not_counted_yet(tmp_path: Path) -> None:
     """A report in the middle of a compilation leaves it out, and a later one counts it."""
     program = """
 seen = []
-use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.what), counted(watch)]))
-watch = Watch()
+use(create_root(base / "root"), on_event=lambda event: seen.append([str(event.kind), counted(watch)]))
+watch = CacheMonitor()
 step(2)
 print(json.dumps([*seen, counted(watch)]))
 """
@@ -187,7 +187,7 @@ def same(one, other):
     return one[1] == other[1] and all(a is b for a, b in zip(one[0], other[0], strict=True))
 use(create_root(base / "root"))
 before = state()
-first, second, third = Watch(), Watch(), Watch()
+first, second, third = CacheMonitor(), CacheMonitor(), CacheMonitor()
 touched = same(before, state())
 step(2)
 for watch in (second, first, third):
@@ -212,7 +212,7 @@ def test_taps_of_others_stay(tmp_path: Path) -> None:
     """A logger that somebody else has put over ours stays there, and works."""
     program = """
 import logging
-watch = Watch()
+watch = CacheMonitor()
 caches.logger = theirs = logging.LoggerAdapter(caches.logger, {})
 watch.stop()
 use(create_root(base / "root"))
@@ -227,7 +227,7 @@ def test_a_forked_child_begins_anew(tmp_path: Path) -> None:
     """A child that renews its watch counts its own programs only, though a thread of its parent was just being read."""
     program = """
 use(create_root(base / "root"))
-watch = Watch()
+watch = CacheMonitor()
 def forked(work):
     read, write = os.pipe()
     child = os.fork()
@@ -264,7 +264,7 @@ def test_nothing_that_goes_wrong_reaches_the_program(tmp_path: Path) -> None:
 class Evil:
     def __str__(self): raise RuntimeError("evil")
 use(create_root(base / "root"))
-watch = Watch(on_compiled=lambda: 1 / 0)
+watch = CacheMonitor(on_compiled=lambda: 1 / 0)
 for duration in (None, "long", float("nan")):
     watch._on_event("/jax/compilation_cache/cache_retrieval_time_sec", duration, {})
     watch._on_event("/jax/core/compile/jaxpr_trace_duration", duration, {"fun_name": Evil()})
@@ -289,7 +289,7 @@ import tracemalloc
 def record(times):
     for _ in range(times):
         monitoring.record_event_duration_secs("/jax/core/compile/jaxpr_trace_duration", 1e-9)
-watch = Watch()
+watch = CacheMonitor()
 record(2_000)  # what reads them is imported by then: to compile a module takes a mebibyte
 tracemalloc.start()
 record(100_000)
@@ -312,7 +312,7 @@ print(json.dumps(peak))
 )
 def test_the_command_of_a_process(tmp_path: Path, how: list[str], command: list[str]) -> None:
     """The report names the script, the module, the code or the notebook that the process runs."""
-    code = "import json; from jcache.runs.in_process import Watch; print(json.dumps(Watch().report().command))"
+    code = "import json; from jcache.runs import in_process as i; print(json.dumps(i.CacheMonitor().report().command))"
     package = tmp_path / "package"
     package.mkdir()
     for name in ("__main__.py", "ipykernel_launcher.py"):
@@ -331,7 +331,7 @@ def test_the_ledger_is_told_once(tmp_path: Path) -> None:
     program = """
 root = create_root(base / "root")
 cache = use(root)
-first = Watch()
+first = CacheMonitor()
 told = [flush(root, first), root.ledger.exists()]
 step(2)
 told.append(flush(root, first))
@@ -339,7 +339,7 @@ cache.flush()
 step(2)
 told += [flush(root, first), flush(root, first, notices=["a notice"])]
 first.stop()
-second = Watch()
+second = CacheMonitor()
 step(2)
 second.build_seconds.clear()
 told.append(flush(root, second))
@@ -365,7 +365,7 @@ moment = 1000.0
 clock.monotonic = lambda: moment
 root = create_root(base / "root")
 cache = use(root)
-watch = Watch()
+watch = CacheMonitor()
 told = [seconds_until_due(watch)]
 moment += 6
 told.append(seconds_until_due(watch))
@@ -394,7 +394,7 @@ def test_flushing_fails_silently(tmp_path: Path) -> None:
 import shutil
 root = create_root(base / "root")
 cache = use(root)
-watch = Watch()
+watch = CacheMonitor()
 step(2)
 (base / "file").write_text("")
 told = [flush(Root(base / name, plain=True), watch) for name in ("file", "nowhere")] + [(base / "nowhere").exists()]

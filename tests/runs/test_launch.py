@@ -12,7 +12,7 @@ from select import select
 import pytest
 
 from jcache.errors import InvalidValue
-from jcache.runs.launch import CannotStart, CommandNotFound, Outcome, launch
+from jcache.runs.launch import CannotStart, CommandNotFound, ProgramExit, launch
 from tests.helpers.waiting import LIMIT_S
 
 LAUNCHER = """
@@ -172,7 +172,7 @@ def test_each_signal_reaches_the_program_once(tmp_path: Path) -> None:
             assert process.stdout.readline() == f"got {int(number)} 0\n"
         assert process.stdout.read() == ""
     assert process.returncode == 0
-    assert Outcome(*json.loads(result.read_text())).exit_code == 5
+    assert ProgramExit(*json.loads(result.read_text())).exit_code == 5
 
 
 def read_until(terminal: int, text: str, seen: str = "") -> str:

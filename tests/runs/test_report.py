@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.runs.report import UNSEEN, RunReport, collect, summary
+from jcache.runs.report import NO_PROGRAM_SEEN, RunReport, collect, summary
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
 START = {"e": "start", "t": 0.0, "pid": 1, "jax": "0.10.2", "jaxlib": "0.10.1", "cache": ""}
@@ -214,7 +214,7 @@ def test_program_without_jax(tmp_path: Path) -> None:
     """A run in which nothing imported JAX says so in one line."""
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
-    assert summary(found) == f"jcache: {UNSEEN}."
+    assert summary(found) == f"jcache: {NO_PROGRAM_SEEN}."
 
 
 def test_damage_that_is_raised_is_the_reason(tmp_path: Path) -> None:

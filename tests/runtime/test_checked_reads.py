@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.runtime.checked_reads import SOCKET, CheckedReads, is_alone, serving
+from jcache.runtime.checked_reads import SOCKET, CheckedReads, runs_without_recorder, serving
 from jcache.store.roots import open_root
 from tests.helpers.command_line import call
 from tests.helpers.entries import add, executable, key, mounted_read_only
@@ -101,7 +101,7 @@ def test_a_directory_with_a_long_name_has_its_socket(native: Root, tmp_path: Pat
 )
 def test_a_python_that_reads_by_itself_is_told(command: list[str], alone: bool) -> None:
     """By its options, not by those of its program."""
-    assert is_alone(command) is alone
+    assert runs_without_recorder(command) is alone
 
 
 PROGRAM = """

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from jcache.runtime.debounce import Soon
+from jcache.runtime.debounce import Debouncer
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -48,7 +48,7 @@ class Owner:
         self.done: list[int] = []
         self.happened = threading.Semaphore(0)
         self.fails = fails
-        self.soon = Soon(self.act, sleep=sleep)
+        self.debouncer = Debouncer(self.act, sleep=sleep)
 
     def act(self) -> None:
         self.done.append(threading.get_ident())
@@ -69,7 +69,7 @@ def test_it_is_done_once_in_a_thread_of_its_own(moments: Moments) -> None:
     owner = Owner(moments.sleep, fails=True)
     for number in (1, 2):
         for _ in range(3):
-            owner.soon.ask(0.05)
+            owner.debouncer.schedule(0.05)
         wait_until(partial(moments.were_asked, number))
         assert len(owner.done) == number - 1
         moments.pass_()
@@ -80,17 +80,17 @@ def test_it_is_done_once_in_a_thread_of_its_own(moments: Moments) -> None:
 def test_it_keeps_nothing_alive(moments: Moments) -> None:
     """What is gone by then is not acted upon."""
     owner = Owner(moments.sleep)
-    done, soon = owner.done, owner.soon
-    soon.ask(0.1)
+    done, debouncer = owner.done, owner.debouncer
+    debouncer.schedule(0.1)
     del owner
     gc.collect()
     moments.pass_()
-    wait_until(lambda: soon._asked_in is None)
+    wait_until(lambda: debouncer._scheduled_by_pid is None)
     assert done == []
 
 
 def test_the_moment_passes_by_itself() -> None:
     """Where nobody says otherwise."""
     owner = Owner(time.sleep)
-    owner.soon.ask(0.01)
+    owner.debouncer.schedule(0.01)
     assert owner.happened.acquire(timeout=LIMIT_S)

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import InvalidValue
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, check_key, kept_of, storable
-from jcache.runtime.events import Event, Refusal, What
+from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store.ledger import UNVERIFIED, Known, Ledger
 from jcache.store.quarantine import Quarantine
@@ -40,24 +41,24 @@ class Caches:
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.made: dict[ExecutableCache, list[Event]] = {}
+        self.made: dict[ExecutableCache, list[CacheEvent]] = {}
 
     def __call__(self, root: Root, **more: object) -> ExecutableCache:
-        told: list[Event] = []
+        told: list[CacheEvent] = []
         cache = ExecutableCache(root, warn=self.said.append, on_event=told.append, **more)  # type: ignore[arg-type]
         self.made[cache] = told
         return cache
 
-    def told(self, cache: ExecutableCache, *whats: What) -> list[Event]:
+    def told(self, cache: ExecutableCache, *kinds: EventKind) -> list[CacheEvent]:
         """The events of some sorts that a cache has told."""
-        return [event for event in self.made[cache] if event.what in whats]
+        return [event for event in self.made[cache] if event.kind in kinds]
 
-    def count(self, cache: ExecutableCache, *whats: What) -> int:
-        return len(self.told(cache, *whats))
+    def count(self, cache: ExecutableCache, *kinds: EventKind) -> int:
+        return len(self.told(cache, *kinds))
 
     def refused(self, cache: ExecutableCache) -> Counter[str | None]:
         """How often a cache has refused to store, by reason."""
-        return Counter(event.detail for event in self.told(cache, What.REFUSED))
+        return Counter(event.detail for event in self.told(cache, EventKind.REFUSED))
 
 
 @pytest.fixture
@@ -102,10 +103,10 @@ def test_it_stores_and_serves(native: Root, caches: Caches) -> None:
     cache.put(key(1), OTHER)
     assert cache.get(key(1)) == caches(native).get(key(1)) == DATA
     assert caches.made[cache] == [
-        Event(What.MISS, key(1)),
-        Event(What.STORED, key(1), len(DATA)),
-        Event(What.PRESENT, key(1), len(OTHER)),
-        Event(What.HIT, key(1), len(DATA), 3.0),
+        CacheEvent(EventKind.MISS, key(1)),
+        CacheEvent(EventKind.STORED, key(1), len(DATA)),
+        CacheEvent(EventKind.PRESENT, key(1), len(OTHER)),
+        CacheEvent(EventKind.HIT, key(1), len(DATA), 3.0),
     ]
     assert len(cache) == 1 and cache
     cache.close()
@@ -169,7 +170,7 @@ def test_a_changed_entry_is_not_served(native: Root, caches: Caches, known: bool
     assert record.key == key(1)
     cache.put(key(1), OTHER)
     assert cache.get(key(1)) == caches(native).get(key(1)) == OTHER
-    assert caches.count(cache, What.DAMAGED) == 1
+    assert caches.count(cache, EventKind.DAMAGED) == 1
     assert len(caches.said) == 1 and "quarantine" in caches.said[0]
 
 
@@ -181,7 +182,7 @@ def test_a_torn_entry_of_jax_is_not_served(native: Root, caches: Caches, data: b
     assert cache.get(key(1)) is None and path.exists() and caches.said == []
     age(path)
     assert cache.get(key(1)) is None and not path.exists()
-    assert caches.count(cache, What.DAMAGED) == 1
+    assert caches.count(cache, EventKind.DAMAGED) == 1
     path.write_bytes(DATA)
     assert cache.get(key(1)) == DATA
 
@@ -217,7 +218,7 @@ def test_an_entry_written_anew_is_served(plain: Root, caches: Caches) -> None:
     path.unlink()
     path.write_bytes(OTHER)
     assert cache.get(key(1)) == OTHER
-    assert caches.count(cache, What.DAMAGED) == 0
+    assert caches.count(cache, EventKind.DAMAGED) == 0
 
 
 def test_another_process_replaced_it(native: Root, caches: Caches) -> None:
@@ -330,7 +331,7 @@ def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
     cache.put(key(1), DATA)
     cache.put(key(2), DATA)
     cache.clear()
-    assert caches.refused(cache) == {Refusal.FAILED: 2} and caches.count(cache, What.MISS) == 1
+    assert caches.refused(cache) == {Refusal.FAILED: 2} and caches.count(cache, EventKind.MISS) == 1
     assert len([text for text in caches.said if "cannot store" in text]) == 1
 
 
@@ -339,7 +340,8 @@ import sys
 from pathlib import Path
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Root
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 
 cache = ExecutableCache(Root(Path(sys.argv[1]), plain=True))
 for key in sys.argv[2:]:
@@ -376,7 +378,7 @@ def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: 
     assert cache.get(key(3)) is None
     assert [tree(team.path) for team in teams] == before
     assert files_of(native.directory(Kind.EXECUTABLES)) == {}
-    assert [event.shared for event in caches.told(cache, What.HIT)] == [True, True]
+    assert [event.shared for event in caches.told(cache, EventKind.HIT)] == [True, True]
 
 
 def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Caches) -> None:
@@ -385,8 +387,8 @@ def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Cach
     add(team.directory(Kind.EXECUTABLES), key(1), DATA)
     cache = caches(native, read_only=[team], copy_on_hit=True)
     assert cache.get(key(1)) == cache.get(key(1)) == DATA
-    assert [event.shared for event in caches.told(cache, What.HIT)] == [True, False]
-    assert caches.count(cache, What.STORED) == 1
+    assert [event.shared for event in caches.told(cache, EventKind.HIT)] == [True, False]
+    assert caches.count(cache, EventKind.STORED) == 1
 
 
 @pytest.mark.parametrize("max_size", [-1, 10**6], ids=["unbounded", "bounded"])
@@ -425,7 +427,7 @@ def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
     cache.put(key(2), DATA)
     assert tree(native.directory(Kind.EXECUTABLES)) == before
     cache.put(key(2), DATA)
-    assert caches.refused(cache) == {Refusal.NOT_ALLOWED: 1} and caches.count(cache, What.STORED) == 1
+    assert caches.refused(cache) == {Refusal.NOT_ALLOWED: 1} and caches.count(cache, EventKind.STORED) == 1
 
 
 def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> None:
@@ -516,8 +518,12 @@ def test_threads_share_it(native: Root, caches: Caches, max_size: int) -> None:
     for thread in threads:
         thread.join()
     assert wrong == [] and caches.said == []
-    assert caches.count(cache, What.HIT, What.MISS) == caches.count(cache, What.STORED, What.PRESENT) == 8 * 60
-    assert caches.count(cache, What.DAMAGED) == 0
+    assert (
+        caches.count(cache, EventKind.HIT, EventKind.MISS)
+        == caches.count(cache, EventKind.STORED, EventKind.PRESENT)
+        == 8 * 60
+    )
+    assert caches.count(cache, EventKind.DAMAGED) == 0
     if max_size > 0:
         assert sum(files_of(native.directory(Kind.EXECUTABLES)).values()) <= max_size
 
@@ -527,7 +533,7 @@ def test_a_forked_child_has_its_own(native: Root, caches: Caches) -> None:
     cache = caches(native, max_size=10**6)
     cache.put(key(1), DATA)
     cache.flush()
-    held = cache._desk._mutex
+    held = cache._queue._mutex
     with held, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
@@ -567,7 +573,7 @@ def test_events_are_told(native: Root, caches: Caches) -> None:
     cache.get(key(1))
     cache.put(key(2), DATA * 2)
     heard = caches.made[cache]
-    assert [event.what for event in heard] == [What.MISS, What.STORED, What.HIT, What.REFUSED]
+    assert [event.kind for event in heard] == [EventKind.MISS, EventKind.STORED, EventKind.HIT, EventKind.REFUSED]
     assert heard[2].seconds == 3.0 and heard[3].detail == Refusal.TOO_LARGE
 
 
@@ -607,4 +613,4 @@ def test_a_lock_that_cannot_be_had_is_waited_for_once(
     waited.clear()
     hands.go_on(60)
     cache.put(key(10), DATA)
-    assert {*waited} == {0.5} and caches.count(cache, What.STORED) == 3
+    assert {*waited} == {0.5} and caches.count(cache, EventKind.STORED) == 3

@@ -12,7 +12,8 @@ import pytest
 
 import jcache as api
 from jcache.entry import Entry
-from jcache.formats.envelope import Codec, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved

@@ -155,7 +155,7 @@ def test_where_a_constant_lies_is_part_of_the_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("own", "it asks by itself for a mesh whose axes are not all `Auto`, on which none of its arguments lies"),
+        ("own", "it names a mesh whose axes are not all `Auto`, and none of its arguments lies on that mesh"),
         ("hosted", "it returns arrays whose types say more than shape, dtype and mesh"),
     ],
 )

@@ -14,7 +14,8 @@ from hypothesis import given, strategies as st
 
 from jcache.findings import Damage, Fault, Remedy
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal, unpack_executable
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.verify import checks, faults

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jcache.findings import Damage
-from jcache.formats.envelope import pack_executable, unpack_executable
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.store import Store

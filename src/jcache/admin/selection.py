@@ -14,7 +14,7 @@ from jcache import clock
 from jcache.admin.filters import Filter, Sort
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
-from jcache.formats.envelope import HEAD_BYTES, executable_seconds
+from jcache.formats.executable import HEAD_BYTES, executable_seconds
 from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known

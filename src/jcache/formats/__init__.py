@@ -1,5 +1,5 @@
-"""Byte formats, as pure functions: compression, the sealed envelope, digests, and what a compiled program contains.
+"""Byte formats as pure functions: compression, entries, digests, and the facts in a compiled program.
 
-It imports the ground floor alone and touches no directory. Begin with `envelope`, which defines what an entry's bytes
-are; `pytrees` encodes the values of graphs.
+It imports the ground floor alone and touches no directory. Begin with `executable` and `envelope`, which define the
+bytes of entries; `pytrees` encodes the values of graphs.
 """

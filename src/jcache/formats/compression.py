@@ -1,8 +1,8 @@
-"""Compressed bytes, opened within bounds: exactly one zstd frame or zlib stream, of no more than it may hold.
+"""Decompression with a limit: exactly one zstd frame or zlib stream, whose content is no larger than allowed.
 
-A hundred bytes can claim to hold gigabytes, and really yield them. So a declared size is held against the limit and
-against what the format can reach at all before anything is allocated, and an undeclared one is counted first, unless
-it is as small as it should be. What is refused costs no more than a few pieces and a window.
+A hundred bytes can declare gigabytes of content, and really yield them. So a declared size is compared with the limit
+and with the format's highest ratio before memory is allocated. An undeclared size is counted first, unless the content
+is as small as expected. Refused bytes cost no more memory than a few pieces and a window.
 """
 
 import threading
@@ -15,16 +15,18 @@ from jcache.errors import DamagedEntry
 if TYPE_CHECKING:
     import zstandard
 
+MAX_CONTENT: Final = 8 << 30  # bytes in an entry: the largest executable seen in reports is 2 GiB
+
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_ZSTD_RATIO: Final = (128 << 10) // 4  # a frame's densest block is 4 bytes that stand for 128 KiB
+_ZSTD_RATIO: Final = (128 << 10) // 4  # the densest block of a frame: 4 bytes that stand for 128 KiB
 _ZSTD_WINDOW: Final = 128 << 20  # zstd's own default bound; JAX's level 3 uses 2 MiB
-_USUAL_RATIO: Final = 16  # executables shrink to a quarter, none of 8,700 to less than an eighth
-_PIECE: Final = 1 << 20
-_ZLIB_PIECE: Final = 1 << 10  # yields 1 MiB at most
+_EXPECTED_RATIO: Final = 16  # executables shrink to a quarter, none of 8,700 to less than an eighth
+_PIECE_BYTES: Final = 1 << 20
+_ZLIB_PIECE_BYTES: Final = 1 << 10  # yields 1 MiB at most
 
 
 class Codec(StrEnum):
-    """How bytes are compressed; JAX writes the first two, envelopes the first and the last."""
+    """A way to compress bytes; JAX uses the first two, envelopes the first and the last."""
 
     ZSTD = "zstd"
     ZLIB = "zlib"
@@ -32,7 +34,7 @@ class Codec(StrEnum):
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """The codec that the first bytes name, None when they name none; nothing is ever taken for uncompressed."""
+    """Return the codec that the first bytes name, None when they name none; it is never `Codec.NONE`."""
     if head[:4] == _ZSTD_MAGIC:
         return Codec.ZSTD
     # RFC 1950: 78 is deflate with a 32 KiB window; the second byte makes both a multiple of 31
@@ -42,7 +44,7 @@ def codec_of(head: bytes) -> Codec | None:
 
 
 def compress(data: bytes, codec: Codec) -> bytes:
-    """The bytes as JAX compresses them: one zstd frame with its content size, one zlib stream, or as they are."""
+    """Compress bytes as JAX does: to one zstd frame with its content size, or one zlib stream, or not at all."""
     if codec is Codec.ZSTD:
         import zstandard
 
@@ -55,7 +57,7 @@ def compress(data: bytes, codec: Codec) -> bytes:
 
 
 def first_bytes(head: bytes, count: int) -> bytes:
-    """The first bytes of the content, fewer when the head of the compressed bytes does not tell."""
+    """Return the first bytes of the content, fewer where the head of the compressed bytes holds fewer."""
     codec = codec_of(head)
     if codec is Codec.ZSTD:
         import zstandard
@@ -76,10 +78,11 @@ def first_bytes(head: bytes, count: int) -> bytes:
 
 
 def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
-    """The content of exactly one zstd frame.
+    """Decompress exactly one zstd frame.
 
     Raises:
-        DamagedEntry: it is no frame, more or less than one, not of the size it declares, or larger than the limit.
+        DamagedEntry: the bytes are not exactly one frame, or the content has another size than declared or is larger
+            than ``limit`` bytes.
     """
     import zstandard
 
@@ -88,15 +91,15 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
         if size > min(limit, len(data) * _ZSTD_RATIO):  # before anything of that size is allocated
             raise too_large(len(data), limit)
         if size > 0:
-            return _of_thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+            return _thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
         return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
-        msg = f"A zstd frame that cannot be read: {error}."
+        msg = f"A zstd frame cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
-class _OfThread(threading.local):
-    """What each thread makes once: a decompressor takes longer to make than a small entry to decompress."""
+class _ThreadState(threading.local):
+    """A decompressor for each thread: making one takes longer than decompressing a small entry."""
 
     @cached_property
     def decompressor(self) -> "zstandard.ZstdDecompressor":
@@ -105,19 +108,20 @@ class _OfThread(threading.local):
         return zstandard.ZstdDecompressor()
 
 
-_of_thread: Final = _OfThread()
+_thread: Final = _ThreadState()
 
 
 def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
-    """The content of a frame that declares no size, or none; the one-shot call needs a size that is not zero.
+    """Decompress a frame that declares no size, or size 0; the one-shot call needs another one.
 
-    It is counted first and not kept. The count may be too high: zstandard 0.25's reader goes on into a second frame.
+    The content is first counted without keeping it. The count may be too high: zstandard 0.25's reader goes on into a
+    second frame.
     """
     import zstandard
 
     size = 0
     with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data) as reader:
-        while piece := reader.read(_PIECE):
+        while piece := reader.read(_PIECE_BYTES):
             size += len(piece)
             if size > limit:
                 raise too_large(len(data), limit)
@@ -133,17 +137,17 @@ def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
 
 
 def decompress_zlib(data: bytes, *, limit: int) -> bytes:
-    """The content of exactly one zlib stream.
+    """Decompress exactly one zlib stream.
 
-    It comes in one go when it is as small as it should be. Otherwise it is thrown away and counted, since what zlib
-    yields is held twice in the end, and then decompressed into the memory that it needs and no more.
+    Content that is as small as expected is decompressed at once. Other content is first counted without keeping it,
+    since zlib holds its output twice at the end, and then decompressed into exactly the memory that it needs.
 
     Raises:
-        DamagedEntry: it is no stream, more or less than one, or larger than the limit.
+        DamagedEntry: the bytes are not exactly one stream, or the content is larger than ``limit`` bytes.
     """
     import zlib
 
-    usual = min(limit, max(_PIECE, _USUAL_RATIO * len(data)))
+    usual = min(limit, max(_PIECE_BYTES, _EXPECTED_RATIO * len(data)))
     try:
         stream = zlib.decompressobj()
         content = stream.decompress(data, usual + 1)
@@ -153,30 +157,30 @@ def decompress_zlib(data: bytes, *, limit: int) -> bytes:
         del content, stream
         return zlib.decompress(data, bufsize=_zlib_size(data, limit))
     except (zlib.error, MemoryError) as error:
-        msg = f"A zlib stream that cannot be read: {error}."
+        msg = f"A zlib stream cannot be read: {error}."
         raise DamagedEntry(msg) from error
 
 
 def _zlib_size(data: bytes, limit: int) -> int:
-    """How much a stream holds, up to its end, which must be the end of the data as well."""
+    """Return the size of a stream's content; the stream must end where the data end."""
     import zlib
 
     size = position = 0
     stream = zlib.decompressobj()
     while position < len(data) and not stream.eof:
-        size += len(stream.decompress(data[position : position + _ZLIB_PIECE]))
+        size += len(stream.decompress(data[position : position + _ZLIB_PIECE_BYTES]))
         if size > limit:
             raise too_large(len(data), limit)
-        position += _ZLIB_PIECE
+        position += _ZLIB_PIECE_BYTES
     _check_end(is_whole=stream.eof, is_last=position >= len(data) and not stream.unused_data, what="zlib stream")
     return size
 
 
 def _check_end(*, is_whole: bool, is_last: bool, what: str) -> None:
     if not is_whole or not is_last:
-        msg = f"A {what} that " + ("has more bytes behind it." if is_whole else "ends too early.")
+        msg = f"A {what} " + ("has more bytes behind it." if is_whole else "ends too early.")
         raise DamagedEntry(msg)
 
 
 def too_large(stored: int, limit: int) -> DamagedEntry:
-    return DamagedEntry(f"{stored} stored bytes that claim to hold more than they can or than {limit} bytes.")
+    return DamagedEntry(f"{stored} stored bytes claim to hold more than they can, or more than {limit} bytes.")

@@ -1,12 +1,4 @@
-r"""The bytes of an entry: JAX's executables as JAX writes them, traces and graphs in a sealed envelope.
-
-Executables (as JAX's compilation cache writes them from 0.4.14 on):
-
-    entry      = compressed(seconds executable)
-    compressed = a zstd frame (28 B5 2F FD …) or a zlib stream (78 …); the magic decides, never what is installed
-    seconds    = 4 bytes, unsigned, big-endian: whole seconds of compilation
-
-JAX's zstd frames carry the content size and no checksum: that one decompresses says little about its integrity.
+r"""The sealed envelope: the bytes of a trace or a graph.
 
 Sealed envelope, version 1; numbers are unsigned and big-endian:
 
@@ -14,18 +6,18 @@ Sealed envelope, version 1; numbers are unsigned and big-endian:
     magic          = 89 6A 63 61 63 68 65 0A                          ("\x89jcache\n")
     version        = 4 bytes, 1
     header-length  = 4 bytes, at most 4 MiB
-    stored-length  = 8 bytes: of the payload as it is stored
+    stored-length  = 8 bytes: length of the payload as it is stored
     seal           = 32 bytes: SHA-256 of everything before it and of the header
-    header         = canonical JSON (UTF-8, sorted keys, no blanks), blanks up to where the payload is aligned, and a
-                     line feed, so that ``head -2`` shows it:
+    header         = canonical JSON (UTF-8, sorted keys, no blanks), blanks that align the payload, and a line feed, so
+                     that ``head -2`` shows it:
                      {"build_seconds":float,"created_ns":int,"key":str,"key_parts":{str:str},"kind":str,"name":str,
                       "parents":[str],"payload_codec":"zstd"|"none","payload_length":int,"payload_sha256":hex,
                       "producers":{str:str}}
     payload        = stored-length bytes, whose SHA-256 is payload_sha256; payload_length bytes once decompressed; it
-                     starts at a multiple of 64 bytes, so that what is aligned in it is so in a mapped file
+                     starts at a multiple of 64 bytes, so that aligned data in it are aligned in a mapped file
 
 The seal covers the lengths and the header, the header covers the payload, and the total length must be exact: no bit
-can change unnoticed. Another format gets another version and directory; a reader refuses what it does not know.
+can change unnoticed. Another format gets another version and directory; a reader refuses unknown versions.
 """
 
 import struct
@@ -33,45 +25,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import DamagedEntry, InvalidValue
-from jcache.formats.compression import (
-    Codec,
-    codec_of,
-    compress,
-    decompress_zlib,
-    decompress_zstd,
-    first_bytes,
-    too_large,
-)
+from jcache.formats.compression import MAX_CONTENT, Codec, compress, decompress_zstd, too_large
 
 __all__ = [
-    "Codec", "Envelope", "EnvelopeHeader", "Executable", "check_seal", "codec_of", "executable_seconds",
-    "may_be_executable", "open_envelope", "pack_executable", "read_header", "seal", "sealed_length",
-    "unpack_executable", "unseal",
+    "Codec", "Envelope", "EnvelopeHeader", "check_seal", "header_length", "open_envelope", "read_header", "seal",
+    "sealed_length", "unseal",
 ]  # fmt: skip
 
-HEAD_BYTES: Final = 132 << 10  # enough to tell the seconds: a zstd block holds at most 128 KiB
-MAX_CONTENT: Final = 8 << 30  # the largest executable seen in reports is 2 GiB
 MAX_HEADER: Final = 4 << 20  # JSON made of empty lists takes thirty times as much memory
 ENVELOPE_MAGIC: Final = b"\x89jcache\n"
-ALIGNMENT: Final = 64  # of payloads in their files: a cache line, and what XLA wants of memory that it is not to copy
+ALIGNMENT: Final = 64  # of payloads in files: a cache line, and the alignment of memory that XLA uses without a copy
 
 _VERSION: Final = 1
-_FIRST_FIELD: Final = 0x0A  # field 1, length-delimited
-_LONGEST_COMPILATION: Final = 10_000_000  # seconds, 115 days
 _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
 
 
-class Executable(NamedTuple):
-    """What an entry of JAX's compilation cache holds."""
-
-    codec: Codec
-    seconds: int
-    payload: bytes
-
-
 class EnvelopeHeader(NamedTuple):
-    """What a trace or graph says about itself."""
+    """The header of a trace or graph."""
 
     kind: str
     name: str
@@ -87,65 +58,10 @@ class EnvelopeHeader(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A trace or graph and what it says about itself."""
+    """A trace or graph: its header and its payload."""
 
     header: EnvelopeHeader
     payload: bytes
-
-
-def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
-    """The entry that JAX would write for an executable.
-
-    Raises:
-        InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
-    """
-    if not 0 <= seconds < 1 << 32:
-        msg = f"Compile time of {seconds} s does not fit the 4 bytes JAX keeps it in."
-        raise InvalidValue(msg)
-    if codec is Codec.NONE:
-        msg = "JAX has no uncompressed executables: use zstd or zlib."
-        raise InvalidValue(msg)
-    return compress(seconds.to_bytes(4, "big") + executable, codec)
-
-
-def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
-    """What an entry of JAX's cache holds.
-
-    Raises:
-        DamagedEntry: the bytes are no such entry, are incomplete, or hold more than ``limit`` bytes.
-    """
-    codec, content = decompress_executable(data, limit=limit)
-    return Executable(codec, int.from_bytes(content[:4], "big"), content[4:])
-
-
-def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
-    """The same with seconds and executable still in one, since a second copy can be gigabytes; raises the same."""
-    codec = codec_of(data)
-    if codec is None:
-        msg = f"An entry that starts with {data[:4].hex(' ') or 'nothing'} is neither zstd nor zlib."
-        raise DamagedEntry(msg)
-    content = (decompress_zstd if codec is Codec.ZSTD else decompress_zlib)(data, limit=limit)
-    if len(content) < 4:
-        msg = f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time."
-        raise DamagedEntry(msg)
-    return codec, content
-
-
-def executable_seconds(head: bytes) -> int | None:
-    """Compile seconds from the first bytes of an entry (132 KiB always suffice), None when they do not tell."""
-    first = first_bytes(head, 4)
-    return int.from_bytes(first, "big") if len(first) == 4 else None
-
-
-def may_be_executable(head: bytes) -> bool:
-    """Whether a file that begins like this can be an entry of jax <= 0.4.30.
-
-    For names that other tools give to their files as well: a codec, seconds that a compilation can take, and the tag of
-    the first field of XLA's ``ExecutableAndOptionsProto``. Layers of container images, git objects, films and fonts
-    fail one of these.
-    """
-    first = first_bytes(head, 5)
-    return len(first) == 5 and int.from_bytes(first[:4], "big") < _LONGEST_COMPILATION and first[4] == _FIRST_FIELD
 
 
 def seal(
@@ -161,13 +77,13 @@ def seal(
     parents: tuple[str, ...] = (),
     codec: Codec = Codec.ZSTD,
 ) -> bytes:
-    """The envelope of a payload, which may be given in pieces.
+    """Return the envelope of a payload, which may be given in pieces.
 
     Raises:
-        InvalidValue: a field has not the type or range that the grammar gives it.
+        InvalidValue: a field does not have the type or range of the grammar.
     """
     if codec not in {Codec.ZSTD, Codec.NONE}:
-        msg = f"An envelope's payload is zstd or none, not {codec}."
+        msg = f"The payload of an envelope is compressed by zstd or not at all, not by {codec}."
         raise InvalidValue(msg)
     pieces = [payload] if isinstance(payload, bytes) else payload
     stored = pieces if codec is Codec.NONE else [compress(b"".join(pieces), codec)]
@@ -180,17 +96,17 @@ def seal(
         _check_header(record)
         header = _aligned(_canonical(record))
     except (TypeError, ValueError) as error:
-        msg = f"An envelope's header cannot be written: {error}."
+        msg = f"The header of an envelope cannot be written: {error}."
         raise InvalidValue(msg) from error
     if len(header) > MAX_HEADER:
-        msg = f"An envelope's header of {len(header)} bytes is more than the {MAX_HEADER} allowed."
+        msg = f"The header of an envelope has {len(header)} bytes; {MAX_HEADER} are allowed."
         raise InvalidValue(msg)
     prefix = ENVELOPE_MAGIC + struct.pack(">IIQ", _VERSION, len(header), _length(stored))
     return b"".join((prefix, _sha256(prefix + header), header, *stored))
 
 
 def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
-    """A trace or graph, every bit of it verified.
+    """Return a trace or graph, every bit of it verified.
 
     Raises:
         DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
@@ -200,20 +116,20 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
 
 
 def open_envelope(data: bytes | memoryview, *, limit: int = MAX_CONTENT) -> tuple[EnvelopeHeader, bytes | memoryview]:
-    """The same without copying: a payload that is not compressed is a view of the data; raises the same."""
+    """Do the same as `unseal` without copying: an uncompressed payload is a view of the data."""
     header, stored = _sealed(data)
     if header.payload_length > limit:
         raise too_large(len(stored), limit)
     zstd = header.payload_codec is Codec.ZSTD
     payload = decompress_zstd(stored, limit=header.payload_length) if zstd else stored
     if len(payload) != header.payload_length:
-        msg = f"An envelope with a payload of {len(payload)} bytes where {header.payload_length} were sealed."
+        msg = f"An envelope has a payload of {len(payload)} bytes where {header.payload_length} were sealed."
         raise DamagedEntry(msg)
     return header, payload
 
 
 def check_seal(data: bytes) -> EnvelopeHeader:
-    """What a trace or graph says about itself, every stored bit of it verified and nothing decompressed.
+    """Return the header of a trace or graph, with every stored bit verified and nothing decompressed.
 
     Raises:
         DamagedEntry: the bytes are not an envelope, or were changed.
@@ -222,20 +138,20 @@ def check_seal(data: bytes) -> EnvelopeHeader:
 
 
 def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
-    """The header and the payload as it is stored."""
+    """Return the header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
-        msg = f"An envelope with {len(data) - start} bytes of payload where {stored_length} were written."
+        msg = f"An envelope has {len(data) - start} bytes of payload where {stored_length} were written."
         raise DamagedEntry(msg)
     stored = memoryview(data)[start:]
     if _digest([stored]) != header.payload_sha256:
-        msg = "An envelope whose payload is not the one it was sealed with."
+        msg = "The payload of an envelope has changed since it was sealed."
         raise DamagedEntry(msg)
     return header, stored
 
 
 def read_header(head: bytes) -> EnvelopeHeader:
-    """What a trace or graph says about itself, from its first bytes; verified, the payload is not.
+    """Return the header of a trace or graph from its first bytes; the header is verified, the payload is not.
 
     Raises:
         DamagedEntry: the bytes do not start with a whole, unchanged header.
@@ -244,7 +160,7 @@ def read_header(head: bytes) -> EnvelopeHeader:
 
 
 def sealed_length(head: bytes) -> int | None:
-    """How long an envelope says that it is, None if it does not begin like one."""
+    """Return the length that an envelope declares, None if the bytes do not begin like an envelope."""
     if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
         return None
     header_length, stored_length = struct.unpack_from(">IQ", head, 12)
@@ -252,26 +168,26 @@ def sealed_length(head: bytes) -> int | None:
 
 
 def header_length(head: bytes) -> int:
-    """How many bytes an envelope has before its payload, 0 if it does not begin like one."""
+    """Return the bytes before an envelope's payload, 0 if the bytes do not begin like an envelope."""
     if len(head) < _PREFIX or head[:8] != ENVELOPE_MAGIC:
         return 0
     return _HEADER_START + int.from_bytes(head[12:16], "big")
 
 
 def _open_header(data: bytes | memoryview) -> tuple[EnvelopeHeader, int, int]:
-    """The header, where the payload starts, and how long it is stored."""
+    """Return the header, the start of the payload, and its length as it is stored."""
     prefix = bytes(data[:_PREFIX])
     if len(prefix) < _PREFIX or prefix[:12] != ENVELOPE_MAGIC + _VERSION.to_bytes(4, "big"):
-        msg = f"An entry that starts with {prefix[:12].hex(' ') or 'nothing'} is no envelope of version {_VERSION}."
+        msg = f"An entry that starts with {prefix[:12].hex(' ') or 'no byte'} is no envelope of version {_VERSION}."
         raise DamagedEntry(msg)
     length, stored_length = struct.unpack_from(">IQ", prefix, 12)
     start = _HEADER_START + length
     if length > MAX_HEADER or start > len(data):
-        msg = f"An envelope that announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
+        msg = f"An envelope announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
         raise DamagedEntry(msg)
     header = bytes(data[_HEADER_START:start])
     if _sha256(prefix + header) != data[_PREFIX:_HEADER_START]:
-        msg = "An envelope whose header is not the one it was sealed with."
+        msg = "The header of an envelope has changed since it was sealed."
         raise DamagedEntry(msg)
     return _parse_header(header), start, stored_length
 
@@ -282,11 +198,11 @@ def _parse_header(header: bytes) -> EnvelopeHeader:
     try:
         record = json.loads(header)
         _check_header(record)
-        if _aligned(_canonical(record)) != header:  # which leaves no room for duplicate keys, NaN or other blanks
+        if _aligned(_canonical(record)) != header:  # this rules out duplicate keys, NaN and other blanks
             msg = "it is not canonical JSON, aligned"
             raise ValueError(msg)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"An envelope whose header cannot be read: {error}."
+        msg = f"The header of an envelope cannot be read: {error}."
         raise DamagedEntry(msg) from error
     typed = {"parents": tuple(record["parents"]), "payload_codec": Codec(record["payload_codec"])}
     return EnvelopeHeader(**(record | typed))
@@ -300,7 +216,7 @@ def _canonical(record: dict[str, Any]) -> bytes:
 
 
 def _aligned(header: bytes) -> bytes:
-    """The header with blanks and a line feed, up to where the payload may start."""
+    """Return the header with the blanks that align the payload, and a line feed."""
     return header + b" " * (-(_HEADER_START + len(header) + 1) % ALIGNMENT) + b"\n"
 
 
@@ -320,7 +236,7 @@ def _digest(pieces: Iterable[bytes | memoryview]) -> str:
 def _check_header(record: object) -> None:
     """Raise TypeError or ValueError unless a header has exactly its fields, each of its type and range."""
     if not isinstance(record, dict) or record.keys() != set(EnvelopeHeader._fields):
-        msg = "it has not exactly the fields of version 1"
+        msg = "it does not have exactly the fields of version 1"
         raise ValueError(msg)
     ok = (
         all(isinstance(record[name], str) for name in ("kind", "name", "key"))
@@ -336,7 +252,7 @@ def _check_header(record: object) -> None:
         and len(record["payload_sha256"]) == 64
     )
     if not ok:
-        msg = "a field has not the type or range of version 1"
+        msg = "a field does not have the type or range of version 1"
         raise TypeError(msg)
 
 

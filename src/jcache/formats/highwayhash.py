@@ -1,4 +1,4 @@
-"""HighwayHash64, a keyed hash of 64 bits, which Riegeli files carry.
+"""HighwayHash64, the keyed 64-bit hash in Riegeli files.
 
 The algorithm is that of J. Alakuijala, B. Cox and J. Wassenberg, "Fast keyed hash/pseudo-random function using SIMD
 multiply and permute" (https://arxiv.org/abs/1612.06257), frozen in https://github.com/google/highwayhash:
@@ -11,10 +11,10 @@ multiply and permute" (https://arxiv.org/abs/1612.06257), frozen in https://gith
     the last = fewer bytes: their number goes into v0 and rotates v1, then they are one packet, padded
     hash     = lane 0 of v0 + v1 + mul0 + mul1, after four packets made of v0
 
-Own code, for want of a kept package with wheels. In plain Python what counts is the number of operations, not their
-width: eight lanes lie in one integer of 72 bytes, (v0, v1) in ``state`` and (mul1, mul0) in ``products``, each with a
-byte of zeros before it that takes the carries, and ``bytes.translate`` with the state as its table is the zipper.
-That makes 10 to 20 MB/s, where lane by lane makes 7 at best.
+Own code, since no maintained package with wheels implements it. The speed of plain Python depends on the number of
+operations, not on their width: eight lanes lie in one integer of 72 bytes, (v0, v1) in ``state`` and (mul1, mul0) in
+``products``. A byte of zeros before each lane takes its carries, and ``bytes.translate`` with the state as its table is
+the zipper. This hashes 10 to 20 MB/s; lane by lane would hash 7 at best.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from struct import Struct, iter_unpack
 from typing import Final
 
 _PACKET: Final = 32
-_PIECE: Final = 1 << 16  # of the data is laid out at once, so that no second copy of all of it is made
+_PIECE_BYTES: Final = 1 << 16  # are laid out at a time, so that the data are never copied as a whole
 _LOW: Final = 0xFFFFFFFF
 _FULL: Final = (1 << 64) - 1
 
@@ -33,7 +33,7 @@ _LANES: Final = Struct(">" + "xQ" * 8)
 _LOW_OF_V0_ALL_OF_V1: Final = Struct(">" + "5xI" * 4 + "xII" * 4)
 _HIGH_OF_V0: Final = Struct(">" + "xI4x" * 4 + f"{_FOUR}x")
 
-# what becomes of the bytes of two lanes, the lowest first
+# the new order of the bytes of two lanes, the lowest first
 _ZIPPER: Final = (3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)
 _TABLE_REST: Final = bytes(256 - _EIGHT)
 _ZERO: Final = 255  # any place in the rest of the table
@@ -43,13 +43,13 @@ _INITIAL_1: Final = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C,
 
 
 def highwayhash64(data: memoryview | bytes, key: tuple[int, int, int, int]) -> int:
-    """The hash of some bytes under a key of four 64-bit numbers."""
+    """Return the hash of some bytes under a key of four 64-bit numbers."""
     state = _join([*map(int.__xor__, _INITIAL_0, key), *map(int.__xor__, _INITIAL_1, map(_swap_halves, key))])
     products = _join([*_INITIAL_1, *_INITIAL_0])
     rest = len(data) % _PACKET
     whole = len(data) - rest
-    for start in range(0, whole, _PIECE):
-        state, products = _mix(state, products, bytes(data[start : min(start + _PIECE, whole)]))
+    for start in range(0, whole, _PIECE_BYTES):
+        state, products = _mix(state, products, bytes(data[start : min(start + _PIECE_BYTES, whole)]))
     if rest:
         state = _mark_rest(state, rest)
         state, products = _mix(state, products, _pad(bytes(data[whole:])))
@@ -62,7 +62,7 @@ def highwayhash64(data: memoryview | bytes, key: tuple[int, int, int, int]) -> i
 
 
 def _mix(state: int, products: int, packets: bytes) -> tuple[int, int]:
-    """The state after some whole packets; everything is local, for speed."""
+    """Return the state after some whole packets; all names are local, for speed."""
     highs, halves, pack = _HIGH_OF_V0.unpack, _LOW_OF_V0_ALL_OF_V1.unpack, _LANES.pack
     from_bytes, carries_off, rest = int.from_bytes, _CARRIES_OFF, _TABLE_REST
     zip_v1, zip_v0 = _ZIP_V1_FOR_V0.translate, _ZIP_V0_FOR_V1.translate
@@ -81,7 +81,7 @@ def _mix(state: int, products: int, packets: bytes) -> tuple[int, int]:
 
 
 def _layout(packets: bytes) -> Iterable[tuple[bytes]]:
-    """Each packet as the big-endian bytes of an integer of four lanes."""
+    """Yield each packet as the big-endian bytes of an integer of four lanes."""
     spread = bytearray(len(packets) // 8 * _LANE)
     for index in range(8):
         spread[8 - index :: _LANE] = packets[index::8]
@@ -89,7 +89,7 @@ def _layout(packets: bytes) -> Iterable[tuple[bytes]]:
 
 
 def _zip_order(base: int) -> bytes:
-    """Where in the table each byte of four zipped lanes is, when the lanes themselves start at a base."""
+    """Return the place in the table of each byte of four zipped lanes, where the lanes start at ``base``."""
     order: list[int] = []
     for first in (0, 2):
         places = [base + _LANE * (first + byte // 8) + 8 - byte % 8 for byte in _ZIPPER]
@@ -110,7 +110,7 @@ def _mark_rest(state: int, size: int) -> int:
 
 
 def _pad(rest: bytes) -> bytes:
-    """The packet that fewer than 32 bytes make: whole words in their places, what is left of the last in its own."""
+    """Return the packet of fewer than 32 bytes: whole words in their places, the rest of the last word in its own."""
     words = len(rest) & ~3
     left = rest[words:]
     packet = bytearray(rest[:words].ljust(_PACKET, b"\0"))

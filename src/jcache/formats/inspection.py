@@ -1,14 +1,14 @@
-"""What an executable entry says about itself, read without JAX, and without running any of it.
+"""The facts in an executable entry, read without JAX and without running any of it.
 
-After the codec and the four bytes of seconds (see ``serialization``) comes what PJRT made of the executable. Names and
-numbers are those of XLA's protos, checked against the file descriptors inside jaxlib 0.12.0.1 and against real entries
-(CPU: jax 0.4.30 to 0.12.0.1; H200: jax 0.11.2):
+After the codec and the four bytes of seconds (`jcache.formats.executable`) comes the executable as PJRT serialised it.
+Names and numbers are those of XLA's protos, checked against the file descriptors inside jaxlib 0.12.0.1 and against
+real entries (CPU: jax 0.4.30 to 0.12.0.1; H200: jax 0.11.2):
 
     content = [varint length, SerializedXlaExecutableMetadata] body        the metadata from jax 0.9 on
     SerializedXlaExecutableMetadata (ifrt): 2 runtime_name = "pjrt_ifrt", by which it is recognised; 7 computation_name;
         5 output_specs {6 shape, 1 shard_shape {1 dims}; 2 dtype {1 kind}};
         9 executable_version {3 {1 type, 2 PjRtExecutableAbiVersionProto {1 platform, 2 ExecutableAbiVersionProto}}}
-    body = ExecutableAndOptionsProto, as a proto or split over a Riegeli file (GPU from jax 0.11, see ``riegeli``):
+    body = ExecutableAndOptionsProto, as a proto or split over a Riegeli file (`riegeli`; GPU from jax 0.11 on):
         1 serialized_executable; 2 compile_options {3 executable_build_options {3 DebugOptions}}
     DebugOptions: 306 xla_gpu_kernel_cache_file; 310 xla_gpu_per_fusion_autotune_cache_dir (also on CPU)
     serialized_executable = xla.cpu.CompilationResultProto, or xla.gpu.GpuExecutableProto (proto or Riegeli); both:
@@ -18,45 +18,31 @@ numbers are those of XLA's protos, checked against the file descriptors inside j
         14 ExecutableAbiVersionProto {1 platform_name; 3 cuda {1 toolkit, 2 cuDNN, 3 CUB}}; 15 machine of the host
 
 Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in (TPU) may write another body: then
-``body_format`` is None and only the metadata is known. What is not there, or not readable, is None and never a guess.
+``body_format`` is None and only the metadata are known. A fact that is missing or unreadable is None, never a guess.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
-from jcache.formats.envelope import HEAD_BYTES, MAX_CONTENT, Codec, decompress_executable, header_length, open_envelope
-from jcache.formats.protobuf import Message, read_varint, tags_of
+from jcache.formats.compression import MAX_CONTENT
+from jcache.formats.debug_options import debug_options
+from jcache.formats.envelope import Codec, header_length, open_envelope
+from jcache.formats.executable import HEAD_BYTES, decompress_executable
+from jcache.formats.protobuf import Message, read_varint
+from jcache.formats.shapes import ifrt_shapes, xla_shapes
 from jcache.layout import Kind, Root
 
-# The schema's numbers, PrimitiveType of xla_data.proto and DTypeProto.Kind of ifrt/dtype.proto, with XLA's short names.
-_COMMON: Final = {
-    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16", 11: "f32",
-    12: "f64", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4",
-    22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz", 25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4",
-}  # fmt: skip
-_XLA_TYPES: Final = _COMMON | {30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 35: "f6e3m2fn", 36: "f6e2m3fn"}
-_IFRT_TYPES: Final = _COMMON | {
-    30: "f4e2m1fn", 31: "f8e8m0fnu", 32: "s1", 33: "u1", 34: "f6e2m3fn", 35: "f6e3m2fn", 99: "string",
-}  # fmt: skip
-_TUPLE: Final = 13
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
-_MODULE_FIELDS: Final = tags_of(1, 4, 17)  # field 3 are the computations, a thousand of them
-_KERNELS: Final = "xla_gpu_kernel_cache_file"
-_USUAL_OPTIONS: Final = 64 << 10  # bytes of DebugOptions; they have 1 KiB
-_OPTIONS: Final = 4096  # more than XLA has: there were 557 in jaxlib 0.12
-_SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, and the two paths of `_debug_options`
-_USUAL_SPEC: Final = 64  # bytes of an output's spec; most have 20 to 40
-_SPLIT_LIMIT: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
+_MAX_SPLIT_PROTO_BYTES: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
 @dataclass(slots=True, kw_only=True)
 class Inspection:
-    """One executable entry. Fields that the entry does not tell are None; the first place to tell a field wins."""
+    """The facts in one executable entry. Missing ones are None; of several places the first that has a fact wins."""
 
     stored_bytes: int
     raw_bytes: int  # of the executable, without the codec and the four bytes of seconds
@@ -69,30 +55,30 @@ class Inspection:
     output_shapes: tuple[str, ...] | None = None  # "f32[128,10]"; global ones from jax 0.9 on, one device's before
     cpu_name: str | None = None  # LLVM's name of the CPU that was compiled for (with a GPU: the host's)
     cpu_features: tuple[str, ...] | None = None  # "+avx512f", "-sha512", …
-    source_file: str | None = None  # see `_source`
+    source_file: str | None = None  # of the line that `_source` finds
     source_line: int | None = None
     source_function: str | None = None
     cache_path: str | None = None  # the cache directory that the compile options name
-    xla_caches: str | None = None  # those of XLA that JAX was told to have besides, "all" or one by its name
-    xla_options: int | None = None  # numbers of the DebugOptions' fields, as a bit set: every release has its own
-    body_format: str | None = None  # "proto", "riegeli"; None: a body that we do not know
-    problems: tuple[str, ...] = ()  # where the inside does not follow its grammar
+    xla_caches: str | None = None  # XLA's caches in that directory, "all" or the name of one
+    xla_options: int | None = None  # numbers of the fields of DebugOptions, as a bit set: each release has its own
+    body_format: str | None = None  # "proto", "riegeli"; None: an unknown body
+    problems: tuple[str, ...] = ()  # the places where the content does not follow its grammar
 
     @property
     def grammar_ok(self) -> bool:
-        """Whether the inside is of a known format and everything read of it follows that format."""
+        """Whether the content is of a known format and all that was read of it follows that format."""
         return self.body_format is not None and not self.problems
 
 
-def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
-    """What the bytes of an entry say about it, by the names of `Inspection` or of an envelope's header.
+def describe_entry(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
+    """Return the facts in the bytes of an entry, under the names of `Inspection` or of an envelope's header.
 
-    ``raw_bytes`` of a trace or graph are those of the whole entry, once its payload is decompressed.
+    ``raw_bytes`` of a trace or graph is the size of the whole entry with its payload decompressed.
 
-    In another program's directory they are ``facts``, by names for people.
+    For another program's directory, the result is ``{"facts": …}`` with names for people.
 
     Raises:
-        DamagedEntry: they cannot be read.
+        DamagedEntry: the bytes cannot be read.
     """
     if root.adapter is not None:
         return {"facts": root.adapter.facts(entry.kind, entry.key, data)}
@@ -106,46 +92,46 @@ def told_by(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
 
 
 def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> Inspection:
-    """What an entry says about itself.
+    """Return the facts in an executable entry.
 
     Args:
         data: the stored bytes.
         limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more: executables
-            shrink to a quarter; what shrinks to a hundredth was made to fill a memory.
-        hashes: whether to check those of a Riegeli body, at 20 MB/s; zlib has a sum of its own, which covers them.
+            shrink to a quarter; an entry that shrinks to a hundredth was made to fill a memory.
+        hashes: whether to check the hashes of a Riegeli body, at 20 MB/s, unless zlib's checksum covers it.
 
     Raises:
-        DamagedEntry: codec, compression or seconds are damaged, or it holds too much. Damage further inside is not
-            raised but listed in ``problems``.
+        DamagedEntry: codec, compression or seconds are damaged, or the entry holds too much. Damage further inside is
+            not raised but listed in ``problems``.
     """
     limit = _limit_of(data) if limit is None else limit
     codec, content = decompress_executable(data, limit=limit)
     seconds, executable = int.from_bytes(content[:4], "big"), memoryview(content)[4:]
     found = Inspection(stored_bytes=len(data), raw_bytes=len(executable), codec=codec, seconds=seconds)
-    metadata, body = _split_metadata(executable)
+    metadata, body = split_metadata(executable)
     if metadata is not None:
-        _attempt(found, "metadata", lambda: _read_metadata(found, metadata))
-    _attempt(found, "body", lambda: _read_body(found, body))
+        _collect_problems(found, "metadata", lambda: _read_metadata(found, metadata))
+    _collect_problems(found, "body", lambda: _read_body(found, body))
     if hashes and codec is Codec.ZSTD and found.body_format == "riegeli":
-        _attempt(found, "hashes", lambda: riegeli.check_hashes(body))
+        _collect_problems(found, "hashes", lambda: riegeli.check_hashes(body))
     return found
 
 
 def _limit_of(data: bytes) -> int:
-    """How many bytes an entry may hold."""
+    """Return how many bytes an entry may hold."""
     return min(MAX_CONTENT, max(256 << 20, 100 * len(data)))
 
 
-def _attempt(found: Inspection, part: str, read: Callable[[], None]) -> None:
-    """Read a part; what is malformed in it becomes a problem, and what was found before stays."""
+def _collect_problems(found: Inspection, part: str, read: Callable[[], None]) -> None:
+    """Read a part; a malformed one becomes a problem, and the facts that were found before stay."""
     try:
         read()
     except DamagedEntry as error:
         found.problems += (f"{part}: {error}",)
 
 
-def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
-    """IFRT's metadata and the body behind it; None and everything for what older versions wrote."""
+def split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
+    """Return IFRT's metadata and the body behind it; None and all bytes for an entry of an older version."""
     try:
         length, start = read_varint(content, 0)
         metadata = Message(content[start : start + length])
@@ -158,39 +144,10 @@ def _split_metadata(content: memoryview) -> tuple[Message | None, memoryview]:
 
 def _read_metadata(found: Inspection, metadata: Message) -> None:
     found.module_name = metadata.text(7)
-    shapes = [_ifrt_shape(spec, metadata) for spec in metadata.slices(5)]
-    found.output_shapes = _all_known(shapes)
+    found.output_shapes = ifrt_shapes(metadata)
     version = metadata.message(9, 3, 2, 2)
     if version is not None:
         _read_abi(found, version)
-
-
-def _ifrt_shape(data: memoryview, metadata: Message) -> str | None:
-    if len(data) <= _USUAL_SPEC:
-        return _usual_shape(bytes(data))
-    return _spec_shape(Message(data, parent=metadata))
-
-
-@lru_cache(maxsize=256)  # the hundreds of outputs of a training step have a few shapes among them
-def _usual_shape(data: bytes) -> str | None:
-    return _spec_shape(Message(data))
-
-
-def _spec_shape(spec: Message) -> str | None:
-    shape = spec.message(6) or spec.message(1)  # the global shape, else that of one shard
-    dtype = spec.message(2)
-    kind = None if dtype is None else dtype.varint(1)
-    return None if shape is None else _shape_text(_IFRT_TYPES, kind, shape.varints(1))
-
-
-def _shape_text(types: dict[int, str], kind: int | None, dims: list[int]) -> str | None:
-    name = types.get(kind or 0)
-    return None if name is None else f"{name}[{','.join(map(str, dims))}]"
-
-
-def _all_known(shapes: list[str | None]) -> tuple[str, ...] | None:
-    known = tuple(shape for shape in shapes if shape is not None)
-    return known if len(known) == len(shapes) else None
 
 
 def _read_abi(found: Inspection, version: Message) -> None:
@@ -202,7 +159,7 @@ def _read_abi(found: Inspection, version: Message) -> None:
 
 
 def _read_body(found: Inspection, body: memoryview) -> None:
-    opened = _open(body)
+    opened = open_message(body)
     if opened is None:
         found.body_format = "riegeli"
         return
@@ -213,72 +170,39 @@ def _read_body(found: Inspection, body: memoryview) -> None:
         msg = "no ExecutableAndOptionsProto"
         raise DamagedEntry(msg)
     found.body_format = "riegeli" if is_split else "proto"
-    _attempt(found, "compile options", lambda: _read_options(found, options))
-    _attempt(found, "executable", lambda: _read_executable(found, executable))
+    _collect_problems(found, "compile options", lambda: _read_options(found, options))
+    _collect_problems(found, "executable", lambda: _read_executable(found, executable))
 
 
-def _open(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
-    """A message and the fields split off it, None when it is compressed in a way that we do not read."""
+def open_message(data: memoryview) -> tuple[Message, dict[int, memoryview], bool] | None:
+    """Return a message, the fields split off it, and whether it is split; None for a compression that is not read."""
     if data[: len(riegeli.SIGNATURE)] != riegeli.SIGNATURE:
         return Message(data), {}, False
-    split = riegeli.read_split_proto(data, limit=_SPLIT_LIMIT)
+    split = riegeli.read_split_proto(data, limit=_MAX_SPLIT_PROTO_BYTES)
     return None if split is None else (split.message, split.fields, True)
 
 
 def _read_options(found: Inspection, options: Message) -> None:
-    build = options.message(3)
-    debug = None if build is None else build.slice(3)
+    debug = debug_options(options)
     if debug is not None:
-        is_usual = len(debug) <= _USUAL_OPTIONS  # what a memory of past calls keeps must be small
-        told = _debug_options(bytes(debug)) if is_usual else _debug_options.__wrapped__(debug)
-        found.cache_path, found.xla_caches, found.xla_options = told
-
-
-@lru_cache(maxsize=16)
-def _debug_options(data: bytes | memoryview) -> tuple[str | None, str | None, int | None]:
-    """The cache directory that DebugOptions name, for which caches of XLA, and their fields.
-
-    But for those fields that JAX sets entry by entry. By default JAX has XLA cache its autotuning there.
-
-    Remembered, since entries of one program have the same.
-    """
-    debug = Message(data)
-    numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _OPTIONS)
-    # JAX appends the option's own name to the cache directory; any other path came from XLA_FLAGS
-    directories: dict[str, str] = {}
-    for number, name in ((310, "xla_gpu_per_fusion_autotune_cache_dir"), (306, _KERNELS)):
-        directory, slash, last = (debug.text(number) or "").rpartition("/")
-        if last == name:
-            directories[name] = directory or slash or "."
-    caches = None if _KERNELS not in directories else "all" if len(directories) > 1 else _KERNELS
-    return next(iter(directories.values()), None), caches, numbers or None
-
-
-def xla_options(compile_options: bytes) -> int | None:
-    """The same numbers of a CompileOptionsProto, such as a jaxlib has by default; None if they cannot be read."""
-    found = Inspection(stored_bytes=0, raw_bytes=0, codec=Codec.ZSTD, seconds=0)
-    try:
-        _read_options(found, Message(compile_options))
-    except DamagedEntry:
-        return None
-    return found.xla_options
+        found.cache_path, found.xla_caches, found.xla_options = debug
 
 
 def _read_executable(found: Inspection, data: memoryview) -> None:
-    opened = _open(data)
+    opened = open_message(data)
     if opened is None:
         return
     message, fields, _ = opened
-    _attempt(found, "platform", lambda: _read_platform(found, message, fields))
-    _attempt(found, "target machine", lambda: _read_machine(found, message))
-    module = message.message(1, 1, only=_MODULE_FIELDS)
+    _collect_problems(found, "platform", lambda: _read_platform(found, message, fields))
+    _collect_problems(found, "target machine", lambda: _read_machine(found, message))
+    module = message.message(1, 1)
     if module is None:
         msg = "no HLO module"
         raise DamagedEntry(msg)
     found.module_name = found.module_name or module.text(1)
     if found.output_shapes is None:
-        _attempt(found, "output shapes", lambda: _read_result(found, module))
-    _attempt(found, "stack frames", lambda: _read_source(found, module))
+        _collect_problems(found, "output shapes", lambda: _read_result(found, module))
+    _collect_problems(found, "stack frames", lambda: _read_source(found, module))
 
 
 def _read_platform(found: Inspection, message: Message, fields: dict[int, memoryview]) -> None:
@@ -287,7 +211,7 @@ def _read_platform(found: Inspection, message: Message, fields: dict[int, memory
         _read_abi(found, version)
     if message.varint(5) in {1, 2}:  # CLASSIC, KERNELS
         found.platform = found.platform or "cpu"
-        return  # field 6 of a CPU result holds its thunks
+        return  # field 6 of a CPU's result holds its thunks
     cuda, rocm = message.message(6, 1), message.message(6, 2)
     if cuda is not None and (cuda.varint(1) or 0) > 0:
         found.compute_capability = f"{cuda.varint(1)}.{cuda.varint(2) or 0}"
@@ -311,8 +235,7 @@ def _read_machine(found: Inspection, message: Message) -> None:
 def _read_result(found: Inspection, module: Message) -> None:
     result = module.message(4, 2)
     if result is not None:
-        shapes = result.messages(4) if result.varint(2) == _TUPLE else (result,)
-        found.output_shapes = _all_known([_shape_text(_XLA_TYPES, s.varint(2), s.varints(3)) for s in shapes])
+        found.output_shapes = xla_shapes(result)
 
 
 def _read_source(found: Inspection, module: Message) -> None:
@@ -324,10 +247,10 @@ def _read_source(found: Inspection, module: Message) -> None:
 
 
 def _source(index: Message, function: str) -> tuple[str, str, int] | None:
-    """File, function and line of the program's first operation in the jitted function itself.
+    """Return file, function and line of the program's first operation in the jitted function itself.
 
-    If no stack frame belongs to a function of that name (``jit_convert_element_type`` comes from inside JAX), it is
-    the innermost frame that all operations share: the line that made JAX compile. ``source_function`` tells which.
+    If no stack frame belongs to a function of that name (``jit_convert_element_type`` comes from inside JAX), return
+    the innermost frame that all operations share: the line that made JAX compile. The function's name tells which.
     """
     files, functions = index.texts(1), index.texts(2)
     places: list[tuple[str, str, int]] = []
@@ -345,7 +268,7 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
 
 
 def _shared_frame(frames: Iterable[tuple[int, ...]]) -> int:
-    """The location of the innermost frame that is in every stack, 0 when there is none; frames count from 1."""
+    """Return the location of the innermost frame that is in every stack, 0 if there is none; frames count from 1."""
     locations = [0]
     only_child: dict[int, int] = {}  # 0 where a frame has several
     for number, (location, parent) in enumerate(frames, start=1):

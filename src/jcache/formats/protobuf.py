@@ -1,4 +1,4 @@
-"""Protocol buffers on the wire, read one message at a time.
+"""Protocol buffers: a reader of the wire format, one message at a time.
 
 The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no groups):
 
@@ -10,13 +10,13 @@ The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no 
             | 4 bytes                    type 5
     varint  = 1 to 10 bytes, seven bits each, lowest first, the high bit on all but the last; below 2^64
 
-Own code, since the ``protobuf`` package is no dependency of ours and XLA's schemas are private to it. A message is
-split into its fields and nothing below: where an embedded message lies is noted, and it is read only when it is asked
-for, so that megabytes of object code cost one number. As in protobuf itself a known number with another type than the
-schema's counts as unknown, and the last of several values of a singular field wins.
+Own code, since the ``protobuf`` package is no dependency of jcache and XLA's schemas are private to XLA. A message is
+split into its fields only: the position of an embedded message is noted, and the message is read when a caller asks
+for it, so that megabytes of object code cost one number. As in protobuf itself, a field of a known number and another
+type than the schema's counts as unknown, and the last of several values of a singular field wins.
 
-A field of two bytes costs a hundred in memory, so their number is bounded, in a message and all that is read from it
-together: neither memory nor time can be made to grow with what a few compressed bytes claim to hold.
+A field of two bytes costs a hundred in memory. So the number of fields is bounded, in a message and all messages that
+are read from it together: a few compressed bytes cannot make memory or time grow without bound.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """The number that starts at a position, and the position after it.
+    """Return the number that starts at a position, and the position after it.
 
     Raises:
         DamagedEntry: the bytes end first, or the number does not fit 64 bits.
@@ -58,10 +58,10 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
-    """Every number of packed varints.
+    """Return the numbers of packed varints.
 
     Raises:
-        DamagedEntry: the bytes are no sequence of varints, or of more than may be.
+        DamagedEntry: the bytes are no sequence of varints, or one of more than ``max_count``.
     """
     values: list[int] = []
     position = 0
@@ -74,44 +74,33 @@ def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
     return values
 
 
-def tags_of(*numbers: int) -> frozenset[int]:
-    """The tags under which fields of these numbers are kept, for ``only``."""
-    return frozenset(number << 3 | kind for number in numbers for kind in (VARINT, BYTES))
-
-
 class Message:
-    """The fields of one message; those of one number are in the order of the wire.
+    """The fields of one message; fields of the same number are in the order of the wire.
 
     Args:
         data: its bytes.
         max_fields: how many fields it and all messages that are read from it may have together.
-        parent: the message it was read from, whose allowance of fields it shares.
-        only: the tags of the fields that will be asked for, None for all; the others are checked all the same.
+        parent: the message that it was read from, whose allowance of fields it shares.
 
     Raises:
-        DamagedEntry: the bytes do not follow the grammar above, or are too many fields.
+        DamagedEntry: the bytes do not follow the grammar above, or have too many fields.
     """
 
     __slots__ = ("_allowance", "_data", "_fields")
 
     def __init__(
-        self,
-        data: memoryview | bytes,
-        max_fields: int = MAX_FIELDS,
-        *,
-        parent: "Message | None" = None,
-        only: frozenset[int] | None = None,
+        self, data: memoryview | bytes, max_fields: int = MAX_FIELDS, *, parent: "Message | None" = None
     ) -> None:
         self._data = memoryview(data)
         self._allowance: list[int] = [max_fields] if parent is None else parent._allowance
         self._fields: dict[int, list[int]] = {}  # of a varint the numbers, else the positions of the lengths
-        self._split(only)
+        self._split()
 
-    def _split(self, only: frozenset[int] | None) -> None:  # noqa: C901, PLR0915  one loop, for speed
-        """Find every field; nothing here needs 4- and 8-byte values, they are checked and skipped.
+    def _split(self) -> None:  # noqa: C901  one loop, for speed
+        """Find every field; 4- and 8-byte values are checked and skipped, since no caller needs them.
 
-        Varints of one to three bytes, as most are, are read right here, and what reaches past the end is seen when
-        the end is: a third of the time of `inspect` is spent in this loop.
+        Tags and numbers of one or two bytes, as most are, are read in the loop itself: a third of the time of
+        `inspect` is spent here. A value that reaches past the end is noticed at the end.
         """
         data, fields = self._data, self._fields
         position, end, tag, count = 0, len(data), 0, 0
@@ -127,10 +116,9 @@ class Message:
                         tag += (second << 7) - 0x80
                         start += 1
                     else:
-                        tag, start = read_varint(data, position)
-                if not 8 <= tag <= _MAX_TAG:
-                    msg = f"field number {tag >> 3} at byte {position}"
-                    raise DamagedEntry(msg)
+                        tag, start = _read_long_tag(data, position)
+                if tag < 8:
+                    raise DamagedEntry(f"field number {tag >> 3} at byte {position}")
                 if tag & 5:  # neither VARINT nor BYTES
                     position = start + _fixed_size(tag & 7, start)
                     continue
@@ -146,68 +134,58 @@ class Message:
                         position += 2
                     else:
                         value, position = read_varint(data, start)
-                if tag & BYTES:
+                if tag & 2:  # BYTES
                     position += value
                     value = start
-                if only is not None and tag not in only:
-                    continue
-                if tag in fields:
-                    fields[tag].append(value)
-                else:
-                    fields[tag] = [value]
+                fields.setdefault(tag, []).append(value)
         except IndexError:
             position = end + 1
-        if position > end:
-            msg = f"field {tag >> 3} reaches past the end of its message"
-            raise DamagedEntry(msg)
-        if position < end:
-            msg = "more fields than a message may have"
-            raise DamagedEntry(msg)
+        _check_end(position, end, tag)
         self._allowance[0] -= count
 
     def numbers(self) -> set[int]:
-        """The numbers of the fields that are there, but for those of 4 and 8 bytes."""
+        """Return the numbers of the fields, except 4- and 8-byte ones."""
         return {tag >> 3 for tag in self._fields}
 
     def varint(self, number: int) -> int | None:
-        """The number in a field, None when there is none."""
+        """Return the number in a field, None when there is none."""
         values = self._fields.get(number << 3 | VARINT)
         return values[-1] if values else None
 
     def slices(self, number: int) -> list[memoryview]:
-        """Every length-delimited value of a field."""
-        return list(self._each(number))
+        """Return the length-delimited values of a field."""
+        return list(self._slices_of(number))
 
     def slice(self, number: int) -> memoryview | None:
-        """The last length-delimited value of a field, None when there is none."""
+        """Return the last length-delimited value of a field, None when there is none."""
         positions = self._fields.get(number << 3 | BYTES)
         return self._slice_at(positions[-1]) if positions else None
 
     def text(self, number: int) -> str | None:
-        """The text in a field, None when there is none."""
+        """Return the text in a field, None when there is none."""
         value = self.slice(number)
         return None if value is None else _decode(value)
 
     def texts(self, number: int) -> list[str]:
-        """Every text of a field."""
+        """Return the texts of a field."""
         return [_decode(value) for value in self.slices(number)]
 
-    def message(self, *path: int, only: frozenset[int] | None = None) -> "Message | None":
-        """The message under a path of fields, None when any of them is missing; ``only`` is about the last."""
+    def message(self, *path: int) -> "Message | None":
+        """Return the message under a path of fields, None when any of them is missing."""
         here: Message | None = self
-        for place, number in enumerate(path, start=1):
+        for number in path:
             value = None if here is None else here.slice(number)
-            here = None if value is None else Message(value, parent=self, only=only if place == len(path) else None)
+            here = None if value is None else Message(value, parent=self)
         return here
 
     def messages(self, number: int) -> Iterator["Message"]:
-        """Every message of a repeated field."""
-        return (Message(value, parent=self) for value in self._each(number))
+        """Yield the messages of a repeated field."""
+        return (Message(value, parent=self) for value in self._slices_of(number))
 
     def rows(self, number: int, *columns: int) -> Iterator[tuple[int, ...]]:
-        """The numbers in some fields of every message of a repeated field, 0 for those that are missing."""
+        """Yield, for each message of a repeated field, the numbers in some of its fields, 0 for a missing one."""
         tags = [column << 3 | VARINT for column in columns]
-        for value in self._each(number):
+        for value in self._slices_of(number):
             row = self._small_numbers(value)
             if row is None:
                 message = Message(value, parent=self)
@@ -215,9 +193,9 @@ class Message:
             yield tuple([row.get(tag, 0) for tag in tags])
 
     def _small_numbers(self, data: memoryview) -> dict[int, int] | None:
-        """The values of a message of nothing but numbers below 2^14, in a third of the time; None for any other.
+        """Read a message that has numbers below 2^14 only, in a third of the time; return None for any other.
 
-        All fields count as if they had two bytes, the fewest that they can have.
+        Each field counts as if it had two bytes, the fewest possible.
         """
         most = len(data) >> 1
         if most > self._allowance[0]:
@@ -241,7 +219,7 @@ class Message:
         return row
 
     def varints(self, number: int) -> list[int]:
-        """The numbers of a repeated field, packed or not (a parser must accept both); packed ones count as fields."""
+        """Return the numbers of a repeated field, packed or not (a parser must accept both); each counts as a field."""
         values: list[int] = []
         for chunk in self.slices(number):
             packed = read_varints(chunk, self._allowance[0])
@@ -249,7 +227,7 @@ class Message:
             values += packed
         return values + self._fields.get(number << 3 | VARINT, [])
 
-    def _each(self, number: int) -> Iterator[memoryview]:
+    def _slices_of(self, number: int) -> Iterator[memoryview]:
         return map(self._slice_at, self._fields.get(number << 3 | BYTES, ()))
 
     def _slice_at(self, position: int) -> memoryview:
@@ -257,6 +235,22 @@ class Message:
         if length > 0x7F:
             length, start = read_varint(self._data, position)
         return self._data[start : start + length]
+
+
+def _read_long_tag(data: memoryview, position: int) -> tuple[int, int]:
+    """Return a tag of three bytes or more, and the position after it."""
+    tag, start = read_varint(data, position)
+    if tag > _MAX_TAG:
+        raise DamagedEntry(f"field number {tag >> 3} at byte {position}")
+    return tag, start
+
+
+def _check_end(position: int, end: int, tag: int) -> None:
+    """Check that the last field of a message, which has a tag, ends where the message does."""
+    if position > end:
+        raise DamagedEntry(f"field {tag >> 3} reaches past the end of its message")
+    if position < end:
+        raise DamagedEntry("more fields than a message may have")
 
 
 def _fixed_size(kind: int, position: int) -> int:

@@ -1,4 +1,4 @@
-"""Riegeli files, as XLA wraps GPU executables in them from jax 0.11 on, and the split protos inside.
+"""Riegeli files, which hold GPU executables from jax 0.11 on, and the split protos inside.
 
 The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md, little-endian:
 
@@ -11,12 +11,12 @@ The container, after https://github.com/google/riegeli/blob/master/doc/riegeli_r
     codec        = 0 none | "b" brotli | "z" zstd | "s" snappy           each but 0 puts varint(decoded size) first
 
 A split proto (``xla/util/split_proto``) is such a file: record 0 is a ``SplitProtoManifest`` {1 type name, 2 records},
-and each further record is what the manifest says at its place: {3: {1 path {1 field number}}} one large field by
-itself, or {2: {}} a piece of the message, to be merged.
+and the manifest describes each further record: {3: {1 path {1 field number}}} is one large field by itself, {2: {}} a
+piece of the message, to be merged.
 
-Real entries (jax 0.11.2, H200) use snappy, which is decoded here; brotli has no decoder without a further dependency,
-so such files stay unread. Reading ignores the hashes; `check_hashes` needs no decoder: they are over the stored bytes,
-and those of the outer file cover whatever is nested in it.
+Real entries (jax 0.11.2, H200) use snappy (`jcache.formats.snappy`). Decoding brotli would need a further dependency,
+so files with brotli are not read. Reading ignores the hashes. `check_hashes` needs no decoder, since they are hashes of
+the stored bytes, and the hashes of the outer file cover a nested one.
 """
 
 from collections.abc import Iterator
@@ -27,6 +27,7 @@ from jcache.errors import DamagedEntry
 from jcache.formats.compression import decompress_zstd
 from jcache.formats.highwayhash import highwayhash64
 from jcache.formats.protobuf import Message, read_varint, read_varints
+from jcache.formats.snappy import decompress_snappy
 
 SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
 _MAX_RECORDS: Final = 100_000  # real files have three
@@ -34,13 +35,13 @@ _BLOCK: Final = 1 << 16
 _BLOCK_HEADER: Final = 24
 _USABLE: Final = _BLOCK - _BLOCK_HEADER
 _CHUNK_HEADER: Final = 40
-_ZSTD, _SNAPPY, _NONE = 0x7A, 0x73, 0
+_ZSTD, _SNAPPY, _UNCOMPRESSED = 0x7A, 0x73, 0
 _HASH_KEY: Final = (0x2F696C6567656952, 0x0A7364726F636572) * 2  # "Riegeli/", "records\n"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitProto:
-    """A message in pieces: its type, the message without the large fields, and those by number."""
+    """A message in pieces: its type, the message without its large fields, and these fields by number."""
 
     type_name: str
     message: Message
@@ -49,7 +50,7 @@ class SplitProto:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """One chunk: where it starts, where its data end and where it ends, after the padding."""
+    """One chunk: its start, its header and data, the end of the data, and the end of the padding behind them."""
 
     start: int
     header: memoryview
@@ -71,7 +72,7 @@ class _Chunk:
 
 
 def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
-    """The message that a Riegeli file holds, None when it is compressed in a way or to a size that we do not read.
+    """Return the message in a Riegeli file, None where its compression or its size is not one that is read.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
@@ -100,7 +101,7 @@ def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
 
 
 def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
-    """Every record of a file, None when a chunk needs a decoder we have not or the records exceed the limit.
+    """Return the records of a file, None where a chunk needs a missing decoder or the records exceed the limit.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
@@ -125,21 +126,21 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
 
 
 def check_hashes(data: memoryview) -> None:
-    """Compare every byte of a file with the hash over it, or with what writers put where no hash is.
+    """Compare every byte of a file with the hash that covers it, or with the value that writers put there.
 
-    No flip of a bit goes unnoticed; a file cut exactly between two chunks does.
+    Every flipped bit is noticed; a file that was cut exactly between two chunks is not.
 
     Raises:
-        DamagedEntry: a byte is not what it was when it was written.
+        DamagedEntry: a byte has changed since it was written.
     """
     for chunk in _chunks(data):
-        problem = _damage(data, chunk)
+        problem = _damage_of(data, chunk)
         if problem is not None:
             msg = f"the Riegeli chunk at byte {chunk.start}: {problem}"
             raise DamagedEntry(msg)
 
 
-def _damage(data: memoryview, chunk: _Chunk) -> str | None:
+def _damage_of(data: memoryview, chunk: _Chunk) -> str | None:
     header = chunk.header
     if header[:8] != _hash(header[8:]):
         return "its header does not match the hash in it"
@@ -151,7 +152,7 @@ def _damage(data: memoryview, chunk: _Chunk) -> str | None:
         distances = (block - chunk.start).to_bytes(8, "little") + (chunk.end - block).to_bytes(8, "little")
         if data[block : block + _BLOCK_HEADER] != _hash(distances) + distances:
             return f"the block header at byte {block} is not the one that belongs there"
-    padding = _between(data, chunk.body_end, chunk.end)
+    padding = _without_block_headers(data, chunk.body_end, chunk.end)
     return None if padding == bytes(len(padding)) else "its padding is not zeros"
 
 
@@ -160,7 +161,7 @@ def _hash(data: memoryview | bytes) -> bytes:
 
 
 def _chunks(data: memoryview) -> Iterator[_Chunk]:
-    """Every chunk, its header and data as if there were no block headers.
+    """Yield the chunks, their headers and data without the block headers in them.
 
     Raises:
         DamagedEntry: there is no signature, or a chunk does not fit into the file.
@@ -170,19 +171,19 @@ def _chunks(data: memoryview) -> Iterator[_Chunk]:
         raise DamagedEntry(msg)
     position = 0
     while position < len(data):
-        body_start = _fitting(data, position, _CHUNK_HEADER)
-        header = _between(data, position, body_start)
+        body_start = _end_within(data, position, _CHUNK_HEADER)
+        header = _without_block_headers(data, position, body_start)
         size = int.from_bytes(header[8:16], "little")
         count = int.from_bytes(header[25:32], "little")
-        body_end = _fitting(data, position, _CHUNK_HEADER + size)
-        body = _between(data, body_start, body_end)
-        end = max(body_end, _boundary(position + count))
+        body_end = _end_within(data, position, _CHUNK_HEADER + size)
+        body = _without_block_headers(data, body_start, body_end)
+        end = max(body_end, _next_boundary(position + count))
         yield _Chunk(position, header, body, body_end, end)
         position = end
 
 
-def _fitting(data: memoryview, position: int, size: int) -> int:
-    """Where something of a size ends, which is within the file."""
+def _end_within(data: memoryview, position: int, size: int) -> int:
+    """Return the end of a part of a chunk; it must lie within the file."""
     end = _advance(position, size)
     if end > len(data):
         msg = f"the Riegeli chunk at byte {position} reaches {end - len(data)} bytes past the end of the file"
@@ -191,18 +192,18 @@ def _fitting(data: memoryview, position: int, size: int) -> int:
 
 
 def _advance(position: int, size: int) -> int:
-    """Where something of a size ends, counting the block headers within."""
+    """Return the end of some bytes, counting the block headers within."""
     return position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
 
 
-def _boundary(position: int) -> int:
-    """The next position at which a chunk may end: not inside nor right behind a block header."""
+def _next_boundary(position: int) -> int:
+    """Return the next position at which a chunk may end: not inside or right behind a block header."""
     remaining = _BLOCK - 1 - (position + _BLOCK - 1) % _BLOCK
     return position + max(0, remaining - (_USABLE - 1))
 
 
-def _between(data: memoryview, position: int, end: int) -> memoryview:
-    """The bytes of a stretch of the file without the block headers in it."""
+def _without_block_headers(data: memoryview, position: int, end: int) -> memoryview:
+    """Return the bytes from a position to an end without the block headers between."""
     parts = []
     while position < end:
         if position % _BLOCK == 0:
@@ -235,7 +236,7 @@ def _simple_records(body: memoryview, count: int, decoded: int) -> list[memoryvi
 
 
 def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
-    if codec == _NONE:
+    if codec == _UNCOMPRESSED:
         return data
     if codec not in {_SNAPPY, _ZSTD}:
         return None
@@ -244,60 +245,5 @@ def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
         msg = f"{size} bytes where at most {limit} are declared"
         raise DamagedEntry(msg)
     if codec == _SNAPPY:
-        return memoryview(snappy(data[start:], size))
+        return memoryview(decompress_snappy(data[start:], limit=size))
     return memoryview(decompress_zstd(data[start:], limit=size))
-
-
-def snappy(data: memoryview, limit: int) -> bytearray:
-    """What a raw snappy stream decodes to (https://github.com/google/snappy/blob/main/format_description.txt).
-
-    Raises:
-        DamagedEntry: the stream is malformed, or longer than the limit.
-    """
-    size, position = read_varint(data, 0)
-    # an element of 3 bytes makes at most 64, so a length beyond that is a lie; refuse it before decoding
-    if size > limit or size > 22 * len(data) + 64:
-        msg = f"a snappy stream of {len(data)} bytes that declares {size}"
-        raise DamagedEntry(msg)
-    try:
-        output = _snappy_elements(bytes(data), position, size)
-    except IndexError:
-        output = bytearray()
-    if len(output) != size:
-        msg = f"a snappy stream that does not yield the {size} bytes it declares"
-        raise DamagedEntry(msg)
-    return output
-
-
-def _snappy_elements(source: bytes, position: int, size: int) -> bytearray:
-    """Literals and copies of earlier output, until the input ends or the size is exceeded; one loop, for speed."""
-    output = bytearray()
-    end = len(source)
-    while position < end and len(output) <= size:
-        tag = source[position]
-        length = (tag >> 2) + 1
-        position += 1
-        if tag & 3 == 0:
-            if length > 60:  # the length itself follows, in one to four bytes
-                width = length - 60
-                length = int.from_bytes(source[position : position + width], "little") + 1
-                position += width
-            output += source[position : position + length]
-            position += length
-            continue
-        if tag & 3 == 1:
-            length = 4 + (tag >> 2 & 7)
-            offset = (tag >> 5) << 8 | source[position]
-            position += 1
-        else:
-            width = 2 if tag & 3 == 2 else 4
-            offset = int.from_bytes(source[position : position + width], "little")
-            position += width
-        start = len(output) - offset
-        if offset == 0 or start < 0:
-            raise IndexError
-        if offset >= length:
-            output += output[start : start + length]
-        else:  # the copy overlaps what it writes: the pattern repeats
-            output += (output[start:] * (length // offset + 1))[:length]
-    return output if position == end else bytearray()

@@ -26,9 +26,8 @@ from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
 from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
 from jcache.runs.observers import tell_graph
-from jcache.runtime.build_context import Build
+from jcache.runtime.build_context import Build, is_building, is_nested
 from jcache.runtime.explain import Explanation
-from jcache.runtime.under_way import is_being_built_here, is_nested
 from jcache.store.build_lock import single_flight
 from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts
@@ -171,7 +170,7 @@ class GraphCache:
         What another process has just built while this one waited has saved no time.
         """
         root = call.store.root
-        if self._shelf.is_not_kept(call) or is_being_built_here(root.path, call.key):
+        if self._shelf.is_not_kept(call) or is_building(root.path, call.key):
             return self._build(call, why)
         at_most = _NESTED_WAIT if is_nested() else None
         with single_flight(root, call.key, done=lambda: call.store.has(call.key), at_most=at_most):

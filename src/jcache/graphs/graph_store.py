@@ -23,12 +23,18 @@ from jcache.graphs.stats import GraphTally
 from jcache.layout import Root, storable
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.observers import is_recorded, tell_graph
-from jcache.runtime.build_context import Build
+from jcache.runtime.build_context import Build, add_dependency
 from jcache.runtime.events import Refusal
 from jcache.runtime.explain import Explanation, explain, why_missed
-from jcache.runtime.sealed_store import Opened, SealedStore, about, open_entry, open_softly
-from jcache.runtime.staleness import found_in, staleness
-from jcache.runtime.under_way import depended_on
+from jcache.runtime.sealed_store import (
+    OpenedEntry,
+    SealedStore,
+    dependencies_of,
+    describe,
+    open_entry,
+    open_softly,
+    staleness,
+)
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
 from jcache.store.store import Outcome
@@ -151,7 +157,7 @@ class Shelf:
                 why = why or found
         return why
 
-    def _made_of(self, opened: Opened, call: Call, *, last: bool = False) -> Found | str:
+    def _made_of(self, opened: OpenedEntry, call: Call, *, last: bool = False) -> Found | str:
         """What a graph on the disk is; why not, and it is set aside, if it may not be served.
 
         Args:
@@ -176,7 +182,7 @@ class Shelf:
         self._set_aside(call, finding, opened.root)
         return why
 
-    def value(self, opened: Opened, root: Root) -> Any:  # noqa: ANN401
+    def value(self, opened: OpenedEntry, root: Root) -> Any:  # noqa: ANN401
         """What a graph on the disk is.
 
         Raises:
@@ -189,22 +195,22 @@ class Shelf:
         except Exception as error:
             raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
 
-    def _served(self, call: Call, opened: Opened, seconds: float, *, own: bool, waited: bool) -> None:
-        depended_on(call.key, found_in(opened.header, call.fingerprint.parts))
+    def _served(self, call: Call, opened: OpenedEntry, seconds: float, *, own: bool, waited: bool) -> None:
+        add_dependency(call.key, dependencies_of(opened.header, call.fingerprint.parts))
         spared = 0.0 if waited else opened.header.build_seconds  # 0: the program had built it by itself
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:
-            call.store.used(call.key)
+            call.store.mark_used(call.key)
         self.tally.spent(call.fingerprint.name, economics)
-        call.store.spent(Spent(GRAPHS, call.key, economics))
+        call.store.record_spent(Spent(GRAPHS, call.key, economics))
         self.tell(call, HIT, None, seconds, spared)
 
     def _set_aside(self, call: Call, finding: Finding, root: Root) -> None:
         """Takes what may not be served out of the way; in a read-only root it is passed over."""
         if root == call.store.root:
-            call.store.set_aside_softly(finding)
+            call.store.quarantine_softly(finding)
         elif finding.damage is not Damage.STALE:
-            warn_once(("damaged", root.path), f"{about(finding)}, and is passed over.")
+            warn_once(("damaged", root.path), f"{describe(finding)}, and is passed over.")
 
     def explain(self, call: Call) -> Explanation:
         """Whether a call is served, and why not."""
@@ -248,9 +254,9 @@ class Shelf:
             value: that was built.
             why: it was not served, where that is known.
         """
-        depended_on(call.key, build.found)
+        add_dependency(call.key, build.found)
         self.tally.spent(call.fingerprint.name, build.economics)
-        call.store.spent(Spent(GRAPHS, call.key, build.economics))
+        call.store.record_spent(Spent(GRAPHS, call.key, build.economics))
         why = why or self._why_missed(call)
         try:
             reason = self._keep(call, build, value)
@@ -289,16 +295,16 @@ class Shelf:
         data = self._sealed(call, build, value)
         try:
             there = open_entry(call.store.root, GRAPHS, call.key)
-            if isinstance(there, Opened):
+            if isinstance(there, OpenedEntry):
                 if there.header.payload_sha256 == read_header(data).payload_sha256 and not staleness(
                     there.header, call.fingerprint.parts
                 ):
                     return True
                 there = there.finding(Damage.REPLACED, "The program has saved another value.")
             if there is not None:
-                call.store.set_aside(there)
+                call.store.quarantine(there)
         except (OSError, JcacheError) as error:
-            reason: str | None = call.store.refused(call.key, error)
+            reason: str | None = call.store.warn_refused(call.key, error)
         else:
             reason = self._put(call, data, 0.0)
         if reason is not None:
@@ -324,8 +330,8 @@ class Shelf:
         """Whether what is there can be served now that the function has run; if not, it is set aside."""
         opened = open_softly(call.store.root, GRAPHS, call.key)
         if isinstance(opened, Finding):
-            call.store.set_aside_softly(opened)
-        return isinstance(opened, Opened) and isinstance(self._made_of(opened, call, last=True), Found)
+            call.store.quarantine_softly(opened)
+        return isinstance(opened, OpenedEntry) and isinstance(self._made_of(opened, call, last=True), Found)
 
     def _warn_of(self, function: Callable[..., Any], reason: object, text: str) -> None:
         name = name_of_function(function)

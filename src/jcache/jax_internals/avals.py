@@ -1,11 +1,11 @@
-"""The types of what a traced function returns: told in plain values, and made of them in another process.
+"""The types (avals) of a traced function's results: described in plain values, and made from these elsewhere.
 
-A type says more than shape and dtype where an argument lies on a mesh of devices: which mesh that is, and for axes of
-the kind ``Explicit`` how the array is divided. JAX tells by it in which terms the sharding of a result is said. JAX is
-imported by the functions, so that importing this module costs nothing.
+Where an argument lies on a mesh of devices, a type has more than shape and dtype: the mesh, and for axes of the kind
+``Explicit`` how the array is divided. It decides how JAX expresses the sharding of a result. The functions import JAX,
+so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from jcache.errors import NotStorable
 
-_KEY: Final = "key "
-_MORE: Final = "it returns arrays whose types say more than shape, dtype and mesh"
+_KEY_PREFIX: Final = "key "
+_NOT_DESCRIBABLE: Final = "it returns arrays whose types say more than shape, dtype and mesh"
 
 
 class Axes(NamedTuple):
-    """A mesh as types have it, without its devices.
+    """The mesh in a type, without its devices.
 
     Attributes:
-        names, sizes, kinds: of its axes.
+        names, sizes, kinds: the names, sizes and kinds of its axes.
     """
 
     names: tuple[str, ...]
@@ -36,11 +36,11 @@ Spec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
 
 
 class Place(NamedTuple):
-    """Where a type says that its array lies.
+    """The placement of an array in its type.
 
     Attributes:
-        axes: of the mesh.
-        spec: along which of them each dimension is divided.
+        axes: the axes of the mesh.
+        spec: for each dimension, the axes along which it is divided.
     """
 
     axes: Axes
@@ -51,9 +51,9 @@ class Result(NamedTuple):
     """The type of a result.
 
     Attributes:
-        shape, dtype: of the array.
-        is_weak: whether its type is.
-        place: on a mesh, None where it tells of none.
+        shape, dtype: the shape and dtype of the array.
+        is_weak: whether its type is weak.
+        place: its placement on a mesh, None where the type names no mesh.
     """
 
     shape: tuple[int, ...]
@@ -63,10 +63,10 @@ class Result(NamedTuple):
 
 
 def results_of(values: Iterable[Any], leaves: Iterable[Any]) -> tuple[Result, ...]:
-    """The types of what a function returned that was traced with some leaves.
+    """Return the types of the results of a function that was traced with some leaves.
 
     Raises:
-        NotStorable: they cannot be told.
+        NotStorable: a type cannot be described.
     """
     from jax._src import core
 
@@ -74,12 +74,12 @@ def results_of(values: Iterable[Any], leaves: Iterable[Any]) -> tuple[Result, ..
     told = tuple(_result(aval) for aval in avals)
     for made, aval in zip(abstract(told, leaves), avals, strict=True):
         if type(aval) is core.ShapedArray and made != aval:
-            raise NotStorable(_MORE)
+            raise NotStorable(_NOT_DESCRIBABLE)
     return told
 
 
 def abstract(results: Sequence[Result], leaves: Iterable[Any]) -> list[Any]:
-    """The abstract values of types that `results_of` told, for leaves of the same types as there.
+    """Return the abstract values of types from `results_of`, for leaves of the same types as there.
 
     Raises:
         NotStorable: this JAX cannot make them.
@@ -98,23 +98,23 @@ def _result(aval: Any) -> Result:
     is_key = is_a(dtype, jax.dtypes.prng_key)
     if not is_key and is_a(dtype, jax.dtypes.extended):
         raise NotStorable(f"it returns {dtype}")
-    name = f"{_KEY}{dtype._impl.name}" if is_key else dtype.name
+    name = f"{_KEY_PREFIX}{dtype._impl.name}" if is_key else dtype.name
     return Result(tuple(aval.shape), name, bool(aval.weak_type), _place(aval))
 
 
 def _place(aval: Any) -> Place | None:
-    """Where a type says that its array lies, None where it does not."""
+    """Return the placement in a type, None where it has none."""
     mesh = _mesh_of(aval)
     if mesh is None:
         return None
     spec = tuple(aval.sharding.spec)
     if not all(isinstance(name, str) for name in named(spec)):
-        raise NotStorable(_MORE)
+        raise NotStorable(_NOT_DESCRIBABLE)
     return Place(_axes(mesh), spec)
 
 
 def named(spec: Spec) -> list[Any]:
-    """The axes that are in a spec."""
+    """Return the names of the axes in a spec."""
     parts = (part if isinstance(part, tuple) else (part,) for part in spec)
     return [name for part in parts for name in part if name is not None]
 
@@ -122,18 +122,18 @@ def named(spec: Spec) -> list[Any]:
 def _axes(mesh: Any) -> Axes:
     kinds = getattr(mesh, "_axis_types", None) or getattr(mesh, "axis_types", None)
     if not isinstance(kinds, tuple) or not all(isinstance(name, str) for name in mesh.axis_names):
-        raise NotStorable(_MORE)
+        raise NotStorable(_NOT_DESCRIBABLE)
     return Axes(tuple(mesh.axis_names), tuple(mesh.axis_sizes), tuple(str(kind.name) for kind in kinds))
 
 
 def _mesh_of(aval: Any) -> Any:
-    """The mesh that a type tells of, None if there is none."""
+    """Return the mesh in a type, None if there is none."""
     mesh = getattr(getattr(aval, "sharding", None), "mesh", None)
     return None if mesh is None or mesh.empty else mesh
 
 
 def _meshes_of(leaves: Iterable[Any]) -> dict[Axes, Any]:
-    """The meshes on which arguments lie."""
+    """Return the meshes on which arguments lie, by their axes."""
     meshes = (_mesh_of(type_of(leaf)) for leaf in leaves)
     return {_axes(mesh): mesh for mesh in meshes if mesh is not None}
 
@@ -144,7 +144,9 @@ def _abstract(result: Result, meshes: dict[Axes, Any]) -> Any:
 
     name, place, more = result.dtype, result.place, {}
     try:
-        dtype: Any = _key_type(name.removeprefix(_KEY)) if name.startswith(_KEY) else jax.numpy.dtype(name)
+        dtype: Any = (
+            _key_type(name.removeprefix(_KEY_PREFIX)) if name.startswith(_KEY_PREFIX) else jax.numpy.dtype(name)
+        )
         if place is not None:
             if place.axes not in meshes:
                 meshes[place.axes] = _mesh(place.axes)
@@ -152,12 +154,12 @@ def _abstract(result: Result, meshes: dict[Axes, Any]) -> Any:
             more["sharding"] = jax.sharding.NamedSharding(meshes[place.axes], spec(*place.spec))
         make: Any = core.ShapedArray
         return make(result.shape, dtype, weak_type=result.is_weak, **more)
-    except Exception as error:  # which JAX may raise of what it does not know, or cannot place
+    except Exception as error:  # JAX raises various errors for types and placements that it does not know
         raise NotStorable(f"the type of a result cannot be made: {error!r}") from error
 
 
 def _mesh(axes: Axes) -> Any:
-    """A mesh that the function has by itself; its type tells of no device but the kind."""
+    """Return a mesh that no argument has; its type depends on the kind of the devices only."""
     import jax
     import numpy as np
 
@@ -168,7 +170,7 @@ def _mesh(axes: Axes) -> Any:
 
 
 def type_of(value: Any) -> Any:
-    """The type of what is or may be traced."""
+    """Return the type of a value that is traced or can be."""
     import jax
     from jax._src import core
 

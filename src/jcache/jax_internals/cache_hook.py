@@ -1,11 +1,11 @@
-"""Put jcache's cache in the place of JAX's own, and back.
+"""Replace JAX's cache by jcache's, and put it back.
 
-Every function looks first whether the JAX at hand is as expected (0.4.31 to 0.12 are). Where it is not, it says why,
-changes nothing, and JAX goes on with what its own configuration says. All of it can be repeated and undone. JAX is
-imported by the functions, so that importing this module costs nothing.
+Every function first checks whether the installed JAX is as expected (0.4.31 to 0.12 are). If not, it returns the reason
+and changes nothing, and JAX goes on as configured. Every change can be repeated and undone. The functions import JAX,
+so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import inspect
 import sys
@@ -14,17 +14,15 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ..patching import AllRanks, Patch, WithDefaults
+from ..patching import Patch, WithDefaults, WritesOfAllRanks
 from .path_keys import AUTOTUNE, KERNELS, SET_BY_JAX, in_keys, trying
+from .versions import NEWEST_TESTED
 
-_STATE: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
-_PROVEN: Final = (0, 12)  # the newest JAX that this was tested with
-
-Listener = Callable[[str, float | None, dict[str, Any]], None]  # the event, its seconds if it has any, its details
+_STATE_NAMES: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 
 
 class CompilationCache(Protocol):
-    """What JAX asks of a cache: the bytes of an entry by its key; and what JAX's own cache has besides."""
+    """The interface that JAX requires of a cache, and the methods that JAX's own cache has besides."""
 
     def get(self, key: str) -> bytes | None: ...
 
@@ -38,11 +36,11 @@ class CompilationCache(Protocol):
 MakeCache = Callable[[str], CompilationCache | None]
 
 
-class Installed:
+class InstalledCache:
     """JAX's compilation cache, replaced until `uninstall`."""
 
     def __init__(self, caches: Any, make_cache: MakeCache) -> None:
-        """Replace it, also if JAX already uses another one."""
+        """Replace JAX's cache, even if JAX already uses one."""
 
         def replace(original: Callable[..., Any]) -> Callable[..., Any]:
             def get_file_cache(path: str) -> Any:
@@ -53,10 +51,10 @@ class Installed:
 
         self._caches = caches
         self._patch: Patch | None = Patch(caches, "get_file_cache", replace)
-        self._before = _exchange(caches, {"_cache": None} | dict.fromkeys(_STATE[1:], False))
+        self._before = _exchange(caches, {"_cache": None} | dict.fromkeys(_STATE_NAMES[1:], False))
 
     def uninstall(self) -> None:
-        """Put back what was there, with the directory that was in use then."""
+        """Put back the previous cache, with the directory that was in use then."""
         if self._patch is not None:
             self._patch.undo()
             self._patch = None
@@ -64,7 +62,7 @@ class Installed:
 
 
 class _Adapter:
-    """A cache of ours as JAX wants it; its class is made an heir of JAX's interface when it is needed."""
+    """A cache of jcache with JAX's interface; a class that is derived from both is made on use."""
 
     def __init__(self, cache: CompilationCache, path: Path) -> None:
         self._cache = cache
@@ -86,20 +84,20 @@ class _Adapter:
         return True
 
 
-_installed: Installed | None = None
+_installed: InstalledCache | None = None
 _portable: Patch | None = None
-_all_ranks: AllRanks | None = None
+_all_ranks: WritesOfAllRanks | None = None
 
 
 def version() -> tuple[int, ...]:
-    """The version of JAX, as numbers."""
+    """Return the version of JAX, as numbers."""
     import jax
 
     return tuple(jax.__version_info__)
 
 
 def versions() -> tuple[str, str]:
-    """The versions of jax and of jaxlib."""
+    """Return the versions of jax and of jaxlib."""
     import jax
     from jax._src.lib import version_str
 
@@ -107,43 +105,43 @@ def versions() -> tuple[str, str]:
 
 
 def has_paths_in_keys() -> bool:
-    """Whether the keys of the JAX at hand depend on the path of its cache directory."""
+    """Return whether the keys of the installed JAX depend on the path of its cache directory."""
     return in_keys(versions()[0])
 
 
-def beyond_proven() -> str | None:
-    """A sentence, if the JAX at hand is newer than any that this was tested with; nothing depends on it."""
-    if version()[:2] <= _PROVEN:
+def newer_than_tested() -> str | None:
+    """Return a sentence if the installed JAX is newer than any tested one; it is for information only."""
+    if version()[:2] <= NEWEST_TESTED:
         return None
-    newest = ".".join(map(str, _PROVEN))
+    newest = ".".join(map(str, NEWEST_TESTED))
     return f"jax {versions()[0]} is newer than the newest that jcache was tested with ({newest})"
 
 
 def platforms() -> frozenset[str] | None:
-    """The platforms that JAX has here, such as ``cpu`` and ``tpu``; None while it has started none; starts none."""
+    """Return JAX's platforms, such as ``cpu`` and ``tpu``; None while it has started none. Start no backend."""
     from jax._src import xla_bridge
 
     return frozenset(map(str, getattr(xla_bridge, "_backends", None) or ())) or None
 
 
 def process_index() -> int:
-    """The number of this process among those of the program, 0 if it is alone; starts no backend."""
+    """Return the number of this process in a multi-process program, 0 in any other; start no backend."""
     from jax._src import distributed
 
     return int(distributed.global_state.process_id or 0)
 
 
-def install(make_cache: MakeCache) -> Installed | str:
-    """Make JAX use a cache of ours for the directory that it is configured with.
+def install(make_cache: MakeCache) -> InstalledCache | str:
+    """Make JAX use a cache of jcache for the directory that it is configured with.
 
-    It takes effect at once, also if computations have already used another directory, or none. JAX's own check of the
-    contents (`jax_compilation_cache_check_contents`) stays around ours.
+    It takes effect at once, even if computations have already used another directory, or none. JAX's own check of the
+    contents (`jax_compilation_cache_check_contents`) wraps the cache.
 
     Args:
-        make_cache: makes the cache for a directory, when JAX first needs it; None leaves that directory to JAX.
+        make_cache: returns the cache of a directory, when JAX first needs it; None to leave the directory to JAX.
 
     Returns:
-        What can be uninstalled again, or why this JAX must be left alone.
+        The installed cache, which can be uninstalled, or the reason why this JAX cannot have one.
     """
     global _installed
     from jax._src import compilation_cache as caches
@@ -152,19 +150,19 @@ def install(make_cache: MakeCache) -> Installed | str:
         return reason
     if _installed is not None:
         _installed.uninstall()
-    _installed = Installed(caches, make_cache)
+    _installed = InstalledCache(caches, make_cache)
     return _installed
 
 
 def reset() -> None:
-    """Make JAX forget the cache that it uses; it comes to use the one that it is configured with then."""
+    """Make JAX forget its cache; on the next use it makes the one that is configured then."""
     from jax.experimental.compilation_cache import compilation_cache
 
     compilation_cache.reset_cache()
 
 
 def in_use() -> Path | None:
-    """The directory of the cache that JAX uses now; None as long as it has not come to use one."""
+    """Return the directory of the cache that JAX uses; None until its first use."""
     from jax._src import compilation_cache as caches
 
     path = getattr(getattr(caches, "_cache", None), "_path", None)
@@ -172,21 +170,21 @@ def in_use() -> Path | None:
 
 
 def used_before() -> bool:
-    """Whether JAX has compiled something since it started, or since its cache was last exchanged or reset."""
+    """Return whether JAX has compiled a program since it started, or since its cache was replaced or reset."""
     from jax._src import compilation_cache as caches
 
     return bool(getattr(caches, "_cache_checked", False))
 
 
 def portable_keys(*, on: bool) -> str | None:
-    """Keep the directory's path out of the keys, where JAX has it in them (0.4.36 to 0.10.2).
+    """Keep the directory's path out of the keys, where JAX includes it (0.4.36 to 0.10.2).
 
     The keys are those that JAX computes with `jax_persistent_cache_enable_xla_caches="none"`, while XLA's autotune
-    cache keeps working. With XLA's kernel cache, which one has to ask for, they are as independent of the path, but
-    from jax 0.7 on not quite those. On other versions nothing is done.
+    cache keeps working. With XLA's kernel cache, which is off by default, the keys do not depend on the path either,
+    but from jax 0.7 on they are other ones. On other versions of JAX nothing is done.
 
     Returns:
-        Why it cannot be done, or None.
+        The reason why it cannot be done, or None.
     """
     global _portable
     if _portable is not None:
@@ -197,7 +195,7 @@ def portable_keys(*, on: bool) -> str | None:
     from jax._src import cache_key, lib
 
     compile_options: Any = vars(lib)["xla_client"].CompileOptions
-    # an instance would read XLA_FLAGS, once and for all, before the program may have set them
+    # making an instance would read XLA_FLAGS once and for all, perhaps before the program has set them
     debug_options = getattr(sys.modules[compile_options.__module__], "DebugOptions", None)
     function = getattr(cache_key, "_hash_serialized_compile_options", None)
     if function is None or not all(hasattr(debug_options, name) for name in (AUTOTUNE, KERNELS)):
@@ -216,12 +214,12 @@ def portable_keys(*, on: bool) -> str | None:
 
 
 def all_ranks_write(*, on: bool) -> str | None:
-    """Let every process of a multi-process program write to the cache, where JAX leaves that to the first one.
+    """Let every process of a multi-process program write to the cache; in JAX only the first one does.
 
-    Nothing else that depends on the rank is changed.
+    Everything else that depends on the rank stays the same.
 
     Returns:
-        Why it cannot be done, or None.
+        The reason why it cannot be done, or None.
     """
     global _all_ranks
     if _all_ranks is not None:
@@ -238,49 +236,15 @@ def all_ranks_write(*, on: bool) -> str | None:
         "process_id",
     } <= set(write.__code__.co_names):
         return f"jax {versions()[0]} chooses the process that writes to the cache in a way that jcache does not know"
-    _all_ranks = AllRanks(compiler)
+    _all_ranks = WritesOfAllRanks(compiler)
     return None
 
 
-def listen(callback: Listener) -> Callable[[], None]:
-    """Hear of every event that JAX records, from whatever thread, until the function returned is called.
-
-    What the callback raises is raised in the program's own computation, so it should raise nothing.
-    """
-    from jax._src import monitoring
-
-    listening = True
-
-    def on_event(event: str, **details: Any) -> None:
-        if listening:
-            callback(event, None, details)
-
-    def on_duration(event: str, duration_secs: float, **details: Any) -> None:
-        if listening:
-            callback(event, duration_secs, details)
-
-    def stop() -> None:
-        nonlocal listening
-        listening = False  # for a JAX that cannot forget a listener
-        for kind, listener in (("event", on_event), ("event_duration", on_duration)):
-            old_name = f"_unregister_{kind}_listener_by_callback"
-            forget = getattr(monitoring, f"unregister_{kind}_listener", getattr(monitoring, old_name, None))
-            if forget is not None:
-                with suppress(
-                    AssertionError, ValueError
-                ):  # the program has cleared all of them, or this is the second time
-                    forget(listener)
-
-    monitoring.register_event_listener(on_event)
-    monitoring.register_event_duration_secs_listener(on_duration)
-    return stop
-
-
 def _unexpected(caches: Any) -> str | None:
-    """What is not as expected in JAX's module for its cache."""
+    """Return how JAX's cache module differs from the expected one, None if it does not."""
     from jax._src import compilation_cache_interface
 
-    missing = [name for name in (*_STATE, "get_file_cache") if not hasattr(caches, name)]
+    missing = [name for name in (*_STATE_NAMES, "get_file_cache") if not hasattr(caches, name)]
     if not hasattr(compilation_cache_interface, "CacheInterface"):
         missing.append("CacheInterface")
     if not missing:
@@ -292,7 +256,7 @@ def _unexpected(caches: Any) -> str | None:
 
 
 def _exchange(caches: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """Give JAX's cache another state; returns the one that it had."""
+    """Replace the state of JAX's cache module; return the previous one."""
     with getattr(caches, "_cache_initialized_mutex", nullcontext()):
         before = {name: getattr(caches, name) for name in state}
         for name, value in state.items():
@@ -301,7 +265,7 @@ def _exchange(caches: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_jax_wants_it(caches: Any, cache: CompilationCache, path: str) -> Any:
-    """The cache as an instance of JAX's interface, within JAX's own check of the contents if that is asked for."""
+    """Return the cache as an instance of JAX's interface, wrapped in JAX's check of the contents if that is on."""
     from jax._src import config
     from jax._src.compilation_cache_interface import CacheInterface
 

@@ -1,9 +1,9 @@
-"""The keys that JAX computes for its cache: which directories' keys are tried, and who hears of them.
+"""Hook into the keys that JAX computes for its cache: try keys of other directories, and report each key.
 
-JAX is imported by the functions, so that importing this module costs nothing.
+The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ _PARAMETERS: Final = ("module", "devices", "compile_options", "backend")
 
 
 class _Keys:
-    """What is done with each key."""
+    """The state of the hook."""
 
     patch: Patch | None = None
     try_paths: Callable[[Callable[..., str]], Callable[..., str]] | None = None
@@ -26,7 +26,7 @@ class _Keys:
 def try_path_keys(
     directories: Callable[[], Iterable[str]], is_stored: Callable[[str], bool], found: Callable[[str, str], object]
 ) -> None:
-    """Have JAX use the key that depends on a directory's path where only such an entry is stored; arguments as there.
+    """Have JAX use a key that depends on a directory's path where only that key has an entry; see `with_path_keys`.
 
     It holds until `try_no_path_keys`.
     """
@@ -35,24 +35,24 @@ def try_path_keys(
 
 
 def try_no_path_keys() -> None:
-    """Have JAX use no key that depends on a path any more."""
+    """End the effect of `try_path_keys`."""
     _Keys.try_paths = None
     _install()
 
 
 def tries_path_keys() -> bool:
-    """Whether keys that depend on a path are tried; the recorder of `jcache run` then tries none itself."""
+    """Return whether keys that depend on a path are tried; if so, the recorder of `jcache run` does not try them."""
     return _Keys.try_paths is not None
 
 
 def hear(callback: Callable[[str], None] | None) -> None:
-    """Have a function called with each key under which JAX looks; None for no function any more."""
+    """Have a function called with each key that JAX looks up; None ends that."""
     _Keys.heard = callback
     _install()
 
 
 def unexpected() -> bool:
-    """Whether this JAX computes its keys in a way that jcache does not know."""
+    """Return whether this JAX computes its keys in an unknown way."""
     from jax._src import compilation_cache
 
     function = getattr(compilation_cache, "get_cache_key", None)

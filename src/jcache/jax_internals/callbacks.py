@@ -1,19 +1,20 @@
-"""Programs with host callbacks, which JAX up to 0.10.2 compiles anew in every process.
+"""Cache programs with host callbacks, which JAX up to 0.10.2 compiles again in every process.
 
-From jax 0.6 on, the n-th callback of a program is lowered to a call with the number n, and which functions the numbers
-stand for is an argument of compiling, and of loading. So an executable holds nothing of the process that compiled it,
-equal keys mean equal numbers at equal places, and whoever loads it binds functions of its own. But:
+From jax 0.6 on, the n-th callback of a program is lowered to a call with the number n. The functions behind the numbers
+are an argument of compiling, and of loading. So an executable holds no address of the process that compiled it, equal
+keys mean equal numbers in equal places, and the process that loads it binds its own functions. But:
 
 - before jax 0.6, the program and its key hold the address of the function;
 - before jaxlib 0.8.1, such an executable can be loaded only without functions;
 - from jax 0.11 on, JAX stores and loads these programs itself;
-- JAX from 0.6 to 0.10.2 loads whatever it finds under its key without functions, and the process dies (SIGSEGV) when
-  one is called. So these programs get keys of their own, under which JAX alone never looks.
+- JAX from 0.6 to 0.10.2 loads any entry under its key without functions, and the process dies (SIGSEGV) when one is
+  called. So these programs get separate keys, under which JAX without jcache never looks.
 
-The recorder of `jcache run` loads this, too, so that it and what it imports need the standard library and JAX alone.
+The recorder of `jcache run` loads this module, too, so it and the modules that it imports need the standard library and
+JAX alone.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import inspect
 import sys
@@ -24,45 +25,44 @@ from typing import Any, Final
 
 from ..patching import Patch, View
 from .cache_hook import version, versions
+from .versions import CALLBACKS_CACHED_BY_JAX, CALLBACKS_NUMBERED, can_bind_callbacks
 
-BESIDE: Final = "_jcache_beside"  # the package as which the recorder loads this in a Python that may have no jcache
-_NUMBERED: Final = (0, 6, 0)
-_REBINDING: Final = (0, 8, 1)
-_BY_JAX: Final = (0, 11, 0)
-_PROVEN: Final = frozenset({"cpu"})  # platforms
-_IN_KEYS: Final = "jcache: host callbacks are bound on loading"
-_WRITE: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
+BESIDE: Final = "_jcache_beside"  # the package in which the recorder loads this in a Python that may have no jcache
+_TESTED_PLATFORMS: Final = frozenset({"cpu"})
+_KEY_SUFFIX: Final = "jcache: host callbacks are bound on loading"
+_IN_DOCSTRING: Final = "host_callbacks: collections.abc.Sequence[collections.abc.Callable]"  # jaxlib's
+_WRITE_PARAMETERS: Final = ("cache_key", "compile_time_secs", "module_name", "backend", "executable", "host_callbacks")
 
 _patches: list[Patch] = []
 
 
 class _Bound(threading.local):
-    """The callbacks of the program that this thread is having compiled, or read from the cache."""
+    """The callbacks of the program that this thread compiles, or reads from the cache."""
 
     callbacks: Sequence[Any] = ()
-    apart: bool = False  # whether its key is one of its own; not so when the program has set a custom hook after us
+    has_own_key: bool = False  # not so where the program has set a custom hook after us
 
-    def sound(self) -> bool:
-        return bool(self.callbacks) and self.apart
+    def can_bind(self) -> bool:
+        return bool(self.callbacks) and self.has_own_key
 
 
 _bound = _Bound()
 
 
 def cache_callbacks(*, on: bool) -> str | None:
-    """Let JAX's cache keep programs with host callbacks too, where that is proven: jax 0.8.1 to 0.10.2, on the CPU.
+    """Let JAX's cache keep programs with host callbacks where that is tested: jax 0.8.1 to 0.10.2, on the CPU.
 
-    On other platforms these versions go on compiling such programs anew.
+    On other platforms these versions still compile such programs in every process.
 
     Returns:
-        Why this JAX does not, and will not, keep them; None if it does, or if `on` is false.
+        The reason why this JAX cannot keep them; None if it does, or if `on` is false.
     """
-    recorders = sys.modules.get(f"{BESIDE}.jax_internals.callbacks")  # of a `jcache run` above: the program decides now
+    recorders = sys.modules.get(f"{BESIDE}.jax_internals.callbacks")  # set on by `jcache run`: now the program decides
     if recorders is not None and recorders.__name__ != __name__:
         recorders.cache_callbacks(on=False)
     while _patches:
         _patches.pop().undo()
-    if not on or version() >= _BY_JAX:
+    if not on or version() >= CALLBACKS_CACHED_BY_JAX:
         return None
     if reason := _impossible():
         return reason
@@ -76,23 +76,21 @@ def cache_callbacks(*, on: bool) -> str | None:
 
 
 def _impossible() -> str | None:
-    """Why the callbacks of this JAX cannot be bound on loading."""
-    if version() < _NUMBERED:
+    """Return the reason why this JAX cannot bind callbacks on loading, None if it can."""
+    if version() < CALLBACKS_NUMBERED:
         return (
             f"jax {versions()[0]} compiles the addresses of host callbacks into the program; jax 0.8.1 and later do not"
         )
     from jax._src import cache_key, compilation_cache, compiler, lib
 
     loading = getattr(vars(lib)["xla_client"].Client, "deserialize_executable", None)
-    if version() < _REBINDING or "host_callbacks: collections.abc.Sequence[collections.abc.Callable]" not in str(
-        getattr(loading, "__doc__", "")
-    ):
+    if not can_bind_callbacks(version()) or _IN_DOCSTRING not in str(getattr(loading, "__doc__", "")):
         return (
             f"jaxlib {versions()[1]} cannot give host callbacks to a program that it loads; jaxlib 0.8.1 and later can"
         )
     for module, name, parameters in (
         (compiler, "compile_or_get_cached", ("backend", "computation", "devices", "compile_options", "host_callbacks")),
-        (compiler, "_cache_write", _WRITE),
+        (compiler, "_cache_write", _WRITE_PARAMETERS),
         (compilation_cache, "get_executable_and_time", ("cache_key", "compile_options", "backend")),
         (cache_key, "custom_hook", ()),
     ):
@@ -107,12 +105,12 @@ def _begins_with(function: Any, parameters: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _binding(callbacks: Sequence[Any]) -> Iterator[None]:
-    before = _bound.callbacks, _bound.apart
-    _bound.callbacks, _bound.apart = callbacks, False
+    before = _bound.callbacks, _bound.has_own_key
+    _bound.callbacks, _bound.has_own_key = callbacks, False
     try:
         yield
     finally:
-        _bound.callbacks, _bound.apart = before
+        _bound.callbacks, _bound.has_own_key = before
 
 
 def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +123,7 @@ def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        sound = backend.platform in _PROVEN and all(callable(callback) for callback in host_callbacks)
+        sound = backend.platform in _TESTED_PLATFORMS and all(callable(callback) for callback in host_callbacks)
         with _binding(host_callbacks if sound else ()):
             return original(backend, computation, devices, compile_options, host_callbacks, *args, **kwargs)
 
@@ -134,22 +132,22 @@ def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_key_of_their_own(original: Callable[..., Any]) -> Callable[..., Any]:
     def custom_hook() -> str:
-        _bound.apart = True
-        return str(original()) + (_IN_KEYS if _bound.callbacks else "")
+        _bound.has_own_key = True
+        return str(original()) + (_KEY_SUFFIX if _bound.callbacks else "")
 
     return custom_hook
 
 
 def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_executable_and_time(cache_key: str, compile_options: Any, backend: Any, *args: Any) -> Any:
-        client = _binding_client(backend, list(_bound.callbacks)) if _bound.sound() else backend
+        client = _binding_client(backend, list(_bound.callbacks)) if _bound.can_bind() else backend
         return original(cache_key, compile_options, client, *args)
 
     return get_executable_and_time
 
 
 def _binding_client(client: Any, callbacks: list[Any]) -> Any:
-    """JAX's client, except that it binds this process's callbacks to what it loads."""
+    """Return JAX's client, except that it binds this process's callbacks to an executable that it loads."""
     return View(client, deserialize_executable=lambda *args: client.deserialize_executable(*args, callbacks))
 
 
@@ -157,6 +155,6 @@ def _with_callbacks_allowed(original: Callable[..., Any]) -> Callable[..., Any]:
     def cache_write(
         cache_key: str, seconds: float, module_name: str, backend: Any, executable: Any, host_callbacks: Sequence[Any]
     ) -> None:
-        original(cache_key, seconds, module_name, backend, executable, () if _bound.sound() else host_callbacks)
+        original(cache_key, seconds, module_name, backend, executable, () if _bound.can_bind() else host_callbacks)
 
     return cache_write

@@ -1,4 +1,4 @@
-"""A process that has JAX and answers, in lines of JSON, what this one asks: what it does may crash it, or hang."""
+"""Run a child process that has JAX and answers questions in lines of JSON; it may crash or hang."""
 
 import contextlib
 import json
@@ -16,20 +16,20 @@ from jcache.package import PACKAGE
 
 INTERPRETER: Final = "JCACHE_PYTHON"
 _START_LIMIT_S: Final = 300.0  # importing JAX from a busy network file system, and finding eight GPUs
-_NONSENSE: Final = "what it answers makes no sense"
-_TAIL: Final = 4096  # bytes of stderr that are kept
+MALFORMED_ANSWER: Final = "its answer is malformed"
+_KEPT_STDERR_BYTES: Final = 4096
 
 
 class NoJax(JcacheError):
-    """There is no JAX that could do what is asked."""
+    """No JAX can be started."""
 
 
-class Died(Exception):
-    """The process is no more.
+class ChildDied(Exception):
+    """The child process has ended before its work was done.
 
     Attributes:
-        evidence: how it ended.
-        late: whether it was ended, since it took too long.
+        evidence: the signal, the exit code or the reason.
+        late: whether it was killed because it took too long.
     """
 
     def __init__(self, evidence: str, *, late: bool = False) -> None:
@@ -39,7 +39,7 @@ class Died(Exception):
 
 
 def interpreter(environment: Mapping[str, str]) -> str:
-    """The interpreter that JAX lives in: the one that the environment names, else jcache's own."""
+    """Return the interpreter that has JAX: the one that the environment names, else jcache's own."""
     return environment.get(INTERPRETER) or sys.executable
 
 
@@ -52,22 +52,22 @@ def child_of(
     *arguments: str,
     doing: str,
 ) -> Iterator["Child"]:
-    """A process that is ready to answer, and does not outlive the ``with`` block.
+    """Start a child process that is ready to answer, and that ends with the ``with`` block.
 
     Args:
         python: an interpreter that has JAX.
-        program: the file that it runs; its arguments are the seconds after which it is to end itself, the directory
-            that jcache can be imported from, and those of the caller.
+        program: the file that it runs; its arguments are the seconds after which it ends itself, the directory from
+            which jcache can be imported, and ``arguments``.
         limit_s: how long one answer may take.
-        environment: of the process.
-        arguments: more of the program's.
-        doing: what it is for, for people.
+        environment: the environment of the process.
+        arguments: further arguments of the program.
+        doing: its purpose, for messages.
 
     Raises:
         NoJax: JAX cannot be started.
     """
-    # -P: beside the program lie modules of ours with names of the standard library's. The watchdog in the child is for
-    # when this process is killed itself; until then the limit here comes first.
+    # -P: beside the program lie modules of jcache with names of the standard library. The watchdog in the child acts
+    # where this process is killed; otherwise the limit here comes first.
     command = [python, "-P", program, str(int(2 * limit_s) + 10), os.path.dirname(PACKAGE), *arguments]
     pipe = subprocess.PIPE
     try:
@@ -78,8 +78,8 @@ def child_of(
         try:
             child = Child(process, limit_s)
             try:
-                child.greet()
-            except Died as death:
+                child.wait_until_ready()
+            except ChildDied as death:
                 raise _no_jax(python, doing, death.evidence) from death
             yield child
         finally:
@@ -95,7 +95,7 @@ def _no_jax(python: str, doing: str, reason: str) -> NoJax:
 
 
 class Child:
-    """The process."""
+    """A running child process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", limit_s: float) -> None:
         self._process = process
@@ -108,46 +108,46 @@ class Child:
         self._line = self._complaint = b""
         self.jaxlib = ""
 
-    def greet(self) -> None:
-        """Wait until JAX is there.
+    def wait_until_ready(self) -> None:
+        """Wait until it has imported JAX.
 
         Raises:
-            Died: it did not come; the evidence is the last thing that it said.
+            ChildDied: it could not; the evidence is its last line on stderr.
         """
         try:
             (self.jaxlib,) = self._answer(_START_LIMIT_S, "jaxlib")
-        except Died as error:
+        except ChildDied as error:
             self._process.kill()
             self._process.wait()
             os.set_blocking(self._stderr.fileno(), False)
             said = (self._complaint + (self._stderr.read() or b"")).decode(errors="replace").strip()
-            raise Died(said.rpartition("\n")[2].strip()[:300] or error.evidence) from error
+            raise ChildDied(said.rpartition("\n")[2].strip()[:300] or error.evidence) from error
 
     def ask(self, question: object, *names: str) -> list[str]:
-        """The values of these names in its answer to a question.
+        """Ask a question and return the values of these names in the answer.
 
         Raises:
-            Died: the process crashed over it, or hung.
+            ChildDied: the process crashed, or hung.
         """
         with contextlib.suppress(BrokenPipeError):  # then there is no answer either
             self._stdin.write(json.dumps(question).encode() + b"\n")
         return self._answer(self._limit_s, *names)
 
     def end(self) -> None:
-        """Let the process come to its end.
+        """Let the process end.
 
         Raises:
-            Died: it came to another one.
+            ChildDied: it did not end with exit code 0.
         """
         self._stdin.close()
         if self._read(self._limit_s):
-            raise Died(_NONSENSE)
+            raise ChildDied(MALFORMED_ANSWER)
         death = self._ended()
         if self._process.returncode != 0:
             raise death
 
     def _answer(self, limit_s: float, *names: str) -> list[str]:
-        """The next answer's values of these names."""
+        """Return the values of these names in the next answer."""
         line = self._read(limit_s)
         if not line:
             raise self._ended()
@@ -155,10 +155,10 @@ class Child:
             answer = json.loads(line)
             return [str(answer[name]) for name in names]
         except (ValueError, TypeError, LookupError):
-            raise Died(_NONSENSE) from None
+            raise ChildDied(MALFORMED_ANSWER) from None
 
     def _read(self, limit_s: float) -> bytes:
-        """The next line, empty at the end of the stream."""
+        """Return the next line, an empty one at the end of the stream."""
         deadline = clock.monotonic() + limit_s
         while b"\n" not in self._line:
             left = deadline - clock.monotonic()
@@ -172,22 +172,22 @@ class Child:
                         return b""
                     self._line += data
                 elif data:
-                    self._complaint = (self._complaint + data)[-_TAIL:]
+                    self._complaint = (self._complaint + data)[-_KEPT_STDERR_BYTES:]
                 else:
                     self._poll.unregister(number)
         line, _, self._line = self._line.partition(b"\n")
         return line
 
-    def _ended(self) -> Died:
-        """How the process ended."""
+    def _ended(self) -> ChildDied:
+        """Return how the process ended."""
         try:
             code = self._process.wait(self._limit_s)
         except subprocess.TimeoutExpired:
             return self._late(self._limit_s)
         with contextlib.suppress(ValueError):  # a signal without a name
             if code < 0:
-                return Died(signal.Signals(-code).name)
-        return Died(f"exit code {code}")
+                return ChildDied(signal.Signals(-code).name)
+        return ChildDied(f"exit code {code}")
 
-    def _late(self, limit_s: float) -> Died:
-        return Died(f"no answer within {limit_s:g} s", late=True)
+    def _late(self, limit_s: float) -> ChildDied:
+        return ChildDied(f"no answer within {limit_s:g} s", late=True)

@@ -1,18 +1,18 @@
-"""Opens executables with the installed jaxlib: a program of its own, since what it opens may crash it.
+"""Load executables with the installed jaxlib: a separate program, since an executable may crash it.
 
-`jcache.verify.load_check` runs it and talks to it in lines of JSON. First it says who opens the entries:
+`jcache.verify.load_check` runs it and talks to it in lines of JSON. First it prints the version of jaxlib:
 
     {"jaxlib": str}
 
-and then, for each path (a string) read from stdin, what became of that entry:
+and then, for each path (a string) from stdin, the result for that entry:
 
     {"result": "loads" | "refused" | "elsewhere" | "gone", "evidence": str}
 
-It ends with exit code 0 when stdin does. It compiles nothing, runs no executable and touches no cache: an executable is
-deserialized as JAX does it on a hit, for the very devices that it was compiled for, and dropped. Another number of
-devices is not refused by XLA (jax 0.10.2, 0.12) but ends the process, so they are looked up in the entry first.
+It ends with exit code 0 when stdin does. It compiles nothing, runs no executable and touches no cache: it deserializes
+an executable as JAX does on a hit, for the devices that it was compiled for, and drops it. XLA (jax 0.10.2, 0.12) does
+not refuse another number of devices but ends the process, so they are looked up in the entry first.
 
-Runs with any jax from 0.4.31 to 0.12, on Python 3.11 or later, whether or not jcache is installed for that Python.
+It runs with any jax from 0.4.31 to 0.12, on Python 3.11 or later, whether or not jcache is installed for that Python.
 """
 
 import json
@@ -23,45 +23,45 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-_MOST_CONTENT: Final = 64 << 20  # bytes, which no ratio is held against
-_MOST_RATIO: Final = 100
-_LONGEST: Final = 300  # characters of an error's first line
-_LACKING: Final = (  # in what jaxlib says of executables that are whole
-    "RESOURCE_EXHAUSTED",  # memory of the accelerator, which somebody else has
-    "No FFI handler registered",  # by a library that the program imports, and nobody here
-    "Target arch mismatch",  # a CPU of another architecture
+_ANY_RATIO_BYTES: Final = 64 << 20  # up to this size, content may have any ratio to the stored bytes
+_MAX_RATIO: Final = 100
+_MAX_REASON_CHARS: Final = 300
+_FAULTS_OF_THE_MACHINE: Final = (  # in jaxlib's errors about undamaged executables
+    "RESOURCE_EXHAUSTED",  # another process has the accelerator's memory
+    "No FFI handler registered",  # the program imports a library that registers it
+    "Target arch mismatch",  # the executable is for a CPU of another architecture
 )
 
 Answer = tuple[str, str]
 
 
-class _Elsewhere(Exception):
-    """What this machine, or this process, has not."""
+class _CannotLoadHere(Exception):
+    """An executable needs something that this machine, or this process, lacks."""
 
 
 def main() -> None:
     """Answer every line of stdin."""
     with os.fdopen(os.dup(1), "w", encoding="ascii") as replies:
-        os.dup2(2, 1)  # what libraries print goes to stderr
+        os.dup2(2, 1)  # output of libraries goes to stderr
         _stay_small()
         clients, problem = _clients()
         from jaxlib import version
 
-        # only now: of the environment that jcache is in, nothing else may be found in place of this one's
+        # last, so that no other package of jcache's environment takes the place of one of this environment
         sys.path.append(sys.argv[2])
-        import jcache.formats.inspection  # noqa: F401  to fail before the first answer, if at all
+        import jcache.formats.inspection  # noqa: F401  so that a failure comes before the first answer
 
         print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)
         for line in sys.stdin:
-            signal.alarm(int(sys.argv[1]))  # for when nobody is left to end this process
+            signal.alarm(int(sys.argv[1]))  # ends this process where its parent was killed
             result, evidence = _open(json.loads(line), clients, problem)
             signal.alarm(0)
             print(json.dumps({"result": result, "evidence": evidence}), file=replies, flush=True)
-    os._exit(0)  # not through JAX's own end, which may fail for reasons of its own
+    os._exit(0)  # without JAX's own exit handlers, which may fail
 
 
 def _stay_small() -> None:
-    """Leave no core files, go first when memory is short, and let Ctrl-C be the parent's business."""
+    """Leave no core files, be the first to go when memory is short, and leave Ctrl-C to the parent."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -71,7 +71,7 @@ def _stay_small() -> None:
 
 
 def _clients() -> tuple[dict[str, Any], str | None]:
-    """JAX's client for each platform, the default one first, and why there is none."""
+    """Return JAX's client for each platform, the default one first, and the reason if there is none."""
     from jax._src.xla_bridge import backends
 
     try:
@@ -86,41 +86,41 @@ def _devices(client: Any) -> dict[int, Any]:  # noqa: ANN401  (its class has ano
 
 def _first_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].strip()[:_LONGEST]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {lines[0].strip()[:_MAX_REASON_CHARS]}" if lines else type(error).__name__
 
 
 def _open(path: str, clients: dict[str, Any], problem: str | None) -> Answer:
-    """What becomes of an entry."""
+    """Load an entry and return the result and the evidence."""
     try:
         _load(Path(path), clients, problem)
     except FileNotFoundError:
         return "gone", ""
     except OSError as error:
         return "elsewhere", f"it cannot be read: {error.strerror}"
-    except _Elsewhere as error:
+    except _CannotLoadHere as error:
         return "elsewhere", str(error)
     except (MemoryError, ImportError) as error:  # zstandard, say
         return "elsewhere", _first_line(error)
-    except Exception as error:  # noqa: BLE001  (whatever jaxlib says no with)
+    except Exception as error:  # noqa: BLE001  (jaxlib raises various errors)
         text = _first_line(error)
-        return ("elsewhere" if any(words in text for words in _LACKING) else "refused"), text
+        return ("elsewhere" if any(words in text for words in _FAULTS_OF_THE_MACHINE) else "refused"), text
     return "loads", ""
 
 
 def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
-    from jcache.formats.envelope import unpack_executable
+    from jcache.formats.executable import unpack_executable
     from jcache.formats.inspection import inspect
 
     with open(path, "rb", opener=_open_to_look) as file:
         data = file.read()
     if not _is_plausible(data):
-        raise _Elsewhere(f"it holds over {_MOST_RATIO} times its bytes, as if it were made to fill a memory")
+        raise _CannotLoadHere(f"it holds over {_MAX_RATIO} times its bytes, as if it were made to fill a memory")
     inspection = inspect(data)
     if not clients:
-        raise _Elsewhere(f"JAX has no device here: {problem}")
+        raise _CannotLoadHere(f"JAX has no device here: {problem}")
     platform = inspection.platform or next(iter(clients))
     if platform not in clients:
-        raise _Elsewhere(f"it is for {platform}, and JAX has {' and '.join(clients)} here")
+        raise _CannotLoadHere(f"it is for {platform}, and JAX has {' and '.join(clients)} here")
     content = unpack_executable(data).payload
     del data
     client = clients[platform]
@@ -128,10 +128,10 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
 
 
 def _is_plausible(data: bytes) -> bool:
-    """Whether an entry holds no more than a program does; what is damaged otherwise is for others to tell."""
+    """Return whether the size of an entry's content is that of a program; other damage is not looked for here."""
     import zlib
 
-    limit = max(_MOST_CONTENT, _MOST_RATIO * len(data))
+    limit = max(_ANY_RATIO_BYTES, _MAX_RATIO * len(data))
     if data[:4] == b"\x28\xb5\x2f\xfd":
         import zstandard
 
@@ -150,7 +150,7 @@ def _is_plausible(data: bytes) -> bool:
 
 
 def _open_to_look(path: str, flags: int) -> int:
-    """Opens a file so that its access time stays, where that is allowed: this is no use of it."""
+    """Open a file so that its access time stays, where that is allowed: a check is no use of the entry."""
     try:
         return os.open(path, flags | getattr(os, "O_NOATIME", 0))
     except PermissionError:
@@ -158,7 +158,7 @@ def _open_to_look(path: str, flags: int) -> int:
 
 
 def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[Any, ...]:
-    """The devices that an executable was compiled for; the first one where damage hides them, as it is for most."""
+    """Return the devices that an executable was compiled for; the first device where damage hides them."""
     from jcache.errors import DamagedEntry
 
     try:
@@ -167,7 +167,7 @@ def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[
         wanted = []
     if missing := [number for number in wanted if number not in here]:
         one = len(missing) == 1
-        raise _Elsewhere(
+        raise _CannotLoadHere(
             f"it needs {platform} {'device' if one else 'devices'} {', '.join(map(str, missing[:8]))}"
             f"{', …' if len(missing) > 8 else ''}, which {'is' if one else 'are'} not here"
         )
@@ -175,13 +175,13 @@ def _compiled_for(content: bytes, platform: str, here: dict[int, Any]) -> tuple[
 
 
 def _assignment(content: bytes) -> list[int]:
-    """The ids of the devices, replica by replica, from the compile options in an entry.
+    """Return the ids of the devices, replica by replica, from the compile options in an entry.
 
     CompileOptionsProto {3 ExecutableBuildOptionsProto {9 DeviceAssignmentProto {3 computations {1 ids by replica}}}}
     """
-    from jcache.formats.inspection import _open as open_body, _split_metadata
+    from jcache.formats.inspection import open_message, split_metadata
 
-    opened = open_body(_split_metadata(memoryview(content))[1])
+    opened = open_message(split_metadata(memoryview(content))[1])
     assignment = opened and opened[0].message(2, 3, 9)
     computations = [c.varints(1) for c in assignment.messages(3)] if assignment else []
     return [number for replica in zip(*computations, strict=False) for number in replica]

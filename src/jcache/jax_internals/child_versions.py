@@ -1,7 +1,7 @@
-"""What is installed for an interpreter, from the metadata; a program of its own, with the standard library alone.
+"""Print which packages an interpreter has, from their metadata: a separate program that needs no jcache.
 
-``python _installed.py`` prints it as JSON, so that it can be asked of an interpreter that has no jcache. Nothing of
-what it looks for is imported.
+``python child_versions.py`` prints it as JSON. The program needs the standard library alone and imports none of the
+packages.
 """
 
 import json
@@ -23,12 +23,12 @@ NAMES = ("jax", "jaxlib", *_PLUGINS, *_NVIDIA)
 
 
 def look() -> dict[str, object]:
-    """Version of Python, whether zstandard can be imported, and versions of the packages that matter to JAX's keys."""
+    """Return Python's version, whether zstandard can be imported, and versions of packages that affect JAX's keys."""
     versions = {}
     for name in NAMES:
         try:
             versions[name] = metadata.version(name)
-        except (metadata.PackageNotFoundError, OSError, ValueError, TypeError, KeyError):  # also of torn metadata
+        except (metadata.PackageNotFoundError, OSError, ValueError, TypeError, KeyError):  # missing or torn metadata
             continue
     return {
         "python": list(sys.version_info[:3]),

@@ -1,13 +1,13 @@
-"""The fence around compiling one program: what its compilation tells, and another process's executable in its place.
+"""Hooks in JAX's compiler: record the compilation of a program, or replay one that another process has recorded.
 
-A program whose trace is known is given to JAX as a marker: one operation with the arguments and results of the real
-program. JAX lowers it to a module of one call, whose ``main`` has the signature of the real one, donations and
-shardings included, and asks for its executable. It gets the real one: from JAX's cache, under the key that the real
-program has there, or compiled from the real program's StableHLO. All else (dispatch, donation, shardings, devices) is
-JAX's own. JAX is imported by the functions, so that importing this module costs nothing.
+A program whose trace is stored is given to JAX as a marker: one operation with the arguments and results of the real
+program. JAX lowers it to a module of one call, whose ``main`` has the signature of the real program, donations and
+shardings included, and asks for its executable. The hook returns the real program's executable: from JAX's cache, under
+the real program's key, or compiled from its StableHLO. JAX itself does the rest (dispatch, donation, shardings,
+devices). The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from jcache.jax_internals.gc_pause import collector
 from jcache.layout import name_of
 from jcache.patching import Patch
 
-_COMPILE: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
-_GET: Final = ("cache_key", "compile_options", "backend")
-_CACHE: Final = "/jax/compilation_cache/"
+_COMPILE_PARAMETERS: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
+_GET_PARAMETERS: Final = ("cache_key", "compile_options", "backend")
+_EVENTS: Final = "/jax/compilation_cache/"
 _NOT_REPLAYED: Final = {
     "host_callbacks": "it calls back to the host",
     "ordered_effects": "it has ordered effects",
@@ -37,34 +37,34 @@ _NOT_REPLAYED: Final = {
 }
 
 
-class _Here(threading.local):
-    """What the next compilation in this thread is to tell, or to be replaced by."""
+class _ThreadState(threading.local):
+    """The record to fill, or the replay, at the next compilation in this thread."""
 
     def __init__(self) -> None:
         self.expected: Compilation | Replay | None = None
         self.keys: list[str] = []
 
 
-_here = _Here()
+_thread = _ThreadState()
 _patches: list[Patch] = []
 _replays: Final[dict[str, Callable[[], Replay]]] = {}
 
 
 def expect(what: Compilation | Replay | None) -> None:
-    """Has the next program that this thread compiles tell about itself, or be replayed; None for neither."""
-    _here.expected = what
+    """Have the next program that this thread compiles be recorded, or replayed; None for neither."""
+    _thread.expected = what
 
 
 def remember(trace: str, replay: Callable[[], Replay]) -> None:
-    """Has the marker of a trace replayed whenever JAX compiles it once more, as it does for other devices."""
+    """Have the marker of a trace be replayed whenever JAX compiles it again, as it does for other devices."""
     _replays[trace] = replay
 
 
 def install() -> str | None:
-    """Have JAX do so; until `uninstall`.
+    """Install the hooks, until `uninstall`.
 
     Returns:
-        Why this JAX cannot.
+        The reason why this JAX cannot have them, or None.
     """
     if _patches:
         return None
@@ -73,22 +73,22 @@ def install() -> str | None:
     from jax._src import compiler
     from jax._src.interpreters import mlir, pxla
 
-    try:  # imported while a program is traced, it would have it traced again
+    try:  # before a program is traced: importing it meanwhile would make JAX trace the program again
         from jax._src.export import _export  # noqa: F401
     except ImportError as error:  # up to jax 0.6 it needs absl-py, which is not installed with it
         hint = "; `pip install absl-py`" if error.name == "absl" else ""
         return f"`jax.export` cannot be imported: {error}{hint}"
 
     stablehlo.marker()
-    _patches.append(Patch(mlir, "jaxpr_subcomp", lowering.noting_rules))
-    _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _telling))
-    _patches.append(Patch(compiler, "compile_or_get_cached", _replaying))
+    _patches.append(Patch(mlir, "jaxpr_subcomp", lowering.note_own_rules))
+    _patches.append(Patch(pxla.UnloadedMeshExecutable, "from_hlo", _record_compilations))
+    _patches.append(Patch(compiler, "compile_or_get_cached", _replay_markers))
     cache_keys.hear(_note_key)
     return None
 
 
 def uninstall() -> None:
-    """Put JAX back as it was."""
+    """Remove the hooks."""
     cache_keys.hear(None)
     while _patches:
         _patches.pop().undo()
@@ -98,12 +98,13 @@ def _impossible() -> str | None:
     from jax._src import compilation_cache, compiler
     from jax._src.interpreters import mlir, pxla
 
+    get = getattr(compilation_cache, "get_executable_and_time", None)
     from_hlo = getattr(getattr(pxla, "UnloadedMeshExecutable", None), "from_hlo", None)
     for name, function, begins, has in (
         ("jaxpr_subcomp", getattr(mlir, "jaxpr_subcomp", None), ("ctx", "jaxpr"), set()),
         ("from_hlo", from_hlo, ("name", "hlo"), {"kept_var_idx", "host_callbacks", "keepalive"}),
-        ("compile_or_get_cached", getattr(compiler, "compile_or_get_cached", None), _COMPILE, set()),
-        ("get_executable_and_time", getattr(compilation_cache, "get_executable_and_time", None), _GET, set()),
+        ("compile_or_get_cached", getattr(compiler, "compile_or_get_cached", None), _COMPILE_PARAMETERS, set()),
+        ("get_executable_and_time", get, _GET_PARAMETERS, set()),
     ):
         parameters = () if function is None else tuple(inspect.signature(function).parameters)
         if parameters[: len(begins)] != begins or not has <= set(parameters):
@@ -113,11 +114,11 @@ def _impossible() -> str | None:
     return None
 
 
-def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
+def _record_compilations(original: Callable[..., Any]) -> Callable[..., Any]:
     parameters = inspect.signature(_patched_original("from_hlo"))
 
     def from_hlo(*args: Any, **kwargs: Any) -> Any:
-        expected = _here.expected
+        expected = _thread.expected
         if isinstance(expected, Compilation):
             given = parameters.bind(*args, **kwargs).arguments
             if _is_of(expected, given["hlo"]):
@@ -132,7 +133,7 @@ def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of(expected: Compilation, module: Any) -> bool:
-    """Whether a module that JAX compiles is the one that is expected."""
+    """Return whether a module that JAX compiles is the expected one."""
     return not expected.done and (expected.module is None or expected.module.operation == module.operation)
 
 
@@ -144,8 +145,8 @@ def _patched_original(name: str) -> Callable[..., Any]:
 
 
 def _own_mesh(given: Mapping[str, Any]) -> str | None:
-    if meshes.out_of_reach(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
-        return "it asks by itself for a mesh whose axes are not all `Auto`, on which none of its arguments lies"
+    if meshes.needs_unreachable_mesh(given.get("intermediate_shardings") or (), given.get("in_shardings") or ()):
+        return "it names a mesh whose axes are not all `Auto`, and none of its arguments lies on that mesh"
     return None
 
 
@@ -163,20 +164,20 @@ def _other_inputs(kept: Sequence[int], module: Any) -> str | None:
 
 
 def _note_key(key: str) -> None:
-    if _here.expected is not None:
-        _here.keys.append(key)
+    if _thread.expected is not None:
+        _thread.keys.append(key)
 
 
-def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
+def _replay_markers(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile_or_get_cached(
         backend: Any, computation: Any, devices: Any, compile_options: Any, *rest: Any, **kwargs: Any
     ) -> Any:
         def compile_it(program: Any) -> tuple[Any, str | None]:
-            _here.keys.clear()
+            _thread.keys.clear()
             executable = original(backend, program, devices, compile_options, *rest, **kwargs)
-            return executable, _here.keys[0] if _here.keys else None
+            return executable, _thread.keys[0] if _thread.keys else None
 
-        expected = _here.expected
+        expected = _thread.expected
         if isinstance(expected, Compilation) and _is_of(expected, computation):
             expected.done = True
             if expected.reason is None:
@@ -190,7 +191,7 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
             stablehlo.prepare_targets(expected.targets)
             expected.signature = stablehlo.signature(computation)
             expected.device_key = stablehlo.device_key(expected.signature, backend, devices, compile_options)
-            expected.around = preload.around_of(devices, compile_options, expected.targets)
+            expected.load_context = preload.load_context_of(devices, compile_options, expected.targets)
             executable = _load(expected, compile_options, backend, rest)
             collector.go_on()  # compiling may take long
             if executable is None:
@@ -198,7 +199,7 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
                 if artifact is None:
                     raise CannotReplay
                 program = stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
-                stablehlo.log_as_for(program, compile_options)
+                stablehlo.set_logging_option(program, compile_options)
                 executable, expected.compiled = compile_it(program)
             return executable
         return original(backend, computation, devices, compile_options, *rest, **kwargs)
@@ -207,8 +208,8 @@ def _replaying(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replay_of(computation: Any) -> Replay | None:
-    """What stands in for compiling a module, None if it is no marker."""
-    expected = _here.expected
+    """Return the replay of a marker, None if the module is no marker."""
+    expected = _thread.expected
     if not isinstance(expected, Replay) and not _replays:
         return None
     trace = stablehlo.trace_of(computation)
@@ -222,14 +223,14 @@ def _replay_of(computation: Any) -> Replay | None:
 
 
 def keys_of(call: Callable[[], None]) -> list[str]:
-    """The keys that JAX computes in this thread during a call."""
-    _here.keys.clear()
-    before, _here.expected = _here.expected, Compilation(done=True)
+    """Return the keys that JAX computes in this thread during a call."""
+    _thread.keys.clear()
+    before, _thread.expected = _thread.expected, Compilation(done=True)
     try:
         call()
-        return list(_here.keys)
+        return list(_thread.keys)
     finally:
-        _here.expected = before
+        _thread.expected = before
 
 
 def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
@@ -239,27 +240,27 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         if unknown is not None:
             told.reason = f"it calls {unknown!r}, which may not be there in another process"
             return
-        told.around = preload.around_of(devices, compile_options, told.targets)
+        told.load_context = preload.load_context_of(devices, compile_options, told.targets)
         told.signature = stablehlo.signature(computation)
         told.device_key = stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = stablehlo.to_artifact(computation)
         told.text = stablehlo.text_digest(computation)
-        with suppress(Exception):  # it serves without one
+        with suppress(Exception):  # a record without a recipe can be served
             told.recipe = compile_recipe.recipe_of(devices, compile_options)
-    except Exception as error:  # noqa: BLE001 - whatever fails in JAX here, the program goes on
-        told.reason = f"its StableHLO cannot be had ({type(error).__name__})"
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever fails in JAX here
+        told.reason = f"its StableHLO cannot be made ({type(error).__name__})"
 
 
 def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any]) -> Any:
-    """The executable from JAX's cache, None if it is not there or cannot be loaded here."""
+    """Return the executable from JAX's cache, None if it is missing or cannot be loaded here."""
     from jax._src import compilation_cache
 
     get = compilation_cache.get_executable_and_time
     devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
     for key in replay.executables(replay.signature, replay.device_key):
         started = clock.monotonic()
-        with suppress(Exception):  # as JAX, which compiles then
-            loaded = None if replay.ahead is None else replay.ahead.take(key, replay.around)
+        with suppress(Exception):  # the program is compiled instead, as in JAX
+            loaded = None if replay.ahead is None else replay.ahead.take(key, replay.load_context)
             executable, build_seconds = loaded or get(key, compile_options, backend, *devices)
             if executable is not None:
                 replay.loaded = key
@@ -269,12 +270,12 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
 
 
 def _tell_of_hit(key: str, build_seconds: float, seconds: float) -> None:
-    """Says to whoever listens to JAX what JAX says of a hit."""
+    """Record the events and the log message that JAX records for a hit."""
     from jax._src import compiler, monitoring
 
     with suppress(Exception):
-        monitoring.record_event(f"{_CACHE}compile_requests_use_cache")
+        monitoring.record_event(f"{_EVENTS}compile_requests_use_cache")
         compiler.log_persistent_cache_hit(name_of(key), key)
-        monitoring.record_event(f"{_CACHE}cache_hits")
-        monitoring.record_event_duration_secs(f"{_CACHE}compile_time_saved_sec", build_seconds - seconds)
-        monitoring.record_event_duration_secs(f"{_CACHE}cache_retrieval_time_sec", seconds)
+        monitoring.record_event(f"{_EVENTS}cache_hits")
+        monitoring.record_event_duration_secs(f"{_EVENTS}compile_time_saved_sec", build_seconds - seconds)
+        monitoring.record_event_duration_secs(f"{_EVENTS}cache_retrieval_time_sec", seconds)

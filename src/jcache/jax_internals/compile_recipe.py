@@ -1,9 +1,9 @@
-"""How a program was compiled, so that another machine compiles it as JAX would there.
+"""The recipe of a compilation, with which another machine compiles the program as JAX would there.
 
-JAX is imported by the functions, so that importing this module costs nothing.
+The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import inspect
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jcache.jax_internals.config import Configured, configure
 
-_BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as this machine's flags have it
+_BUILD_OPTIONS: Final = (  # the options of XLA that JAX sets; the others come from this machine's flags
     "use_spmd_partitioning",
     "use_auto_spmd_partitioning",
     "use_shardy_partitioner",
@@ -26,12 +26,12 @@ _BUILD: Final = (  # what JAX sets itself, of what XLA is told; the rest is as t
 )
 
 
-class CannotCook(Exception):
-    """A program cannot be compiled here as it was compiled there."""
+class CannotCompile(Exception):
+    """A program cannot be compiled here in the recorded way."""
 
 
 def recipe_of(devices: Any, compile_options: Any) -> str:
-    """How a program is compiled, as JSON; empty where that cannot be told."""
+    """Return the recipe of a compilation as JSON, an empty text where it cannot be written down."""
     build = compile_options.executable_build_options
     if getattr(build, "fdo_profile", None):
         return ""
@@ -46,17 +46,17 @@ def recipe_of(devices: Any, compile_options: Any) -> str:
 
 
 def _told(build: Any) -> Iterator[tuple[str, Any]]:
-    for name in _BUILD:
+    for name in _BUILD_OPTIONS:
         with suppress(AttributeError, TypeError):  # jax 0.6 sets levels that it cannot read
             value = getattr(build, name)
             yield name, value if isinstance(value, bool | int | float) else list(value)
 
 
 def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
-    """Sets JAX's options, told by their texts, as they were where a program was traced.
+    """Set JAX's options, given as text, to their values where a program was traced.
 
     Raises:
-        CannotCook: one cannot be set here.
+        CannotCompile: an option cannot be set here.
     """
     import ast
 
@@ -64,31 +64,31 @@ def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
     try:
         values = {name: ast.literal_eval(text) for name, text in differing.items()}
     except (SyntaxError, ValueError) as error:
-        raise CannotCook(f"it was traced under {', '.join(differing)}, which cannot be set here") from error
+        raise CannotCompile(f"it was traced under {', '.join(differing)}, which cannot be set here") from error
     ours = configure(values)
     if ours.unknown:
         ours.restore()
-        raise CannotCook(f"it was traced under {', '.join(ours.unknown)}, which cannot be set here")
+        raise CannotCompile(f"it was traced under {', '.join(ours.unknown)}, which cannot be set here")
     return ours
 
 
 def devices_of(recipe: str) -> Any:
-    """The devices that a program is compiled for, as JAX hands them to XLA.
+    """Return the devices that a program is compiled for, as JAX hands them to XLA.
 
     Raises:
-        CannotCook: some of them are not here.
+        CannotCompile: there is no recipe, or this machine lacks a device.
     """
     import jax
     import numpy as np
 
     if not recipe:
-        raise CannotCook("how it was compiled is not on record")
+        raise CannotCompile("the way it was compiled is not on record")
     here = {device.id: device for device in jax.devices()}
     wanted = json.loads(recipe)["devices"]
     lacking = [str(number) for number in wanted if number not in here]
     if lacking:
         names = f"device {lacking[0]}" if len(lacking) == 1 else f"devices {', '.join(lacking[:8])}"
-        raise CannotCook(
+        raise CannotCompile(
             f"it runs on {jax.default_backend()} {names}, which {'is' if len(lacking) == 1 else 'are'} not here"
         )
     devices = np.empty(len(wanted), dtype=object)
@@ -97,7 +97,7 @@ def devices_of(recipe: str) -> Any:
 
 
 def options_of(recipe: str, module: Any, devices: Any, backend: Any) -> Any:
-    """XLA's options for a program, as JAX has them on this machine."""
+    """Return XLA's options for a program, as JAX has them on this machine."""
     from jax._src import compiler
 
     told = json.loads(recipe)
@@ -119,7 +119,7 @@ def options_of(recipe: str, module: Any, devices: Any, backend: Any) -> Any:
 
 
 def compile_stored(module: Any, devices: Any, options: Any, backend: Any) -> None:
-    """Compiles a program by way of JAX's cache, which stores it."""
+    """Compile a program through JAX's cache, which stores it."""
     from jax._src import compiler, lib
 
     function: Any = compiler.compile_or_get_cached

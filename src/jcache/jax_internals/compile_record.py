@@ -1,6 +1,6 @@
-"""What compiling one program tells, and what stands in for it."""
+"""The record of one compilation, and the replay that replaces one."""
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.jax_internals.meshes import Mesh
-    from jcache.jax_internals.preload import Ahead
+    from jcache.jax_internals.preload import Preload
 
 
 class CannotReplay(Exception):
-    """What was to be replayed is not there, or does not fit here."""
+    """A stored program is missing, or does not fit here."""
 
 
 class Compilation:
-    """What compiling a program told, to be filled while JAX does so in this thread.
+    """The record of a compilation, filled while JAX compiles the program in this thread.
 
     Attributes:
-        module: the program; None for whichever comes next.
-        kept: which flat arguments the executable takes.
-        signature: of the program.
-        device_key: of all that an executable depends on, besides the trace.
-        executable_key: under which JAX's cache has the executable, None where it was not used.
+        module: the program; None for the next one.
+        kept: numbers of the flat arguments that the executable takes.
+        signature: digest of the program's signature.
+        device_key: digest of everything but the trace that an executable depends on.
+        executable_key: the executable's key in JAX's cache, None where the cache was not used.
         artifact: the program as a portable artifact of StableHLO.
         text: SHA-256 of the program as text.
-        recipe: how it was compiled.
-        targets: of the custom calls in it.
-        mesh: the one that it asks for itself, whatever its arguments lie on.
-        around: what its executable is loaded for, see `preload`.
+        recipe: the recipe of its compilation, see `compile_recipe`.
+        targets: targets of the custom calls in it.
+        mesh: the mesh that the program names itself, wherever its arguments lie.
+        load_context: the surroundings for which its executable is loaded, see `preload`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
-        done: whether it was compiled, or JAX has begun to: other programs may run before it returns.
+        done: whether JAX has compiled it, or begun to: other programs may run before JAX returns.
     """
 
     kept: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Compilation:
     recipe: str = ""
     targets: frozenset[str] = frozenset()
     mesh: Mesh | None = None
-    around: str = ""
+    load_context: str = ""
     reason: str | None = None
 
     def __init__(self, module: Any = None, *, done: bool = False) -> None:
@@ -52,21 +52,21 @@ class Compilation:
 
 
 class Replay:
-    """What stands in for compiling, in this thread.
+    """A replay that replaces a compilation in this thread.
 
     Attributes:
-        trace: of the marker.
-        executables: gives the keys in JAX's cache for a signature and a device key.
-        artifact: gives the StableHLO that was compiled for a signature, None if there is none.
-        targets: of the custom calls in the program.
-        ahead: what is being loaded already; None if nothing is.
-        around: what the executable is loaded for, once it has been asked for.
-        signature, device_key: what was asked for, once it has been.
-        compiled: the key in JAX's cache of what had to be compiled, once it has been.
-        loaded: the key in JAX's cache of the executable that was read from there, once one has been.
+        trace: the trace in the marker.
+        executables: returns the keys in JAX's cache for a signature and a device key.
+        artifact: returns the StableHLO that was compiled for a signature, None if there is none.
+        targets: targets of the custom calls in the program.
+        ahead: the executable that is being loaded already, None if there is none.
+        load_context: the surroundings for which the executable is loaded, once JAX has asked for it.
+        signature, device_key: those of the program, once JAX has asked for its executable.
+        compiled: the key in JAX's cache of the executable that was compiled, if one was.
+        loaded: the key in JAX's cache of the executable that was read from there, if one was.
     """
 
-    around: str = ""
+    load_context: str = ""
     signature: str = ""
     device_key: str = ""
     compiled: str | None = None
@@ -78,7 +78,7 @@ class Replay:
         executables: Callable[[str, str], Iterable[str]],
         artifact: Callable[[str], bytes | None],
         targets: frozenset[str],
-        ahead: Ahead | None = None,
+        ahead: Preload | None = None,
     ) -> None:
         self.trace, self.executables, self.artifact, self.targets = trace, executables, artifact, targets
         self.ahead = ahead

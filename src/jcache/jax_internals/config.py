@@ -1,6 +1,6 @@
-"""JAX's configuration: options read, set, and put back as they were."""
+"""JAX's configuration: read options, set them, and restore them."""
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,18 +8,18 @@ from typing import Any
 
 
 class Configured:
-    """Options of JAX's configuration that have been set, until `restore`.
+    """Options of JAX's configuration that stay set until `restore`.
 
     Attributes:
-        unknown: those that the JAX at hand does not have, or not with such a value.
+        unknown: options that the installed JAX does not have, or not with such a value.
     """
 
     def __init__(self, unknown: tuple[str, ...], became: dict[str, tuple[object, object]]) -> None:
         self.unknown = unknown
-        self._set = became  # by their names, what each was, and what it became
+        self._set = became  # by name, the value before and the value set
 
     def restore(self) -> None:
-        """Put back what was there, except where the program has set something else since."""
+        """Restore the values from before, except where the program has set another one since."""
         while self._set:
             name, (before, ours) = self._set.popitem()
             if option(name) == ours:
@@ -27,9 +27,9 @@ class Configured:
 
 
 def option(name: str) -> Any:
-    """What an option of JAX's configuration is for all threads, whatever a context manager says in this one.
+    """Return the value of an option of JAX's configuration for all threads, without this thread's context managers.
 
-    It is None where the JAX at hand has no such option.
+    It is None where the installed JAX has no such option.
     """
     holder = getattr(_config(), "_value_holders", {}).get(name)
     if holder is None:
@@ -39,7 +39,7 @@ def option(name: str) -> Any:
 
 
 def directory() -> Path | str | None:
-    """The directory that JAX's cache is configured with; a text if it is the address of a remote store."""
+    """Return the configured directory of JAX's cache; as text where it is the address of a remote store."""
     path = option("jax_compilation_cache_dir")
     return (path if "://" in path else Path(path)) if path else None
 

@@ -1,11 +1,11 @@
-"""Garbage collection put off while modules are imported, while a trace is made or looked up, and in jcache's threads.
+"""Pause garbage collection while modules are imported, while a trace is made or looked up, and in jcache's threads.
 
-What the first two allocate is needed, so that collecting finds next to none, and with the heap of a large program each
-time takes a tenth of a second.
+The objects that the first two allocate stay in use, so collecting would free almost none of them, and with the heap of
+a large program each collection takes a tenth of a second.
 
-Python collects in whichever thread happens to allocate, and runs there the finalizers (``__del__``) of what it finds.
-Those of a program may rely on running in a thread of the program. So jcache starts its threads in a program by
-`start_thread`: collection waits while they work, for the whole process, since Python cannot tell threads apart in this.
+Python collects in any thread that allocates, and runs there the finalizers (``__del__``) of the garbage. A program's
+finalizers may rely on running in a thread of the program. So jcache starts its threads in a program by `start_thread`,
+which pauses collection while they work: in the whole process, since Python has no setting for one thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Mine(threading.local):
 
 
 class _Collector:
-    """Python's collector, which is on again when nobody puts it off any more."""
+    """Python's collector, which is off while any thread pauses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,23 +34,23 @@ class _Collector:
         self._was_enabled = False
 
     def put_off(self) -> None:
-        """Has it wait for this thread, unless it does."""
+        """Pause it for this thread, unless it is paused."""
         if not self._mine.puts_off:
             with self._lock:
                 self._one_more()
                 self._mine.puts_off = True
 
     def go_on(self) -> None:
-        """Lets it go on, as far as this thread is concerned."""
+        """End this thread's pause."""
         if self._mine.puts_off:
             with self._lock:
                 self._mine.puts_off = False
                 self._one_less()
 
     def waits_for(self, work: Callable[[], object]) -> None:
-        """Does a thread's work while it waits; what the work raises is lost.
+        """Do a thread's work while it is paused; exceptions of the work are lost.
 
-        Not even this allocates what is collected, as a ``with`` statement does: nothing may be collected here.
+        This method itself allocates nothing that can start a collection, as a ``with`` statement would.
         """
         self._lock.acquire()  # no signal interrupts a thread that is not the main one
         self._one_more()
@@ -76,7 +76,7 @@ class _Collector:
 
     @contextmanager
     def waits(self) -> Iterator[None]:
-        """Has it wait meanwhile."""
+        """Pause it within the ``with`` block."""
         did_wait = self._mine.puts_off
         self.put_off()
         try:
@@ -86,7 +86,7 @@ class _Collector:
                 self.go_on()
 
     def begin_in_child(self) -> None:
-        """In a forked child, other threads are no more."""
+        """End the pauses of other threads, which do not exist in a forked child."""
         is_off, was_enabled = self._count > 0, self._was_enabled
         self.__init__()  # type: ignore[misc]  # the lock may be held for good
         if is_off and was_enabled:
@@ -99,14 +99,14 @@ collector: Final = _Collector()
 def start_thread(
     work: Callable[[], object], *, after: float = 0.0, sleep: Callable[[float], object] = time.sleep
 ) -> None:
-    """Starts a thread of jcache's in a program; it keeps the process from ending no more than a daemon does.
+    """Start a thread of jcache in a program; like a daemon thread, it does not keep the process from ending.
 
-    `threading.Thread` is of no use here: it allocates before its target is called, and after that.
+    `threading.Thread` does not fit: it allocates before and after it calls its target.
 
     Args:
-        work: is done in it; what it raises is lost.
-        after: seconds that the thread waits first, while collection goes on elsewhere.
-        sleep: lets so many seconds pass.
+        work: the thread's work; its exceptions are lost.
+        after: seconds that the thread waits first, without a pause of collection.
+        sleep: waits for some seconds.
 
     Raises:
         RuntimeError: there can be no more threads.

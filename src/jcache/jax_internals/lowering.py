@@ -1,10 +1,10 @@
-"""The fence around lowering: programs whose primitives the program lowers by rules of its own.
+"""Detect programs that have primitives with lowering rules of the user's.
 
-JAX calls a rule when it lowers, which is after what a function runs was recorded; a served program is never lowered.
-JAX is imported by the functions, so that importing this module costs nothing.
+JAX calls a lowering rule after the code that a function runs has been recorded, and a served program is never lowered,
+so changes in a rule would go unnoticed. The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import threading
 from collections import deque
@@ -15,35 +15,35 @@ from typing import Any, Final
 from jcache.fingerprint.name_resolution import is_made_of_users
 from jcache.fingerprint.weak_map import WeakIdentities
 
-_MOST: Final = 64
+_MAX_FOUND: Final = 64
 
 
-class _Here(threading.local):
-    """The programs that this thread has lowered by such rules, and the names of the primitives."""
+class _ThreadFindings(threading.local):
+    """The programs with such rules that this thread has lowered, and the names of the primitives."""
 
     def __init__(self) -> None:
-        self.found: deque[tuple[Any, str]] = deque(maxlen=_MOST)
+        self.found: deque[tuple[Any, str]] = deque(maxlen=_MAX_FOUND)
 
 
-_here = _Here()
+_thread = _ThreadFindings()
 _known: Final[WeakIdentities[tuple[list[Any], bool]]] = WeakIdentities()
 
 
-def noting_rules(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What JAX lowers equations with, which notes primitives of the user's."""
+def note_own_rules(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return JAX's function that lowers equations, except that it notes primitives with rules of the user's."""
 
     def jaxpr_subcomp(ctx: Any, jaxpr: Any, *args: Any, **kwargs: Any) -> Any:
         for primitive in {equation.primitive for equation in jaxpr.eqns}:
             if _is_users(primitive):
-                _here.found.append((ctx.module, primitive.name))
+                _thread.found.append((ctx.module, primitive.name))
         return original(ctx, jaxpr, *args, **kwargs)
 
     return jaxpr_subcomp
 
 
 def own_rule(module: Any) -> str | None:
-    """Why a program that was lowered must not be kept, None if nothing of this kind speaks against it."""
-    for lowered, name in _here.found:
+    """Return the reason why a lowered program must not be stored because of its rules, None if there is none."""
+    for lowered, name in _thread.found:
         if lowered.operation == module.operation:
             return f"it uses the primitive {name!r}, whose lowering is the program's own"
     return None
@@ -68,7 +68,7 @@ def _rules(primitive: Any) -> list[Any]:
 
 
 def _unfolded(rules: Iterable[Any]) -> list[Any]:
-    """Rules, and the functions that partial ones are given."""
+    """Return rules, and the functions among the arguments of partial ones."""
     found: list[Any] = []
     for rule in rules:
         found.append(rule)

@@ -1,6 +1,7 @@
-"""The mesh of devices that a program asks for by itself, by a constraint or a `shard_map` inside of it.
+"""The mesh of devices that a program itself names, by a constraint or a `shard_map` inside of it.
 
-It decides on which devices JAX runs what lies on none in particular, and in which terms results tell their sharding.
+It decides on which devices JAX runs a program whose arguments lie on none in particular, and how JAX expresses the
+sharding of results.
 """
 
 from collections.abc import Iterable
@@ -8,12 +9,12 @@ from typing import Any, NamedTuple
 
 
 class Mesh(NamedTuple):
-    """Devices that have places along axes.
+    """Devices arranged along axes.
 
     Attributes:
-        names: of the axes.
-        sizes: of the axes.
-        devices: their numbers, place by place, along the last axis first.
+        names: names of the axes.
+        sizes: sizes of the axes.
+        devices: the numbers of the devices, place by place, along the last axis first.
     """
 
     names: tuple[str, ...]
@@ -22,7 +23,7 @@ class Mesh(NamedTuple):
 
 
 def mesh_of(shardings: Iterable[Any]) -> Mesh | None:
-    """The mesh that a program asks for by itself, None if there is none, or one that only JAX's own `Mesh` can say."""
+    """Return the mesh that a program itself names, None if there is none or `Mesh` cannot describe it."""
     import jax
 
     meshes = [each.mesh for each in shardings if isinstance(each, jax.sharding.NamedSharding)]
@@ -34,17 +35,17 @@ def mesh_of(shardings: Iterable[Any]) -> Mesh | None:
     return Mesh(tuple(mesh.axis_names), mesh.devices.shape, tuple(int(each.id) for each in mesh.devices.flat))
 
 
-def out_of_reach(shardings: Iterable[Any], arguments: Iterable[Any]) -> bool:
-    """Whether a program asks by itself for a mesh that nobody else can ask for, and no argument lies on any."""
+def needs_unreachable_mesh(shardings: Iterable[Any], arguments: Iterable[Any]) -> bool:
+    """Return whether a program itself names a mesh that `mesh_of` cannot return, and no argument lies on a mesh."""
     import jax
 
     named = jax.sharding.NamedSharding
-    asked = [each for each in shardings if isinstance(each, named) and isinstance(each.mesh, jax.sharding.Mesh)]
-    return bool(asked) and mesh_of(asked) is None and not any(isinstance(each, named) for each in arguments)
+    requested = [each for each in shardings if isinstance(each, named) and isinstance(each.mesh, jax.sharding.Mesh)]
+    return bool(requested) and mesh_of(requested) is None and not any(isinstance(each, named) for each in arguments)
 
 
-def placed(values: list[Any], mesh: Mesh | None) -> list[Any]:
-    """Values of which one asks for a mesh, as the function that is not traced would.
+def constrain_to_mesh(values: list[Any], mesh: Mesh | None) -> list[Any]:
+    """Constrain one of some values to the real program's mesh.
 
     Raises:
         KeyError: there is no such device.

@@ -1,14 +1,15 @@
-"""Find entries that JAX by itself has stored under keys that depend on the path of its cache directory.
+"""Find entries that JAX without jcache has stored under keys that depend on the path of its cache directory.
 
 JAX from 0.4.36 to 0.10.2 hashes the paths of XLA's own caches, which lie in its cache directory, into every key; later
-versions hash that of XLA's kernel cache, where JAX is set to use it. Under `jcache run` and `jcache.enable()` keys do
-not depend on the path. So that a directory that JAX has filled by itself stays warm, the keys that JAX itself computes
-for the directory are tried wherever there is no entry under the key without the path.
+versions hash the path of XLA's kernel cache, where JAX is set to use it. Under `jcache run` and `jcache.enable()` keys
+do not depend on the path. A directory that JAX has filled without jcache stays warm all the same: where no entry has
+the key without the path, the keys that JAX itself computes for the directory are tried.
 
-This needs the standard library alone: the recorder of `jcache run` loads it where the program's Python has no jcache.
+This module needs the standard library alone: the recorder of `jcache run` loads it where the program's Python has no
+jcache.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import logging
 import os
@@ -17,12 +18,12 @@ import threading
 from pathlib import PurePath
 
 from ..patching import WithDefaults
+from .versions import KEYS_WITH_PATHS, KEYS_WITHOUT_PATHS
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
     from collections.abc import Callable, Iterable
     from typing import Any
 
-FIRST, END = (0, 4, 36), (0, 11)  # the first version whose keys depend on the path, and the first whose keys do not
 SPELLINGS = "JCACHE_RUN_DIRECTORIES"  # the variable in which `jcache run` names the strings to try, one on each line
 NO_PATH = ""  # in their place: the key that does not depend on a path
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
@@ -33,7 +34,7 @@ SET_BY_JAX = (AUTOTUNE, KERNELS, _PARALLELISM, _MODE)
 
 
 class _Trying(threading.local):
-    """Whether this thread is computing a key that JAX has not asked for."""
+    """Whether this thread computes a key that JAX has not asked for."""
 
     now = False
 
@@ -42,13 +43,13 @@ trying = _Trying()
 
 
 def in_keys(version: str) -> bool:
-    """Whether a jax of this version, with its default settings, has the path in its keys."""
-    return FIRST <= _numbers(version) < END
+    """Return whether keys of this version of jax depend on the path with default settings."""
+    return KEYS_WITH_PATHS <= _numbers(version) < KEYS_WITHOUT_PATHS
 
 
 def in_keys_now(version: str) -> bool:
-    """Whether JAX, of this version, has the path in its keys as it is set now: from 0.11 on with XLA's kernel cache."""
-    return in_keys(version) or (_numbers(version) >= END and KERNELS in xla_caches())
+    """Return whether its keys depend on the path with the current settings: from 0.11 on with XLA's kernel cache."""
+    return in_keys(version) or (_numbers(version) >= KEYS_WITHOUT_PATHS and KERNELS in xla_caches())
 
 
 def _numbers(version: str) -> "tuple[int, ...]":
@@ -66,10 +67,10 @@ def with_path_keys(
 
     Args:
         get_cache_key: JAX's function.
-        directories: returns the strings to try, in this order, as ``jax_compilation_cache_dir`` had them; `NO_PATH`
-            among them stands for the key that depends on none.
-        is_stored: returns whether there is an entry under a key.
-        found: is told each key with a path that is returned, and the key in whose place it is; it must raise nothing.
+        directories: returns the values of ``jax_compilation_cache_dir`` to try, in this order; `NO_PATH` stands for
+            the key that depends on no path.
+        is_stored: returns whether a key has an entry.
+        found: is called with each returned key that depends on a path, and the key that it replaces; it must not raise.
     """
     _keep_tries_out_of_logs()
 
@@ -84,7 +85,7 @@ def with_path_keys(
                 trying.now = True
                 options = _with_path(compile_options, directory) if directory else _without_path(compile_options)
                 other = get_cache_key(module, devices, options, *rest, **named)
-                if "://" in directory or is_stored(other):  # a remote store: JAX's own key, without a look
+                if "://" in directory or is_stored(other):  # in a remote store, JAX's own key is not looked up first
                     if directory:
                         found(other, key)
                     return other
@@ -98,12 +99,12 @@ def with_path_keys(
 
 
 def is_file(directory: str, key: str) -> bool:
-    """Whether a directory has an entry of JAX's under a key."""
+    """Return whether a directory of JAX has an entry under a key."""
     return os.path.lexists(os.path.join(directory, key + "-cache"))
 
 
 def xla_caches() -> "frozenset[str]":
-    """The caches of XLA that JAX is set to use, each of which puts the path into keys: `AUTOTUNE`, `KERNELS`."""
+    """Return the caches of XLA that JAX is set to use: `AUTOTUNE`, `KERNELS`; each puts the path into keys."""
     from jax._src import config
 
     setting = str(config.persistent_cache_enable_xla_caches.value or "")
@@ -111,11 +112,11 @@ def xla_caches() -> "frozenset[str]":
 
 
 def _with_path(compile_options: "Any", directory: str) -> "Any":
-    """The compile options that JAX makes with another cache directory, with its default caches of XLA if none are set.
+    """Return the compile options that JAX makes with another cache directory, and with XLA's default caches if none.
 
     Args:
-        compile_options: as JAX has made them with the caches of XLA that it is set to use.
-        directory: as ``jax_compilation_cache_dir`` has it.
+        compile_options: the options that JAX has made with the caches of XLA that it is set to use.
+        directory: the value of ``jax_compilation_cache_dir``.
     """
     import copy
 
@@ -135,12 +136,12 @@ def _with_path(compile_options: "Any", directory: str) -> "Any":
 
 
 def _without_path(compile_options: "Any") -> "Any":
-    """The compile options whose key is the one of `jcache.enable()`."""
+    """Return the compile options that give the key of `jcache.enable()`."""
     return WithDefaults(compile_options, SET_BY_JAX)
 
 
 def _keep_tries_out_of_logs() -> None:
-    """At level DEBUG JAX logs the parts of each key that it computes; those that it has not asked for are left out."""
+    """Keep keys that JAX has not asked for out of its log, which at level DEBUG shows the parts of each key."""
     logging.getLogger("jax._src.cache_key").addFilter(_is_asked_for)
 
 

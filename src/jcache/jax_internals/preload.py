@@ -1,13 +1,13 @@
-"""The executable that a call will most likely need, loaded in a thread of its own while the call is looked up.
+"""Load the executable that a call will most likely need in a thread of its own, while the call is looked up.
 
-Loading one takes about as long as looking its trace up and lowering the marker, and XLA does it without Python's lock.
-Which one it will be an earlier process has noted with the call's arguments and code; if it is another one after all,
-nobody takes what was loaded, and nothing has been told or written of it.
+Loading takes about as long as looking up the trace and lowering the marker, and XLA releases Python's lock meanwhile.
+An earlier process has noted, with the call's arguments and code, which executable the call used. If this call needs
+another one, the loaded one is dropped, and its loading leaves no event and no record.
 
-JAX is imported by the functions, so that importing this module costs nothing.
+The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ from jcache.jax_internals.speculation import deferring
 from jcache.patching import View
 
 
-class Ahead:
-    """An executable that is being loaded.
+class Preload:
+    """An executable that is loaded ahead.
 
     Args:
-        note: which, see `note_of`; anything else is let be.
+        note: which executable, see `note_of`; another text is ignored.
 
     Attributes:
-        note: as given.
-        seconds: that beginning it has taken: none of these is spent when the executable is needed.
+        note: the note as given.
+        seconds: how long it took to begin loading; this time is saved when the executable is needed.
     """
 
     def __init__(self, note: str) -> None:
         started = clock.monotonic()
         self.note = note
-        self._key, _, self._around = note.partition("\n")
+        self._key, _, self._load_context = note.partition("\n")
         self._loading: _Loading | None = None
-        with suppress(Exception), deferring() as self._told:  # who needs it will see what is wrong
-            self._loading = _begun(self._key, self._around)
+        with suppress(Exception), deferring() as self._told:  # the call that needs it meets the same error
+            self._loading = _start_loading(self._key, self._load_context)
         self.seconds = clock.monotonic() - started
 
-    def take(self, key: str, around: str) -> tuple[Any, float] | None:
-        """The executable and the seconds that building it took, if it is the one that is wanted and could be loaded.
+    def take(self, key: str, load_context: str) -> tuple[Any, float] | None:
+        """Return the executable and its build seconds; None if another one is needed or it could not be loaded.
 
-        It can be had once.
+        Further calls return None.
         """
-        if self._loading is None or (key, around) != (self._key, self._around):
+        if self._loading is None or (key, load_context) != (self._key, self._load_context):
             return None
         loading, self._loading = self._loading, None
         executable = loading.result()
@@ -68,11 +68,11 @@ class Ahead:
 
 
 class _Loading:
-    """A call to XLA in a thread of its own, which does nothing else: it would wait each time for Python's lock.
+    """A call to XLA in a thread that does nothing else: any other work would wait for Python's lock.
 
     Args:
-        call: to XLA.
-        build_seconds: that building the executable took, as the cache says.
+        call: the call to XLA.
+        build_seconds: build time of the executable, from its entry.
     """
 
     def __init__(self, call: Callable[[], Any], build_seconds: float) -> None:
@@ -87,7 +87,7 @@ class _Loading:
         _LOADING.add(self)
 
     def result(self) -> Any:
-        """The executable; None if it could not be loaded."""
+        """Wait for the executable and return it; None if it could not be loaded."""
         if self._process != os.getpid():  # the thread is not in a forked child
             return None
         with self._is_done:
@@ -105,29 +105,29 @@ _LOADING: Final[weakref.WeakSet[_Loading]] = weakref.WeakSet()
 
 @cache
 def _end_before_python() -> None:
-    """Has Python wait at its exit for what is loading: XLA must not load while the process is taken down."""
+    """Have Python wait at its exit until loading has ended: XLA must not load while the process ends."""
     atexit.register(lambda: [loading.result() for loading in list(_LOADING)])
 
 
-def note_of(key: str, around: str) -> str:
-    """What a later process is to load ahead."""
-    return f"{key}\n{around}"
+def note_of(key: str, load_context: str) -> str:
+    """Return the note that tells a later process which executable to load ahead."""
+    return f"{key}\n{load_context}"
 
 
-def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
-    """What an executable is loaded for: its devices, the machine, how it was compiled, and what it calls.
+def load_context_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> str:
+    """Return the surroundings for which an executable is loaded: devices, machine, compile options, custom calls.
 
     Args:
-        devices: an array of JAX's.
-        compile_options: XLA's, before JAX changes them.
-        targets: of the custom calls in the program.
+        devices: the array of JAX's devices.
+        compile_options: XLA's options, before JAX changes them.
+        targets: targets of the custom calls in the program.
 
     Returns:
-        A text; an empty one if the executable cannot be loaded ahead.
+        JSON, or an empty text if the executable cannot be loaded ahead.
     """
     try:
         listed = list(devices.flat)
-        with stablehlo.of_any_length(compile_options):
+        with stablehlo.without_logging_option(compile_options):
             options = base64.b64encode(compile_options.SerializeAsString()).decode()
         told = {
             "devices": [device.id for device in listed],
@@ -135,17 +135,17 @@ def around_of(devices: Any, compile_options: Any, targets: frozenset[str]) -> st
             "options": options,
             "targets": sorted(targets),
         }
-    except Exception:  # noqa: BLE001 - whatever this JAX or backend lacks, nothing is loaded ahead then
+    except Exception:  # noqa: BLE001 - where this JAX or backend lacks something, nothing is loaded ahead
         return ""
     return json.dumps(told)
 
 
-def _begun(key: str, around: str) -> _Loading | None:
-    """Reads an executable from JAX's cache, and has it loaded."""
+def _start_loading(key: str, load_context: str) -> _Loading | None:
+    """Read an executable from JAX's cache, and begin to load it."""
     import jax
     from jax._src import compilation_cache, lib
 
-    told = json.loads(around)
+    told = json.loads(load_context)
     here = {device.id: device for device in jax.devices()}
     devices = [here[number] for number in told["devices"]]
     if _machine(devices) != told["machine"]:
@@ -156,18 +156,18 @@ def _begun(key: str, around: str) -> _Loading | None:
     takes_devices = "executable_devices" in inspect.signature(get).parameters
     more = (xla.DeviceList(tuple(devices)),) if takes_devices else ()
     client = devices[0].client
-    asked: list[Callable[[], Any]] = []
+    calls: list[Callable[[], Any]] = []
 
     def deserialize(*args: Any) -> Any:
-        asked.append(partial(client.deserialize_executable, *args))
+        calls.append(partial(client.deserialize_executable, *args))
 
     stablehlo.prepare_targets(frozenset(told["targets"]))
     _, seconds = get(key, options, View(client, deserialize_executable=deserialize), *more)
-    return _Loading(asked[0], seconds or 0) if asked else None
+    return _Loading(calls[0], seconds or 0) if calls else None
 
 
 def _machine(devices: list[Any]) -> str:
-    """What JAX puts into its keys for the machine: kind of CPU and its features, or of the accelerators."""
+    """Return a digest of the machine as in JAX's keys: the CPU's kind and features, or the accelerators' kinds."""
     from jax._src import lib
 
     topology = vars(lib)["xla_client"].get_topology_for_devices(devices)

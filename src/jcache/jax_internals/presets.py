@@ -1,7 +1,7 @@
-"""What `jcache.enable` sets in JAX's configuration, by preset, and what of it the environment overrides.
+"""The options of JAX that `jcache.enable` sets for each preset, and the ones that the environment overrides.
 
-Each option is JAX's own, and has the environment variable of its name in capitals. Such a variable is the word of
-whoever runs the program, so it wins over a preset; so does what the program itself has set.
+Each option belongs to JAX, and has an environment variable of its name in capitals. The user who runs the program sets
+such a variable, so it wins over a preset; so does a value that the program itself has set.
 """
 
 import os
@@ -15,16 +15,16 @@ Value = bool | int | float | str
 
 
 class Preset(StrEnum):
-    """What a program wants of JAX's cache and compiler.
+    """A program's choice of settings for JAX's cache and compiler.
 
     Attributes:
-        BALANCED: every executable is stored, however small and fast to compile; the compiler is left as it is.
+        BALANCED: every executable is stored, however small and fast to compile; the compiler's options stay.
         MAX_PERFORMANCE: the same, with ``jax_optimization_level="O2"`` (jax >= 0.6.2): XLA's compilers for GPUs
             and TPUs spend more time on faster executables. On the CPU this changes nothing but the keys.
         FAST_COMPILE: the same, with ``jax_disable_most_optimizations``: a fifth to a quarter less time to compile, for
             executables that take two to four times as long and whose results differ in the last bits. For development.
 
-    Both of the others have keys of their own: what was stored under one preset is not hit under another.
+    The other two change the keys: an entry that was stored under one preset is not hit under another.
     """
 
     BALANCED = "balanced"
@@ -34,13 +34,13 @@ class Preset(StrEnum):
 
 ENABLE_OPTION: Final = "jax_enable_compilation_cache"
 RUN_CACHE: Final = "JCACHE_RUN_CACHE"  # the directory of executables, under `jcache run`
-OFF_BY_RUN: Final = "n"  # by which `jcache run` turns JAX's cache off: a spelling of false that hardly anybody uses
+OFF_BY_RUN: Final = "n"  # the value by which `jcache run` turns JAX's cache off: a rare spelling of false
 
 STORE_EVERYTHING: Final[Mapping[str, Value]] = Frozen(
     {
         ENABLE_OPTION: True,
         "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, at which JAX puts its own minimum in place
+        "jax_persistent_cache_min_entry_size_bytes": -1,  # not 0, for which JAX uses its own minimum
     }
 )
 _DEFAULTS: Final[dict[str, Value]] = {
@@ -61,11 +61,11 @@ SETTINGS: Final[Mapping[Preset, Mapping[str, Value]]] = Frozen(
 
 
 def is_off_by_run(environment: Mapping[str, str]) -> bool:
-    """Whether `jcache run` has turned JAX's cache off for processes in which nobody checks what JAX reads from it."""
+    """Return whether `jcache run` has turned JAX's cache off for processes that do not check what JAX reads from it."""
     return environment.get(ENABLE_OPTION.upper()) == OFF_BY_RUN and bool(environment.get(RUN_CACHE))
 
 
 def overridden(preset: Preset, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The options of a preset that the environment sets, and which are therefore left as they are."""
+    """Return the options of a preset that the environment sets, and that jcache therefore does not set."""
     ours = {ENABLE_OPTION} if is_off_by_run(environment) else set()
     return frozenset(option for option in SETTINGS[preset] if environment.get(option.upper()) and option not in ours)

@@ -1,4 +1,4 @@
-"""How JAX has registered classes of pytrees, and the module of its `shard_map`.
+"""JAX's registry of pytree classes, and the module of its `shard_map`.
 
 It imports nothing, so that `jcache.fingerprint`, which is in a lower tier, may use it.
 """
@@ -11,9 +11,9 @@ SHARD_MAP: Final = "jax._src.shard_map"
 
 
 def registry() -> Mapping[type, Any]:
-    """Return what JAX keeps of each registered class: the functions that flatten and unflatten it.
+    """Return JAX's record of each registered class: the functions that flatten and unflatten it.
 
-    It is empty as long as the program has not imported JAX.
+    It is empty until the program has imported JAX.
     """
     found: Mapping[type, Any] = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
     return found

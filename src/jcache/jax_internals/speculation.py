@@ -1,4 +1,4 @@
-"""What is done later, if at all: an entry may be read before it is known whether anybody wants it."""
+"""Defer the side effects of reading an entry ahead until the entry is really used, if it ever is."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class _Here(threading.local):
-    put_off: list[Callable[[], object]] | None = None
+class _ThreadQueue(threading.local):
+    deferred: list[Callable[[], object]] | None = None
 
 
-_here = _Here()
+_thread = _ThreadQueue()
 
 
 def is_deferring() -> bool:
-    """Whether this thread reads ahead."""
-    return _here.put_off is not None
+    """Return whether this thread reads ahead."""
+    return _thread.deferred is not None
 
 
-def do(action: Callable[[], object]) -> None:
-    """Does something that is to be told or written of an entry: now, or once it is wanted."""
-    if _here.put_off is None:
+def run_or_defer(action: Callable[[], object]) -> None:
+    """Do a side effect of reading an entry, such as noting its use: now, or once the entry is used."""
+    if _thread.deferred is None:
         action()
     else:
-        _here.put_off.append(action)
+        _thread.deferred.append(action)
 
 
 @contextmanager
 def deferring() -> Iterator[list[Callable[[], object]]]:
-    """Has this thread read ahead meanwhile, and gives what is to be done once what it has read is wanted."""
-    before, _here.put_off = _here.put_off, []
+    """Defer side effects in this thread, and yield the list of them, to be done once the entry is used."""
+    before, _thread.deferred = _thread.deferred, []
     try:
-        yield _here.put_off
+        yield _thread.deferred
     finally:
-        _here.put_off = before
+        _thread.deferred = before

@@ -1,10 +1,10 @@
-"""Programs as JAX gives them to XLA: their signature, what they call, their portable form; and the marker of one.
+"""StableHLO modules, as JAX gives them to XLA: signature, custom calls and portable form; and markers of programs.
 
-All of it is JAX's own and changes with it: like the other modules of the fence this one is tried against many versions.
-JAX is imported by the functions, so that importing this module costs nothing.
+These interfaces change with JAX, so this module is tested with many versions. The functions import JAX, so that
+importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import hashlib
 import inspect
@@ -15,22 +15,22 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-_MARK: Final = "jcache_trace"
-_CALL: Final = "stablehlo.custom_call"
+_MARKER: Final = "jcache_trace"
+_CUSTOM_CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
-_DETAILED: Final = "xla_detailed_logging"
+_LOGGING_OPTION: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
-_FIRST: Final = 64  # operations, among which the one of a marker is
+_MAX_MARKER_POSITION: Final = 64  # a marker's call is among the first operations
 _NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 _MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
 _SYMBOL: Final = re.compile(r"@([\w.$-]+)")
 
 
 def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Stands, in the program that is being traced, for one whose trace is known.
+    """Put a marker into the program that is being traced, in place of a program whose trace is stored.
 
     Args:
-        trace: names it.
+        trace: the name of the stored trace.
         operands: the arguments that its executable takes.
         results: the abstract values of its results.
     """
@@ -40,11 +40,11 @@ def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> 
 
 @cache
 def marker() -> Any:
-    """The primitive that stands for a program."""
+    """Return the primitive of markers."""
     from jax._src.core import Primitive  # importing `jax.extend` takes longer than all else of a hit
     from jax.interpreters import mlir
 
-    primitive: Any = Primitive(_MARK)
+    primitive: Any = Primitive(_MARKER)
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *_, trace, results: list(results))
     mlir.register_lowering(primitive, _lower)
@@ -52,7 +52,7 @@ def marker() -> Any:
 
 
 def bind_witness(value: Any, when_lowered: Callable[[Any], None]) -> Any:
-    """The same array, in a program that tells when it is lowered, and to which module, and is the same program."""
+    """Return the same array; the program around stays the same and reports the module to which it is lowered."""
     return _witness().bind(value, when_lowered=when_lowered)
 
 
@@ -65,7 +65,7 @@ def _witness() -> Any:
         when_lowered(ctx.module_context.module)
         return [operand]
 
-    primitive: Any = Primitive(f"{_MARK}_witness")
+    primitive: Any = Primitive(f"{_MARKER}_witness")
     primitive.def_abstract_eval(lambda value, **_: value)
     always: dict[str, Any] = (
         {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
@@ -84,27 +84,27 @@ def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
     call = vars(dialects)["hlo"].CustomCallOp(
         types,
         list(operands),
-        call_target_name=ir.StringAttr.get(_MARK),
+        call_target_name=ir.StringAttr.get(_MARKER),
         backend_config=ir.StringAttr.get(trace),
     )
     return call.results
 
 
 def trace_of(module: Any) -> str | None:
-    """Which trace a module is the marker of, None if it is no marker."""
-    for operation in islice(_main(module).regions[0].blocks[0].operations, _FIRST):
-        if _target(operation) == _MARK:
+    """Return the trace in a marker, None if the module is no marker."""
+    for operation in islice(_main(module).regions[0].blocks[0].operations, _MAX_MARKER_POSITION):
+        if _target(operation) == _MARKER:
             return str(operation.attributes["backend_config"].value)
     return None
 
 
 def inputs_of(module: Any) -> int:
-    """How many arguments a program takes."""
+    """Return how many arguments a program takes."""
     return len(_main(module).regions[0].blocks[0].arguments)
 
 
 def targets_of(module: Any) -> frozenset[str]:
-    """What a module calls that is not in it."""
+    """Return the targets of the custom calls in a module."""
     found: set[str | None] = set()
 
     def visit(block: Any) -> None:
@@ -119,14 +119,14 @@ def targets_of(module: Any) -> frozenset[str]:
 
 
 def unknown_target(targets: frozenset[str]) -> str | None:
-    """One that JAX does not promise to be there in another process, None if it does so of all."""
+    """Return a target for which JAX does not promise that every process has it, None if it promises all."""
     from jax._src.export import _export
 
     return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)
 
 
 def prepare_targets(targets: frozenset[str]) -> None:
-    """Makes callable what JAX does when it lowers a call to LAPACK; without it, running one ends the process."""
+    """Initialise LAPACK as JAX does when it lowers a call to it; without that, running such a call ends the process."""
     if any(target.startswith(_LAPACK) for target in targets):
         from jaxlib import lapack
 
@@ -134,7 +134,7 @@ def prepare_targets(targets: frozenset[str]) -> None:
 
 
 def signature(module: Any) -> str:
-    """A digest of the types of arguments and results, of their sharding, donation, layout, memory and meshes."""
+    """Return a digest of the types of arguments and results, with sharding, donation, layout, memory and meshes."""
     main, whole = _main(module).operation.attributes, module.operation.attributes
     texts = [str(main[name]) if name in main else "" for name in ("function_type", "arg_attrs", "res_attrs")]
     texts += [str(whole[name]) if name in whole else "" for name in ("mhlo.num_partitions", "mhlo.num_replicas")]
@@ -143,7 +143,7 @@ def signature(module: Any) -> str:
 
 
 def _with_meshes(texts: Sequence[str], meshes: Mapping[str, str]) -> list[str]:
-    """Texts and the meshes that they name, by names of ours: what else a program has depends on what is in it."""
+    """Return texts and the meshes that they name, renamed: JAX numbers names by the content of the whole program."""
     numbers: dict[str, str] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -154,49 +154,49 @@ def _with_meshes(texts: Sequence[str], meshes: Mapping[str, str]) -> list[str]:
 
 
 def device_key(of: str, backend: Any, devices: Any, compile_options: Any) -> str:
-    """Of a program's signature, and of what JAX puts into its keys besides the program itself."""
+    """Return a digest of a program's signature, and of everything but the program in JAX's keys."""
     from jax._src import cache_key
 
-    with _ir().Context():  # what is known to the program's own context would show in the plain module's bytes
+    with _ir().Context():  # the dialects in the program's own context would change the plain module's bytes
         plain = _ir().Module.parse(_PLAIN)
-        with of_any_length(compile_options):
+        with without_logging_option(compile_options):
             surroundings = cache_key.get(plain, devices, compile_options, backend)
     return _sha256(f"{of}\n{surroundings}")
 
 
 @contextmanager
-def of_any_length(compile_options: Any) -> Iterator[None]:
-    """Has options be without the one that JAX sets for programs of many operations."""
+def without_logging_option(compile_options: Any) -> Iterator[None]:
+    """Turn off the option that JAX sets for programs of many operations, within the ``with`` block."""
     debugging = compile_options.executable_build_options.debug_options
-    detailed = getattr(debugging, _DETAILED, None)
-    _set_if_there(debugging, _DETAILED, value=False)
+    detailed = getattr(debugging, _LOGGING_OPTION, None)
+    _set_if_there(debugging, _LOGGING_OPTION, value=False)
     try:
         yield
     finally:
-        _set_if_there(debugging, _DETAILED, value=detailed)
+        _set_if_there(debugging, _LOGGING_OPTION, value=detailed)
 
 
-def log_as_for(module: Any, compile_options: Any) -> None:
-    """Sets the one option that JAX derives from a program, so that the real one has the key that it always has."""
+def set_logging_option(module: Any, compile_options: Any) -> None:
+    """Set the option that JAX derives from a program, so that the real program has its usual key."""
     from jax._src import compiler
 
     detailed = getattr(compiler, "use_detailed_logging", None)
     if detailed is not None:
-        _set_if_there(compile_options.executable_build_options.debug_options, _DETAILED, value=detailed(module))
+        _set_if_there(compile_options.executable_build_options.debug_options, _LOGGING_OPTION, value=detailed(module))
 
 
 def text_digest(module: Any) -> str:
-    """SHA-256 of `text_of`."""
+    """Return the SHA-256 of `text_of`."""
     return _sha256(text_of(module))
 
 
 def text_of(module: Any) -> str:
-    """A module as text, without source positions and its name: the same whenever the same is traced."""
+    """Return a module as text, without source positions and its name: tracing the same again gives the same text."""
     return _NAMED.sub("module", str(module.operation.get_asm(enable_debug_info=False)), count=1)
 
 
 def to_artifact(module: Any) -> bytes:
-    """A module as a portable artifact of StableHLO, as `jax.export` makes them."""
+    """Return a module as a portable artifact of StableHLO, as `jax.export` makes it."""
     from jax._src.export import _export
 
     artifact: bytes = _export._module_to_bytecode(module)
@@ -204,7 +204,7 @@ def to_artifact(module: Any) -> bytes:
 
 
 def module_of(artifact: bytes) -> Any:
-    """The module of a portable artifact, in a context of its own."""
+    """Return the module of a portable artifact, in a context of its own."""
     from jax._src.interpreters import mlir
 
     context, deserialize = mlir.make_ir_context(), _mlir().deserialize_portable_artifact
@@ -233,7 +233,7 @@ def _main(module: Any) -> Any:
 
 
 def _target(operation: Any) -> str | None:
-    return operation.attributes["call_target_name"].value if operation.operation.name == _CALL else None
+    return operation.attributes["call_target_name"].value if operation.operation.name == _CUSTOM_CALL else None
 
 
 def _set_if_there(options: Any, name: str, *, value: Any) -> None:

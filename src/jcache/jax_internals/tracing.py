@@ -1,9 +1,9 @@
-"""The fence around tracing: what it depends on besides the function and its arguments, and what forbids a hit.
+"""The state of JAX that a trace depends on, besides the function and its arguments, and state that forbids a hit.
 
-JAX is imported by the functions, so that importing this module costs nothing.
+The functions import JAX, so that importing this module costs nothing.
 """
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -17,8 +17,8 @@ from jcache.jax_internals.avals import type_of
 from jcache.jax_internals.cache_hook import versions
 from jcache.package import OWN_FILES, PACKAGE
 
-# Options that no trace depends on, by how their names begin: where caches are, what is logged and how errors are shown.
-_IDLE: Final = (
+# Beginnings of the names of options that no trace depends on: places of caches, logging, display of errors.
+_UNUSED_BY_TRACES: Final = (
     "jax_backend_target", "jax_captured_constants_", "jax_check_proxy_envs", "jax_compilation_cache_",
     "jax_compiler_detailed_logging", "jax_cross_host_", "jax_debug_log_modules", "jax_dump_",
     "jax_enable_compilation_cache", "jax_explain_cache_misses", "jax_hlo_source_file", "jax_include_", "jax_log",
@@ -26,7 +26,7 @@ _IDLE: Final = (
     "jax_traceback_", "jax_tracer_error_",
 )  # fmt: skip
 _numbers: Final = count(1)
-_FORBIDDING: Final = {  # options that are about looking at a program while it runs or is traced
+_AGAINST_REPLAY: Final = {  # options for observing a program while it runs or is traced
     "jax_disable_jit": "jit is disabled",
     "jax_debug_nans": "jax_debug_nans is on",
     "jax_debug_infs": "jax_debug_infs is on",
@@ -40,30 +40,30 @@ _FORBIDDING: Final = {  # options that are about looking at a program while it r
 
 @cache
 def prepare() -> None:
-    """Has JAX leave jcache's frames out of the tracebacks of errors, as its own, and makes what traces depend on."""
+    """Make JAX hide jcache's frames in tracebacks as its own ones, and make the context that traces depend on."""
     from jax._src import traceback_util
 
     traceback_util.register_exclusion(PACKAGE)
-    _times()  # before much is traced: none of that is found after it has been made
+    _trace_context()  # early: JAX does not reuse what it has traced before the context was made
 
 
 @cache
-def _times() -> Any:
-    """A context of JAX's that its traces depend on; None where it lets none be made."""
+def _trace_context() -> Any:
+    """Return a context of JAX that its traces depend on; None where this JAX makes none."""
     import jax
 
     make = getattr(jax, "make_user_context", None)
     return None if make is None else make(0)
 
 
-def anew() -> AbstractContextManager[Any]:
-    """Has JAX trace what is jitted within, also what it has traced before: else nobody would see what that reads."""
-    times = _times()
-    return nullcontext() if times is None else cast("AbstractContextManager[Any]", times(next(_numbers)))
+def retracing() -> AbstractContextManager[Any]:
+    """Make JAX trace jitted functions within the block again, so that all that they read is observed."""
+    context = _trace_context()
+    return nullcontext() if context is None else cast("AbstractContextManager[Any]", context(next(_numbers)))
 
 
 def top_level() -> Callable[[], bool]:
-    """The function that tells whether nothing is being traced or transformed in this thread."""
+    """Return JAX's function that returns whether this thread traces and transforms nothing."""
     from jax._src import core
 
     clean: Callable[[], bool] = core.trace_state_clean
@@ -71,16 +71,16 @@ def top_level() -> Callable[[], bool]:
 
 
 def are_tracers(leaves: Iterable[Any]) -> bool:
-    """Whether all of some leaves are being traced."""
+    """Return whether all of some leaves are tracers."""
     from jax.core import Tracer
 
     return all(isinstance(leaf, Tracer) for leaf in leaves)
 
 
 def are_inputs(leaves: Sequence[Any]) -> bool:
-    """Whether some tracers are all inputs of what JAX traces now, each once and in order.
+    """Return whether some tracers are all inputs of the current trace, each once and in order.
 
-    The inputs are variables of the trace, and each tracer stands for one: up to jax 0.6 the trace knows for which.
+    The inputs are variables of the trace, and each tracer stands for one; up to jax 0.6 the trace has the mapping.
     """
     if not leaves:
         return True
@@ -92,7 +92,7 @@ def are_inputs(leaves: Sequence[Any]) -> bool:
 
 
 def first_computed(results: Sequence[Any], leaves: Iterable[Any]) -> int | None:
-    """Which of a traced function's results is the first array that is no argument; None if there is none."""
+    """Return the number of a traced function's first result that is no argument; None if there is none."""
     import jax
     from jax.core import Tracer
 
@@ -105,28 +105,27 @@ def first_computed(results: Sequence[Any], leaves: Iterable[Any]) -> int | None:
 
 
 def settings() -> dict[str, str]:
-    """JAX's options that a trace may depend on, as they are in this thread."""
+    """Return the options of JAX that a trace may depend on, with this thread's values."""
     import jax
 
-    values = jax.config.values  # which is made anew whenever it is asked for
-    return {
-        name: _text(getattr(jax.config, name, values[name])) for name in sorted(values) if not name.startswith(_IDLE)
-    }
+    values = jax.config.values  # a property that makes a new dict each time
+    names = [name for name in sorted(values) if not name.startswith(_UNUSED_BY_TRACES)]
+    return {name: _text(getattr(jax.config, name, values[name])) for name in names}
 
 
-def made_with() -> dict[str, str]:
-    """The JAX that traces, for which platform, and how many devices a function may ask for."""
+def setup() -> dict[str, str]:
+    """Return the version of JAX, the platform, and the number of devices that a function may use."""
     import jax
 
     devices = f"{jax.device_count()} (local: {jax.local_device_count()})"
     return {"jax": versions()[0], "platform": jax.default_backend(), "number of devices": devices}
 
 
-def forbidden() -> str | None:
-    """Why programs are traced as ever now, None if nothing speaks against replaying them."""
+def reason_not_to_replay() -> str | None:
+    """Return the reason why programs must not be replayed now, None if there is none."""
     import jax
 
-    for name, reason in _FORBIDDING.items():
+    for name, reason in _AGAINST_REPLAY.items():
         if getattr(jax.config, name, False):
             return reason
     if jax.process_count() > 1:
@@ -135,7 +134,7 @@ def forbidden() -> str | None:
 
 
 def _context() -> str | None:
-    """What is in effect around a call, and decides about its program though no argument shows it."""
+    """Return the context manager around a call that changes its program, None if there is none."""
     from jax._src import config, mesh
 
     for name in ("compute_on_context_manager", "xla_metadata_context_manager"):
@@ -151,20 +150,20 @@ def _context() -> str | None:
 
 
 def _text(value: Any) -> str:
-    """An option's value; a device by its platform and number, which is what its text is."""
+    """Return an option's value as text; the text of a device is its platform and number."""
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     return f"{type(value).__name__} {getattr(value, 'name', None) or value}"
 
 
 def types_of(values: Iterable[Any]) -> list[str]:
-    """The types of what is or may be traced, roughly."""
+    """Return shape and dtype of values that are traced or can be."""
     avals = map(type_of, values)
     return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]
 
 
 def is_of_jax(error: Exception) -> bool:
-    """Whether an error has come from within JAX or jcache, and not from a signal's handler or a listener."""
+    """Return whether an error comes from within JAX or jcache, and not from a signal's handler or a listener."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

@@ -1,6 +1,6 @@
-"""The nodes of JAX's treedefs, and what has a name."""
+"""The nodes of JAX's treedefs, and the names of values in them."""
 
-# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+# ruff: noqa: ANN401 - treedefs belong to JAX and have no stable types
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ LEAF: Final = "*"
 
 
 class Node(NamedTuple):
-    """A node that is no leaf."""
+    """A node of a treedef that is no leaf."""
 
     treedef: Treedef
     cls: type
-    aux: Any  # what it has beside its children
+    aux: Any  # its data beside the children
     children: int
 
 
 def nodes_of(*treedefs: Treedef) -> Iterator[Node | None]:
-    """The nodes, parents before children; None for leaves."""
+    """Yield the nodes of treedefs, parents before children; None for a leaf."""
     waiting = list(reversed(treedefs))
     while waiting:
         at = waiting.pop()
@@ -39,7 +39,7 @@ def nodes_of(*treedefs: Treedef) -> Iterator[Node | None]:
 
 
 def name_in_module(value: Any) -> str | None:
-    """The name of a class, a function, or what has taken over a function's name; asking runs no code."""
+    """Return the name of a class, a function, or an object with a function's name; no code of the program runs."""
     if isinstance(value, type | FunctionType | BuiltinFunctionType) or type(value).__name__ == "PjitFunction":
         names = value.__module__, value.__qualname__
     else:
@@ -49,13 +49,13 @@ def name_in_module(value: Any) -> str | None:
 
 
 def is_sentinel(value: object) -> bool:
-    """Whether it is an instance of a class of Python's, and has no state."""
+    """Return whether a value is an instance of a plain Python class and has no state."""
     cls = type(value)
     return cls.__base__ is object and "__dict__" in vars(cls) and not state_of(value) and not slots_of(cls)
 
 
 def state_of(value: object) -> dict[str, Any]:
-    """What an instance has in its ``__dict__``."""
+    """Return a copy of an instance's ``__dict__``."""
     try:
         return dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):
@@ -63,7 +63,7 @@ def state_of(value: object) -> dict[str, Any]:
 
 
 def parts_of(aux: Any) -> list[Any] | None:
-    """The parts of a list, a tuple or a dict of str, in an order that does not depend on that of a dict."""
+    """Return the parts of a list, a tuple or a dict of str, in an order that does not depend on the dict's order."""
     if type(aux) is list or type(aux) is tuple:
         return list(aux)
     if type(aux) is dict and all(type(key) is str for key in aux):
@@ -71,17 +71,18 @@ def parts_of(aux: Any) -> list[Any] | None:
     return None
 
 
-_KNOWN: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
+_VERSIONED_PACKAGES: Final = {"builtins", "collections", "jax"}  # JAX's version is a part of every key
 
 
 def registered_by(cls: type) -> list[str]:
-    """A digest of the functions and fields that a class was registered with; nothing if these are methods of its own.
+    """Return a digest of the functions and fields that a class was registered with, none if it has only methods.
 
     Raises:
-        NotStorable: they have none.
+        NotStorable: the functions have no key.
     """
     functions = registered(cls)
-    if cls.__module__.partition(".")[0] in _KNOWN or all(_is_method(function, cls) for function in functions):
+    is_versioned = cls.__module__.partition(".")[0] in _VERSIONED_PACKAGES
+    if is_versioned or all(_is_method(function, cls) for function in functions):
         return []
     digest = digest_of(functions)
     if digest is None:
@@ -90,5 +91,5 @@ def registered_by(cls: type) -> list[str]:
 
 
 def _is_method(function: Any, cls: type) -> bool:
-    """Whether it calls a method of the class, by its name or bound."""
+    """Return whether a function calls a method of the class, by its name or bound."""
     return isinstance(function, methodcaller) or (isinstance(function, MethodType) and function.__self__ is cls)

@@ -1,5 +1,5 @@
-"""Executions of programs: the recorder that notes what JAX does, and the reports that are made of its notes.
+"""Runs of programs: the recorder that logs what JAX's cache does, and the reports on its logs.
 
-It imports `store` and `jax_internals`, and what is below them. Begin with `report`, which turns a log into a report;
-`recorder` is the file that runs inside the program.
+This room imports `store`, `jax_internals` and lower rooms. Begin with `report`, which turns a log into a report;
+`recorder` runs inside the program.
 """

@@ -1,4 +1,4 @@
-"""What the reports of executables, traces and graphs have in common: reasons, sums over many runs, and lines."""
+"""Common parts of the reports on executables, traces and graphs: reasons, sums over several runs, and lines of text."""
 
 from __future__ import annotations
 
@@ -10,22 +10,35 @@ from typing import Any, Final
 from jcache.frozen import Frozen
 from jcache.units import format_seconds
 
-_LONG: Final = 240  # characters of a reason
-_MOST_REASONS: Final = 8
+_MAX_REASON_CHARS: Final = 240
+_MAX_REASONS_SHOWN: Final = 8
 _DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16}(?:[0-9a-f]{40})?\b")
 
 
-def reasons_of(asked: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Why there were no better outcomes, and how often, by outcome."""
+def count_reasons(calls: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Count the reasons of each outcome.
+
+    Args:
+        calls: the outcome, the reason and the number of calls with both.
+
+    Returns:
+        For each outcome, the number of calls by reason, the most frequent reason first.
+    """
     counts: dict[str, Counter[str]] = {}
-    for outcome, reason, number in asked:
+    for outcome, reason, number in calls:
         counts.setdefault(outcome, Counter())[reason] += number
     frozen = {outcome: Frozen(dict(counter.most_common())) for outcome, counter in counts.items()}
     return Frozen(frozen)
 
 
-def in_all(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:
-    """The numbers and reasons of many reports together, where an older one may lack some."""
+def add_up(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:
+    """Return the sums of the numbers and reasons of several reports, where an older report may lack some.
+
+    Args:
+        reports: the reports, as data for ``json.dumps``.
+        counts: names of the fields that count.
+        seconds: names of the fields that are seconds.
+    """
     reasons: dict[str, Counter[str]] = {}
     for report in reports:
         for outcome, number in report.get("reasons", {}).items():
@@ -37,38 +50,38 @@ def in_all(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds:
     }
 
 
-def counts_line(what: str, report: Mapping[str, Any], without: str) -> str:
-    """Such as ``traces: 1 hit, 2 misses (stored), 0 not stored, 0 left to jax.jit``."""
+def counts_line(subject: str, report: Mapping[str, Any], bypassed_words: str) -> str:
+    """Return a line such as ``traces: 1 hit, 2 misses (stored), 0 not stored, 0 left to jax.jit``."""
     hits, stored = report["hits"], report["stored"]
-    line = f"{what}: {hits:,} {'hit' if hits == 1 else 'hits'}, {stored:,} {'miss' if stored == 1 else 'misses'} "
-    return f"{line}(stored), {report['not_stored']:,} not stored, {report['bypassed']:,} {without}"
+    line = f"{subject}: {hits:,} {'hit' if hits == 1 else 'hits'}, {stored:,} {'miss' if stored == 1 else 'misses'} "
+    return f"{line}(stored), {report['not_stored']:,} not stored, {report['bypassed']:,} {bypassed_words}"
 
 
 def reason_lines(report: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
-    """The first reasons of each outcome."""
+    """Return lines with the most frequent reasons of each outcome."""
     lines = []
     for outcome, counts in report["reasons"].items():
-        shown = list(counts.items())[:_MOST_REASONS]
-        lines += [f"  {number:,} {words.get(outcome, outcome)}: {_short(reason)}" for reason, number in shown]
+        shown = list(counts.items())[:_MAX_REASONS_SHOWN]
+        lines += [f"  {number:,} {words.get(outcome, outcome)}: {_shorten(reason)}" for reason, number in shown]
         if len(counts) > len(shown):
             more = len(counts) - len(shown)
             lines.append(f"  and {more:,} more {'reason' if more == 1 else 'reasons'} (--json lists them)")
     return lines
 
 
-def _short(reason: str) -> str:
-    """A reason with the beginnings of digests only, and of what is very long."""
+def _shorten(reason: str) -> str:
+    """Shorten the digests in a reason, and the reason itself if it is very long."""
     text = _DIGEST.sub(r"\1…", reason)
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+    return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
 
 
 def saved_text(compiling: float, tracing: float | None, building: float | None) -> str:
-    """The time saved in all, and its parts where there are several.
+    """Return the total time saved, with its parts if there are several.
 
     Args:
         compiling: seconds of compilation that hits saved.
-        tracing: seconds of tracing; None where there were no traces.
-        building: seconds of building graphs; None where there were none.
+        tracing: seconds of tracing; None if there were no traces.
+        building: seconds of building graphs; None if there were no graphs.
     """
     parts = {"compiling": compiling, "tracing": tracing, "building graphs": building}
     known = {name: seconds for name, seconds in parts.items() if seconds is not None}

@@ -1,4 +1,4 @@
-"""What became of the calls of one process that ask for traces or graphs: a value for each, and their counts."""
+"""Outcomes of the calls of one process that look for a trace or a graph: a value for each call, and counts."""
 
 from collections import Counter
 from math import inf
@@ -11,20 +11,20 @@ BYPASSED: Final = "bypassed"
 
 
 _OUTCOMES: Final = frozenset({HIT, STORED, NOT_STORED, BYPASSED})
-_MOST_ROWS: Final = 1000
+_MAX_ROWS: Final = 1000
 
 
 class TraceCall(NamedTuple):
     """The first call of a `jcache.jit` function for arguments of certain types.
 
     Attributes:
-        name: of the function.
-        key: of the trace; None where the call has none.
-        outcome: ``hit`` (it was not traced), ``stored`` or ``not_stored`` (looked up and traced), or ``bypassed``: left
-            to `jax.jit`.
-        reason: why it is none of the better ones.
-        seconds: looking it up took, of a hit; else tracing.
-        spared_seconds: of a hit: tracing had taken.
+        name: name of the function.
+        key: key of the trace; None if the call has none.
+        outcome: ``hit`` (not traced), ``stored`` or ``not_stored`` (looked up and traced), or ``bypassed`` (left to
+            `jax.jit`).
+        reason: the reason why the outcome is no better; None if there is none.
+        seconds: time of the look-up for a hit, of tracing otherwise.
+        spared_seconds: for a hit, the time that tracing took when the trace was made.
     """
 
     name: str
@@ -36,17 +36,17 @@ class TraceCall(NamedTuple):
 
 
 class GraphCall(NamedTuple):
-    """Calls that ask for one graph and have the same outcome.
+    """Calls for the same graph with the same outcome.
 
     Attributes:
-        name: of the function that builds it.
-        key: of the graph; None where the calls have none.
-        outcome: ``hit`` (it was not built), ``stored`` or ``not_stored`` (looked up and not found), or ``bypassed``:
-            built without a look-up.
-        reason: why it is none of the better ones.
-        seconds: that the calls took, of hits; else building.
-        spared_seconds: of hits: building had taken, each time.
-        times: how many calls.
+        name: name of the function that builds the graph.
+        key: key of the graph; None if the calls have none.
+        outcome: ``hit`` (not built), ``stored`` or ``not_stored`` (looked up and not found), or ``bypassed`` (built
+            without a look-up).
+        reason: the reason why the outcome is no better; None if there is none.
+        seconds: total time of the calls for hits, of building otherwise.
+        spared_seconds: for hits, the build time of the graph, once for each call.
+        times: the number of calls.
     """
 
     name: str
@@ -59,7 +59,7 @@ class GraphCall(NamedTuple):
 
     @property
     def saved_seconds(self) -> float:
-        """What hits have saved; 0 where nobody knows what building took."""
+        """The time that hits saved; 0 if the build time is not known."""
         return self.spared_seconds - self.seconds if self.outcome == HIT and self.spared_seconds else 0.0
 
 
@@ -67,9 +67,9 @@ class TraceCalls:
     """The calls of one process for traces.
 
     Attributes:
-        calls: each of them.
-        compared: how many traces that would have been served were traced to compare.
-        differing: how many of these gave another program.
+        calls: all calls.
+        compared: the number of stored traces that were traced again to compare, instead of being served.
+        differing: the number of these whose new trace was another program.
     """
 
     def __init__(self) -> None:
@@ -78,25 +78,25 @@ class TraceCalls:
         self.differing = 0
 
     def add(self, line: dict[str, Any]) -> None:
-        """Takes in the fields of a call; those of another jcache, which says something else, are passed over."""
+        """Add a call from its fields; ignore fields of wrong types, which another version of jcache may write."""
         call = TraceCall(*(line.get(name) for name in TraceCall._fields))  # type: ignore[arg-type]
-        if _is_whole(call):
+        if _is_well_typed(call):
             self.calls.append(call)
 
     def compare(self, *, same: bool) -> None:
-        """Takes in what comparing a trace gave."""
+        """Add the result of a comparison."""
         self.compared += 1
         self.differing += not same
 
 
 class GraphCalls:
-    """The calls of one process for graphs, which may be millions: those that are alike in one row.
+    """The calls of one process for graphs. There may be millions, so equal calls share a row.
 
     Attributes:
-        counts: how many had each outcome.
-        build_seconds: that building took.
-        load_seconds: that hits took.
-        saved_seconds: what building the graphs that were served had taken, less what serving them took.
+        counts: the number of calls by outcome.
+        build_seconds: total time of building.
+        load_seconds: total time of hits.
+        saved_seconds: the build times of the graphs that were served, less the time of serving them.
     """
 
     def __init__(self) -> None:
@@ -107,9 +107,9 @@ class GraphCalls:
         self._rows: dict[tuple[object, ...], GraphCall] = {}
 
     def add(self, line: dict[str, Any]) -> None:
-        """Takes in the fields of a call; those of another jcache, which says something else, are passed over."""
+        """Add a call from its fields; ignore fields of wrong types, which another version of jcache may write."""
         call = GraphCall(*(line.get(name) for name in GraphCall._fields))._replace(times=1)  # type: ignore[arg-type]
-        if not _is_whole(call):
+        if not _is_well_typed(call):
             return
         self.counts[call.outcome] += 1
         if call.outcome == HIT:
@@ -121,17 +121,17 @@ class GraphCalls:
         if known is not None:
             seconds, spared = known.seconds + call.seconds, known.spared_seconds + call.spared_seconds
             call = call._replace(seconds=seconds, spared_seconds=spared, times=known.times + 1)
-        if known is not None or len(self._rows) < _MOST_ROWS:
+        if known is not None or len(self._rows) < _MAX_ROWS:
             self._rows[call[:4]] = call
 
     @property
     def rows(self) -> list[GraphCall]:
-        """The calls, those that are alike in one; of very many only the first."""
+        """The calls, with equal calls in one row; at most the first 1,000 rows."""
         return list(self._rows.values())
 
 
-def _is_whole(call: TraceCall | GraphCall) -> bool:
-    """Whether the fields are of the right types: they may come from a file."""
+def _is_well_typed(call: TraceCall | GraphCall) -> bool:
+    """Return whether the fields have the right types: they may come from a file."""
     name, key, outcome, reason, seconds, spared = call[:6]
     texts = isinstance(name, str) and isinstance(key, str | None) and isinstance(reason, str | None)
     numbers = (isinstance(number, int | float) and 0 <= number < inf for number in (seconds, spared))

@@ -1,7 +1,7 @@
-"""Recorded runs: the environment that records one, and what the ledger learns from its report.
+"""Recorded runs: the environment of their processes, and the records that the ledger gets from their reports.
 
-The recorder (``recorder/sitecustomize.py``, injected through PYTHONPATH) turns JAX's cache on in each process that runs
-it, and writes one file of JSON lines per process, of which `jcache.runs.report` makes the report.
+The recorder (``recorder/sitecustomize.py``, on PYTHONPATH) turns JAX's cache on in each process that runs it, and
+writes one file of JSON lines per process. `jcache.runs.report` makes the report from these files.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ RECORDER: Final = own_file("runs", "recorder")
 
 _DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE: Final = ENABLE_OPTION.upper()
-_EVERYTHING: Final = {name.upper(): str(value).lower() for name, value in STORE_EVERYTHING.items()}
+_THRESHOLDS: Final = {name.upper(): str(value).lower() for name, value in STORE_EVERYTHING.items()}
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
-_GIVEN: Final = "JCACHE_RUN_CACHE_GIVEN"
+_DIRECTORY_BEFORE: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
 _FALSE: Final = ("n", "no", "f", "false", "off", "0")  # as JAX reads a variable
 
 
-def settings(cache_dir: Path, base: Mapping[str, str], *, whatever: bool = False) -> dict[str, str]:
-    """What JAX is told by environment variables so that it caches in a directory everything that is worth it.
+def settings(cache_dir: Path, base: Mapping[str, str], *, override_user: bool = False) -> dict[str, str]:
+    """Return the environment variables that make JAX cache every executable in a directory.
 
-    What the user has set in ``base`` of thresholds and XLA caches stays as it is, and is not in the result.
+    Thresholds and XLA caches that the user has set in ``base`` stay as they are, and are not in the result.
 
     Args:
         cache_dir: the directory.
         base: the environment.
-        whatever: whether the user's thresholds count for nothing.
+        override_user: whether to replace the user's thresholds.
     """
     wanted = {
         _DIRECTORY: str(cache_dir.absolute()),
-        **_EVERYTHING,
-        # For 0.4.36 <= jax <= 0.10.2 the directory's path is in every key otherwise.
+        **_THRESHOLDS,
+        # Otherwise, 0.4.36 <= jax <= 0.10.2 has the directory's path in every key.
         _XLA_CACHES: "none",
     }
-    ours = set(_EVERYTHING) if whatever else {_ENABLE}
+    ours = set(_THRESHOLDS) if override_user else {_ENABLE}
     given = wanted.keys() & base.keys() - {_DIRECTORY, *ours}
     return {name: value for name, value in wanted.items() if name not in given}
 
@@ -72,39 +72,37 @@ def environment(
     log_dir: Path,
     base: Mapping[str, str],
     *,
-    whatever: bool = False,
+    override_user: bool = False,
     spellings: Iterable[str] = (),
 ) -> dict[str, str]:
-    """The environment in which a program caches in ``cache_dir``, as `settings` has it, and records in ``log_dir``.
+    """Return the environment in which a program caches in ``cache_dir`` and logs to ``log_dir``.
 
-    JAX's cache is off in it until the recorder turns it on: what does not run the recorder reads nothing from the cache
-    that was not checked. JAX_COMPILATION_CACHE_DIR stays as it is; the recorder sets JAX's directory.
-
-    ``log_dir`` should be on a local disk: every event of JAX is one small write to it.
+    JAX's cache is off in it until the recorder turns it on, so a process without the recorder reads no unchecked byte.
+    JAX_COMPILATION_CACHE_DIR stays as it is; the recorder sets JAX's directory.
 
     Args:
-        cache_dir: as `settings` has it.
-        log_dir: the directory.
-        base: as `settings` has it.
-        whatever: as `settings` has it, and whether the cache is on although the user has turned it off.
-        spellings: the strings that may stand for ``cache_dir`` in keys of its entries, as
-            `jcache.verify.path_keys.spellings` tells.
+        cache_dir: as in `settings`.
+        log_dir: the directory of the logs; a local disk is best, since every event of JAX is one small write.
+        base: as in `settings`.
+        override_user: whether to replace the user's thresholds, and to turn the cache on if the user has it off.
+        spellings: the strings that may stand for ``cache_dir`` in keys of its entries, from
+            `jcache.verify.path_keys.spellings`.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
         env.pop(_XLA_CACHES, None)
     if is_off_by_run(env):
         env.pop(_ENABLE)
-    wanted = settings(cache_dir, env, whatever=whatever)
+    wanted = settings(cache_dir, env, override_user=override_user)
     directory = wanted.pop(_DIRECTORY)
-    wanted[_ENABLE] = "false" if is_turned_off(env) and not whatever else OFF_BY_RUN
+    wanted[_ENABLE] = "false" if is_turned_off(env) and not override_user else OFF_BY_RUN
     env |= wanted
     if _XLA_CACHES in wanted:
-        env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # by which the recorder knows to undo it from jax 0.11 on
+        env[_OUR_XLA_CACHES] = wanted[_XLA_CACHES]  # tells the recorder to undo it from jax 0.11 on
     else:
         env.pop(_OUR_XLA_CACHES, None)
     env[RUN_CACHE] = directory
-    env[_GIVEN] = env.get(_DIRECTORY, "")
+    env[_DIRECTORY_BEFORE] = env.get(_DIRECTORY, "")
     env[SPELLINGS] = "\n".join(spellings)
     env[_LOG] = str(log_dir.absolute())
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
@@ -113,63 +111,66 @@ def environment(
 
 
 def is_turned_off(env: Mapping[str, str]) -> bool:
-    """Whether the user has turned JAX's cache off in an environment."""
+    """Return whether the user has turned JAX's cache off in an environment."""
     return env.get(_ENABLE, "").lower() in _FALSE and not is_off_by_run(env)
 
 
 def with_cache(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment of `environment` in which JAX's cache is on without the recorder, if the user has it on."""
+    """Return an environment of `environment` with JAX's cache on without the recorder, unless the user has it off."""
     return {**env, _DIRECTORY: env[RUN_CACHE], **({_ENABLE: "true"} if is_off_by_run(env) else {})}
 
 
 def has_portable_keys(env: Mapping[str, str]) -> bool:
-    """Whether, in an environment of `environment`, new keys do not depend on the path of the cache directory."""
+    """Return whether new keys are independent of the cache directory's path in an environment of `environment`."""
     caches = env[_XLA_CACHES]
     return caches != "all" and not any(name in caches for name in (AUTOTUNE, KERNELS))
 
 
 def without_cache(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment with JAX's cache turned off, with the recorder, too."""
+    """Return an environment with JAX's cache off, with the recorder, too."""
     return {**env, _ENABLE: "false"}
 
 
-def recorded(base: Mapping[str, str]) -> bool:
-    """Whether a process of this environment is being recorded by `jcache run`."""
+def is_recorded_by_run(base: Mapping[str, str]) -> bool:
+    """Return whether `jcache run` records a process of this environment."""
     return bool(base.get(_LOG))
 
 
 def new_id(started_ns: int) -> str:
-    """The identity of a run that began at a time."""
+    """Return a new identifier for a run that began at a time, in nanoseconds since 1970."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
 
 
-def learn(store: Store, report: RunReport, *, doing: str = "run", portable: bool = True) -> RunReport:
-    """Tells the ledger what a run stored and hit, and marks the hits as used: an unbounded JAX does not.
+def record_run(store: Store, report: RunReport, *, subcommand: str = "run", is_portable: bool = True) -> RunReport:
+    """Write a run's hits and stored entries to the ledger, and mark the hits as used, as an unbounded JAX does not.
 
-    What goes wrong with the ledger is told by the store's notices.
+    Failures of the ledger are in the store's notices.
 
     Args:
-        store: of the root.
-        report: of the run.
-        doing: the command.
-        portable: whether what the run stored has keys that do not depend on a path, but where the report says so.
+        store: the store of the root.
+        report: the report of the run.
+        subcommand: the subcommand of jcache that ran the program.
+        is_portable: whether the stored entries have keys that do not depend on a path, except where the report says so.
 
     Returns:
-        The report, with notices of what the program has put into cache directories of its own, and of what could not be
-        recorded.
+        The report, with notices on entries in cache directories of the program's own, and on failed records.
     """
     if not report.processes:
         return report
     directory = store.root.directory(Kind.EXECUTABLES)
-    here = present(directory, report.programs)
-    own = own_directories(directory, report.programs).items()
-    notices = [_own_directory(directory, path, number, doing, report.command) for path, number in own]
+    programs_here = stored_programs(directory, report.programs)
+    others = other_directories(directory, report.programs).items()
+    notices = [_other_directory_notice(directory, path, count, subcommand, report.command) for path, count in others]
     report = report._replace(notices=(*report.notices, *notices))
-    store.touch(Kind.EXECUTABLES, {key: None for key, program in here if program.outcome == HIT}, clock.now_ns())
-    news = news_of(here, lambda key, program: _stored(store.root, key, program, report, portable=portable))
+    store.touch(
+        Kind.EXECUTABLES, {key: None for key, program in programs_here if program.outcome == HIT}, clock.now_ns()
+    )
+    news = ledger_news(
+        programs_here, lambda key, program: _record_of(store.root, key, program, report, is_portable=is_portable)
+    )
     store.softly(lambda: store.ledger.record(news))
     store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
-    if has_lock(store.root, Kind.EXECUTABLES):  # and wants sidecars
+    if has_lock(store.root, Kind.EXECUTABLES):  # a bounded JAX shares the directory, and needs sidecars
         try:
             store.adopt(Kind.EXECUTABLES)
         except JcacheError as error:
@@ -177,14 +178,14 @@ def learn(store: Store, report: RunReport, *, doing: str = "run", portable: bool
     return report
 
 
-def own_directories(directory: Path, programs: Iterable[Program]) -> dict[str, int]:
-    """How many executables JAX hit or stored in other directories than this one, as JAX was set, by directory."""
+def other_directories(directory: Path, programs: Iterable[Program]) -> dict[str, int]:
+    """Return the number of executables that JAX hit or stored in other directories than this one, by directory."""
     used = Counter(program.directory for program in programs if program.outcome in (HIT, STORED))
     return {path: number for path, number in used.items() if path is not None and not _is_same(directory, path)}
 
 
 def _is_same(directory: Path, path: str) -> bool:
-    """Whether two paths lead to one directory."""
+    """Return whether two paths lead to the same directory."""
     if path == str(directory):
         return True
     try:
@@ -193,10 +194,10 @@ def _is_same(directory: Path, path: str) -> bool:
         return False
 
 
-def _own_directory(directory: Path, path: str, number: int, doing: str, words: Sequence[str]) -> str:
-    """What a program has put into a cache directory of its own, and what to do."""
+def _other_directory_notice(directory: Path, path: str, number: int, subcommand: str, words: Sequence[str]) -> str:
+    """Return a notice that a program has its own cache directory, and what to do."""
     what = "1 executable is" if number == 1 else f"{number:,} executables are"
-    again = command(doing, path, f"-- {' '.join(map(quoted, words))}")
+    again = command(subcommand, path, f"-- {' '.join(map(quoted, words))}")
     there = "" if "://" in path else f"; to look after those: `{again}`"
     return (
         f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "
@@ -205,21 +206,26 @@ def _own_directory(directory: Path, path: str, number: int, doing: str, words: S
     )
 
 
-def present(directory: Path, programs: Iterable[Program]) -> list[tuple[str, Program]]:
-    """The programs whose entries are in a directory, each with the key under which it is stored."""
+def stored_programs(directory: Path, programs: Iterable[Program]) -> list[tuple[str, Program]]:
+    """Return the programs whose entries are in a directory, each with the key under which it is stored."""
     found: list[tuple[str, Program]] = []
     is_here = cache(lambda path: path is None or _is_same(directory, path))
     for program in programs:
         if program.key and is_here(program.directory):
             keys = (program.key, storable(program.key))
-            found += [(key, program) for key in dict.fromkeys(keys) if _file(directory, key)][:1]
+            found += [(key, program) for key in dict.fromkeys(keys) if _entry_path(directory, key)][:1]
     return found
 
 
-def news_of(here: Iterable[tuple[str, Program]], stored: Callable[[str, Program], Known]) -> list[Known]:
-    """What the ledger is to learn of entries: each hit, and what there is to tell of those that were stored."""
+def ledger_news(programs_here: Iterable[tuple[str, Program]], stored: Callable[[str, Program], Known]) -> list[Known]:
+    """Return the records for the ledger: one for each hit, and one for each stored entry.
+
+    Args:
+        programs_here: the programs and their keys, from `stored_programs`.
+        stored: returns the record of a stored entry.
+    """
     news = []
-    for key, program in here:
+    for key, program in programs_here:
         if program.outcome == HIT:
             news.append(Known(Kind.EXECUTABLES, key, hits=1))
         elif program.outcome == STORED:
@@ -227,14 +233,14 @@ def news_of(here: Iterable[tuple[str, Program]], stored: Callable[[str, Program]
     return news
 
 
-def _file(directory: Path, key: str) -> Path | None:
-    """The file of an entry, None if there is none."""
+def _entry_path(directory: Path, key: str) -> Path | None:
+    """Return the path of an entry's file, None if there is none."""
     path = directory / (key + ENTRY_SUFFIX)
     return path if os.path.lexists(path) else None
 
 
-def _stored(root: Root, key: str, program: Program, report: RunReport, *, portable: bool) -> Known:
-    path = _file(root.directory(Kind.EXECUTABLES), key)
+def _record_of(root: Root, key: str, program: Program, report: RunReport, *, is_portable: bool) -> Known:
+    path = _entry_path(root.directory(Kind.EXECUTABLES), key)
     known = Known(Kind.EXECUTABLES, key, seconds=program.seconds)
     try:
         taken_ns = os.stat(path).st_ctime_ns if path else None
@@ -246,7 +252,7 @@ def _stored(root: Root, key: str, program: Program, report: RunReport, *, portab
     return known._replace(
         digest=digest(data),
         bytes=len(data),
-        origin="run" if portable and not program.has_path_key else "seen",
+        origin="run" if is_portable and not program.has_path_key else "seen",
         run=report.id,
         jaxlib=report.jaxlib_version,
         digest_ns=taken_ns,

@@ -1,4 +1,4 @@
-"""What became of the calls that ask a `jcache.GraphCache` for graphs: of one run, and of many together."""
+"""Report on the calls for graphs of a `jcache.GraphCache`, for one run or several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
+from jcache.runs.call_reports import count_reasons, counts_line, reason_lines
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCall
 from jcache.runs.log import Recording
 from jcache.units import format_seconds
@@ -18,18 +18,18 @@ _WORDS: Final = {STORED: "built", NOT_STORED: "not stored", BYPASSED: "without t
 
 
 class GraphReport(NamedTuple):
-    """What became of a run's calls that ask for graphs.
+    """The outcomes of a run's calls for graphs.
 
     Attributes:
-        hits: that were served and not built.
-        stored: that were looked up, built, and their graphs stored.
-        not_stored: that were looked up and not found, and stored nothing.
-        bypassed: that were built without a look-up.
-        reasons: of each outcome, the function and why, and how often.
-        build_seconds: that building took.
-        load_seconds: that hits took, from the call to the value.
-        saved_seconds: what building the graphs that were served had taken, less what serving them took.
-        calls: those of one graph and outcome in one; of more than a thousand only the first.
+        hits: number of calls that were served without building.
+        stored: number of calls that looked up a graph, built it and stored it.
+        not_stored: number of calls that looked up a graph, did not find it and stored nothing.
+        bypassed: number of calls that built a graph without a look-up.
+        reasons: for each outcome, the number of calls by function and reason.
+        build_seconds: total time of building.
+        load_seconds: total time of hits, from the call to the value.
+        saved_seconds: the build times of the graphs that were served, less the time of serving them.
+        calls: the calls, with those of the same graph and outcome in one; at most the first 1,000.
     """
 
     hits: int = 0
@@ -43,11 +43,11 @@ class GraphReport(NamedTuple):
     calls: tuple[GraphCall, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there were any."""
+        """Return whether there were any calls."""
         return bool(self.calls)
 
     def to_json(self) -> dict[str, object]:
-        """The report as data for ``json.dumps``."""
+        """Return the report as data for ``json.dumps``."""
         fields: dict[str, object] = self._asdict()
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
         return fields | {"calls": [call._asdict() for call in self.calls]}
@@ -57,7 +57,7 @@ NO_GRAPHS: Final = GraphReport()
 
 
 def graphs_of(recordings: Sequence[Recording]) -> GraphReport:
-    """What the processes of a run did with graphs."""
+    """Return the report on the graphs of a run, from the recordings of its processes."""
     each = [recording.graphs for recording in recordings]
     outcomes = sum((graphs.counts for graphs in each), Counter[str]())
     calls = tuple(call for graphs in each for call in graphs.rows)
@@ -66,7 +66,7 @@ def graphs_of(recordings: Sequence[Recording]) -> GraphReport:
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=reasons_of([(one.outcome, f"{one.name}: {one.reason}", one.times) for one in calls if one.reason]),
+        reasons=count_reasons([(one.outcome, f"{one.name}: {one.reason}", one.times) for one in calls if one.reason]),
         build_seconds=sum(graphs.build_seconds for graphs in each),
         load_seconds=sum(graphs.load_seconds for graphs in each),
         saved_seconds=sum(graphs.saved_seconds for graphs in each),
@@ -75,7 +75,7 @@ def graphs_of(recordings: Sequence[Recording]) -> GraphReport:
 
 
 def graph_lines(graphs: Mapping[str, Any]) -> list[str]:
-    """The counts of graphs, as data for ``json.dumps``, in a few lines for people; none where nothing was counted."""
+    """Return a few lines of text on a report that is data for ``json.dumps``; none if there were no calls."""
     if not any(graphs[name] for name in COUNTS):
         return []
     first = counts_line("graphs", graphs, "without the cache")

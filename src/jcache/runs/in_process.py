@@ -1,8 +1,8 @@
-"""What JAX's cache does in this process, as `jcache run` records it of others: the same ears, the same reader.
+"""Record what JAX's cache does in this process, with the listener and the log reader of `jcache run`.
 
-A `Watch` keeps what it hears as the lines that the recorder would write, and reads them when it is asked or when many
-are waiting, so that a compilation is delayed by microseconds. `flush` tells the ledger of a root. Nothing that goes
-wrong in here reaches the program. JAX itself is imported by the first `Watch`.
+A `CacheMonitor` queues the lines that the recorder would write. It reads the queue when a report is requested or when
+many lines are queued, so that a compilation is delayed by microseconds only. `flush` writes the report to the ledger of
+a root. No failure in this module reaches the program. The first `CacheMonitor` imports JAX.
 """
 
 # ruff: noqa: BLE001 - see above
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
-from jcache.jax_internals import cache_hook
+from jcache.jax_internals import monitoring
 from jcache.layout import Kind, Root
 from jcache.runs import observers
 from jcache.runs.calls import HIT
@@ -28,63 +28,65 @@ from jcache.runs.recorder import sitecustomize as recorder
 from jcache.store.ledger import Known, Ledger
 
 if TYPE_CHECKING:
-    from jcache.runs.log import Program, Reader
+    from jcache.runs.log import LogReader, Program
     from jcache.runs.report import RunReport
 
-_MOST_WAITING: Final = 1000  # lines, of some 80 programs
-_AT_FIRST: Final = 5.0  # seconds until the first flush
-_EVERY: Final = 30.0  # seconds between two flushes
-_SHARE: Final = 0.01  # of its time that a program may spend with flushing
-_BUSY_TIMEOUT: Final = 0.5
-_LONGEST_CODE: Final = 200  # characters
+_MAX_PENDING_LINES: Final = 1000  # of some 80 programs
+_FIRST_FLUSH_S: Final = 5.0
+_FLUSH_INTERVAL_S: Final = 30.0
+_MAX_FLUSH_SHARE: Final = 0.01  # of a program's time
+_BUSY_TIMEOUT_S: Final = 0.5
+_MAX_CODE_CHARS: Final = 200
 
 
-class Watch:
-    """Counts what JAX's cache does in this process, from its making until `stop`.
+class CacheMonitor:
+    """Records what JAX's cache does in this process, from its construction until `stop`.
 
     Args:
-        on_compiled: is called after each compilation and each call for a graph, in its thread; what it raises is lost.
+        on_compiled: is called after each compilation and each call for a graph, in its thread; its exceptions are
+            ignored.
 
     Attributes:
-        build_seconds: what building entries once took, by key. Whoever knows may add to it: JAX itself stores whole
-            seconds, which reads 0 for most.
+        build_seconds: build times of entries, by key. Callers may add to it: JAX itself stores whole seconds, which
+            reads 0 for most entries.
+        flush_state: the part of the report that the ledger has already.
     """
 
     def __init__(self, *, on_compiled: Callable[[], object] | None = None) -> None:
         self._on_compiled = on_compiled
         self._notices: tuple[str, ...] = ()
         self.build_seconds: dict[str, float] = {}
-        self._ears = recorder.Ears(self._keep)
+        self._listener = recorder.JaxListener(self._receive)
         self._listening = True
         self.renew()
         try:
-            self._forget = cache_hook.listen(self._on_event)
+            self._unregister = monitoring.listen(self._on_event)
         except Exception as error:
-            self._forget = lambda: None
-            self._notices = (f"This JAX tells jcache nothing of what it compiles ({error}), so nothing is counted.",)
+            self._unregister = lambda: None
+            self._notices = (f"This JAX does not report its compilations to jcache ({error}), so nothing is counted.",)
         self._taps = [
             tap
             for name in recorder.TAPPED
             if name in sys.modules
-            for tap in recorder.tap(sys.modules[name], self._ears.on_message)
+            for tap in recorder.tap(sys.modules[name], self._listener.on_message)
         ]
-        observers.add(self._on_told)
+        observers.add(self._on_jcache_line)
 
     def renew(self) -> None:
-        """Begins anew, as a forked child must: nothing is counted yet."""
+        """Start with an empty report, as a forked child must."""
         self._lock = threading.RLock()
         self._reading = False
-        self._waiting: deque[dict[str, Any]] = deque()
-        self._reader: Reader | None = None
-        self._waiting.append(self._ears.start())
-        self._started_ns, self._began = clock.now_ns(), clock.monotonic()
-        self._ended = None if self._listening else self._began
+        self._pending_lines: deque[dict[str, Any]] = deque()
+        self._reader: LogReader | None = None
+        self._pending_lines.append(self._listener.start())
+        self._started_ns, self._started = clock.now_ns(), clock.monotonic()
+        self._ended = None if self._listening else self._started
         self._id: str | None = None
-        self.flushed = Flushed()
+        self.flush_state = FlushState()
 
     @property
     def id(self) -> str:
-        """By which the report is known; another one after `renew`."""
+        """The identifier of the report; it changes with `renew`."""
         from jcache.runs.environment import new_id
 
         if self._id is None:
@@ -92,7 +94,7 @@ class Watch:
         return self._id
 
     def report(self, *, notices: Sequence[str] = ()) -> RunReport:
-        """What has been done so far; what is being compiled just now is not counted yet."""
+        """Return the report so far, without compilations that are in progress."""
         from jcache.runs.log import Recording
         from jcache.runs.report import report_of
 
@@ -104,172 +106,179 @@ class Watch:
                 run_id=self.id,
                 command=_command(),
                 started_ns=self._started_ns,
-                seconds=until - self._began,
+                seconds=until - self._started,
                 build_seconds=self.build_seconds.get,
                 notices=(*self._notices, *notices),
             )
 
     def stop(self) -> None:
-        """Puts back what is in JAX's place; the report can still be had."""
+        """Stop recording and take the taps out of JAX; the report remains available."""
         if not self._listening:
             return
         self._listening = False
         self._ended = clock.monotonic()
-        observers.remove(self._on_told)
+        observers.remove(self._on_jcache_line)
         with suppress(Exception):
-            self._forget()
-        _put_back(self._taps)
+            self._unregister()
+        _remove_taps(self._taps)
 
     def _on_event(self, event: str, seconds: float | None, details: dict[str, Any]) -> None:
         if seconds is None:
-            self._ears.on_event(event)
+            self._listener.on_event(event)
             return
-        self._ears.on_duration(event, seconds, **details)
+        self._listener.on_duration(event, seconds, **details)
         if event == recorder.END_OF_COMPILE:
-            self._something_to_flush()
+            self._notify_compiled()
 
-    def _on_told(self, line: dict[str, Any]) -> None:
-        self._keep(line)
+    def _on_jcache_line(self, line: dict[str, Any]) -> None:
+        self._receive(line)
         if line["e"] == "graph":
-            self._something_to_flush()
+            self._notify_compiled()
 
-    def _something_to_flush(self) -> None:
+    def _notify_compiled(self) -> None:
         if self._on_compiled is not None and self._listening:
             with suppress(Exception):
                 self._on_compiled()
 
-    def _keep(self, line: dict[str, Any]) -> None:
+    def _receive(self, line: dict[str, Any]) -> None:
         if not self._listening:
             return
-        self._waiting.append(line)
-        if len(self._waiting) >= _MOST_WAITING and self._lock.acquire(blocking=False):
+        self._pending_lines.append(line)
+        if len(self._pending_lines) >= _MAX_PENDING_LINES and self._lock.acquire(blocking=False):
             try:
                 self._read()
             finally:
                 self._lock.release()
 
     def _read(self) -> None:
-        """Reads what is waiting, under the lock; a signal handler in the middle of that waits for the next time."""
+        """Read the queued lines, under the lock; do nothing in a signal handler that interrupts this function."""
         if self._reading:
             return
         self._reading = True
         try:
             if self._reader is None:
-                from jcache.runs.log import Reader
+                from jcache.runs.log import LogReader
 
-                self._reader = Reader()
-            for _ in range(len(self._waiting)):
-                with suppress(Exception):  # a future JAX that says the same otherwise
-                    self._reader.feed(self._waiting.popleft())
+                self._reader = LogReader()
+            for _ in range(len(self._pending_lines)):
+                with suppress(Exception):  # a future JAX may log the same in other words
+                    self._reader.feed(self._pending_lines.popleft())
         finally:
             self._reading = False
 
 
-_covered: list[tuple[Any, str, Any, Any]] = []  # taps that are done, but below those of a later watch
+_covered_taps: list[tuple[Any, str, Any, Any]] = []  # stopped taps below those of a later monitor
 
 
-def _put_back(taps: list[tuple[Any, str, Any, Any]]) -> None:
-    """Takes taps out that are on top; somebody else's above them stay, and ours below them only pass on."""
-    _covered.extend(taps)
+def _remove_taps(taps: list[tuple[Any, str, Any, Any]]) -> None:
+    """Remove stopped taps that are on top; those below somebody else's stay and only pass on."""
+    _covered_taps.extend(taps)
     while True:
-        on_top = [tap for tap in _covered if vars(tap[0]).get(tap[1]) is tap[3]]
+        on_top = [tap for tap in _covered_taps if vars(tap[0]).get(tap[1]) is tap[3]]
         if not on_top:
             return
         for tap in on_top:
             module, name, original, _ = tap
             setattr(module, name, original)
-            _covered.remove(tap)
+            _covered_taps.remove(tap)
 
 
 def _command() -> tuple[str, ...]:
-    """How this process was started: ``sys.argv``, with what it lacks of code, modules and notebooks."""
+    """Return the command of this process: ``sys.argv``, completed by the ``-c`` code, the module or the notebook."""
     argv = [str(argument) for argument in getattr(sys, "argv", ())] or [""]
     if Path(argv[0]).name == "ipykernel_launcher.py":
         return "jupyter", os.environ.get("JPY_SESSION_NAME") or "notebook"
     if argv[0] == "-c":
         given = sys.orig_argv
         code = given[given.index("-c") + 1 :][:1] if "-c" in given else []
-        return "-c", *(text[:_LONGEST_CODE] for text in code), *argv[1:]
+        return "-c", *(text[:_MAX_CODE_CHARS] for text in code), *argv[1:]
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and argv[0] == main.origin:
         return "-m", main.name.removesuffix(".__main__"), *argv[1:]
     return tuple(argv) if argv[0] else ("python", *argv[1:])
 
 
-# -- telling the ledger
+# -- writing to the ledger
 
 
-class Flushed:
-    """What of a watch the ledger has been told."""
+class FlushState:
+    """The part of a monitor's report that the ledger has already.
+
+    Attributes:
+        lock: serializes flushes.
+        programs: number of the report's programs that the ledger has.
+        due: time of the next flush, on the clock `jcache.clock.monotonic`.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
-        self.due = clock.monotonic() + _AT_FIRST
+        self.due = clock.monotonic() + _FIRST_FLUSH_S
 
 
-def flush(root: Root, watch: Watch, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT) -> bool:
-    """Tells the ledger of a root what has been done; again and again, and each hit once.
+def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
+    """Write a monitor's report to the ledger of a root; repeated calls count each hit once.
 
-    Nothing is told of a process that compiled nothing, or that `jcache run` records anyway.
+    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway.
 
     Args:
-        root: whose ledger.
-        watch: which has watched.
-        notices: for the report.
+        root: the root.
+        monitor: the monitor.
+        notices: notices for the report.
         wait: seconds to wait for a busy ledger.
 
     Returns:
         Whether the ledger has the report now.
     """
-    flushed = watch.flushed
-    if not flushed.lock.acquire(timeout=wait):
+    flush_state = monitor.flush_state
+    if not flush_state.lock.acquire(timeout=wait):
         return False
     began = clock.monotonic()
     try:
-        from jcache.runs.environment import recorded
+        from jcache.runs.environment import is_recorded_by_run
 
-        if recorded(os.environ):
+        if is_recorded_by_run(os.environ):
             return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
-            return _tell(ledger, root.directory(Kind.EXECUTABLES), watch, notices)
+            return _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)
     except Exception:
         return False
     finally:
         now = clock.monotonic()
-        flushed.due = now + max(_EVERY, (now - began) / _SHARE)
-        flushed.lock.release()
+        flush_state.due = now + max(_FLUSH_INTERVAL_S, (now - began) / _MAX_FLUSH_SHARE)
+        flush_state.lock.release()
 
 
-def seconds_until_due(watch: Watch) -> float:
-    """How long to wait with the next `flush`: a moment at first, then half a minute each time."""
-    return max(0.0, watch.flushed.due - clock.monotonic())
+def seconds_until_due(monitor: CacheMonitor) -> float:
+    """Return the seconds until the next `flush` is due."""
+    return max(0.0, monitor.flush_state.due - clock.monotonic())
 
 
-def _tell(ledger: Ledger, directory: Path, watch: Watch, notices: Sequence[str]) -> bool:
-    from jcache.runs.environment import news_of, present
+def _record(ledger: Ledger, directory: Path, monitor: CacheMonitor, notices: Sequence[str]) -> bool:
+    from jcache.runs.environment import ledger_news, stored_programs
 
-    done = watch.report()
+    done = monitor.report()
     programs = done.programs
     if not programs and not done.traces and not done.graphs:
         return False
-    _ask_build_seconds(ledger, watch, present(directory, programs[watch.flushed.programs :]))
-    report = watch.report(notices=notices)
+    _look_up_build_seconds(ledger, monitor, stored_programs(directory, programs[monitor.flush_state.programs :]))
+    report = monitor.report(notices=notices)
 
     def stored(key: str, program: Program) -> Known:
         jaxlib = report.jaxlib_version
         return Known(Kind.EXECUTABLES, key, seconds=program.seconds, run=report.id, jaxlib=jaxlib)
 
-    ledger.record(news_of(present(directory, report.programs[watch.flushed.programs :]), stored))
-    watch.flushed.programs = len(report.programs)
+    ledger.record(ledger_news(stored_programs(directory, report.programs[monitor.flush_state.programs :]), stored))
+    monitor.flush_state.programs = len(report.programs)
     ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
     return True
 
 
-def _ask_build_seconds(ledger: Ledger, watch: Watch, here: Sequence[tuple[str, Program]]) -> None:
-    hits = {key: program.key for key, program in here if program.outcome == HIT}
-    unknown = [key for key, asked in hits.items() if asked not in watch.build_seconds]
+def _look_up_build_seconds(ledger: Ledger, monitor: CacheMonitor, programs_here: Sequence[tuple[str, Program]]) -> None:
+    """Add the build times of hits that the ledger has on record."""
+    hits = {key: program.key for key, program in programs_here if program.outcome == HIT}
+    unknown = [key for key, jax_key in hits.items() if jax_key not in monitor.build_seconds]
     for key, known in ledger.known(Kind.EXECUTABLES, unknown).items():
-        asked = hits[key]
-        if asked is not None and known.seconds is not None:
-            watch.build_seconds[asked] = known.seconds
+        jax_key = hits[key]
+        if jax_key is not None and known.seconds is not None:
+            monitor.build_seconds[jax_key] = known.seconds

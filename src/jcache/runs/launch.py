@@ -1,10 +1,10 @@
-r"""Runs a program as if jcache were not there: same terminal, same process group, same streams, same signals.
+r"""Run a program as if jcache were not there: same terminal, same process group, same streams, same signals.
 
 The program inherits stdin, stdout and stderr and stays in jcache's process group, so job control and the terminal's own
-signals work as ever. All other signals that would end jcache are blocked while it waits, taken one by one with
-``sigwaitinfo`` and passed on. What the terminal sends (Ctrl-C, Ctrl-\, a hang-up) reaches the whole group and so the
-program by itself; the kernel marks it SI_KERNEL, and it is not sent a second time. A signal that somebody sends with
-``kill`` to the whole group looks the same as one sent to jcache alone, and the program gets it twice.
+signals work as usual. While jcache waits, it blocks all other signals that would end it, takes them one by one with
+``sigwaitinfo`` and passes them on. A signal of the terminal (Ctrl-C, Ctrl-\, a hang-up) reaches the whole group, the
+program included; the kernel marks it SI_KERNEL, and jcache does not send it a second time. A signal that ``kill`` sends
+to the whole group looks the same as one sent to jcache alone, so the program gets it twice.
 """
 
 import os
@@ -21,38 +21,51 @@ from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
 
 _SI_KERNEL: Final = 0x80  # <asm-generic/siginfo.h>; sent by the terminal driver
-_ENDING: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "POLL", "PWR", "XCPU")
-_REAL_TIME: Final = range(getattr(signal, "SIGRTMIN", 0), getattr(signal, "SIGRTMAX", -1) + 1)
-_FORWARDED: Final = frozenset(getattr(signal, "SIG" + n) for n in _ENDING if hasattr(signal, "SIG" + n)) | {*_REAL_TIME}
+_ENDING_SIGNALS: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "POLL", "PWR", "XCPU")
+_REAL_TIME_SIGNALS: Final = range(getattr(signal, "SIGRTMIN", 0), getattr(signal, "SIGRTMAX", -1) + 1)
+_FORWARDED: Final = frozenset(getattr(signal, "SIG" + n) for n in _ENDING_SIGNALS if hasattr(signal, "SIG" + n)) | {
+    *_REAL_TIME_SIGNALS
+}
 _FROM_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 _IGNORED_BY_PYTHON: Final = tuple(getattr(signal, n) for n in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, n))
 
 
 class CannotStart(JcacheError):
-    """The command is there, but the system refuses to run it."""
+    """The command exists, but the system refuses to run it."""
 
     exit_code = 126  # as in POSIX shells
 
 
 class CommandNotFound(CannotStart):
-    """No such command."""
+    """There is no such command."""
 
     exit_code = 127  # as in POSIX shells
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a program ended. ``exit_code`` is what a shell would say: 128 + n after death by signal n."""
+class ProgramExit:
+    """The end of a program.
+
+    Attributes:
+        exit_code: the exit code as a shell has it: 128 + n after death by signal n.
+        signal: the number of the signal that ended the program; None if it ended by itself.
+        seconds: the time that the program ran.
+    """
 
     exit_code: int
     signal: int | None
     seconds: float
 
 
-def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
-    """Run a program with this environment and wait until it ends, passing signals on. Main thread only.
+def launch(command: Sequence[str], env: Mapping[str, str]) -> ProgramExit:
+    """Run a program, pass signals on to it, and wait until it ends. This works in the main thread only.
 
-    Another thread that runs meanwhile and blocks nothing would be handed the signals that are meant for the program.
+    Every other thread must block signals meanwhile: the system would give it the signals that are meant for the
+    program.
+
+    Args:
+        command: the program and its arguments.
+        env: the program's environment.
 
     Raises:
         InvalidValue: the command is empty or has a NUL byte.
@@ -67,12 +80,12 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
     try:
         started = clock.monotonic()
         pid = _spawn(command, env, before)
-        watch = threading.Thread(target=_watch, args=(pid, threading.get_ident()), daemon=True)
+        watch = threading.Thread(target=_notify_end, args=(pid, threading.get_ident()), daemon=True)
         watch.start()
         status = _wait(pid)
         seconds = clock.monotonic() - started
         watch.join()
-        return _outcome(status, seconds)
+        return _exit_of(status, seconds)
     finally:
         _drop_pending()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -82,7 +95,7 @@ def launch(command: Sequence[str], env: Mapping[str, str]) -> Outcome:
 def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[signal.Signals]) -> int:
     """Start the program with the signal mask and dispositions that jcache itself was started with."""
     try:
-        # Handlers become the default by exec and what was ignored stays so, but Python itself ignores SIGPIPE.
+        # exec resets handlers to the default and keeps ignored signals ignored, but Python itself ignores SIGPIPE.
         return os.posix_spawnp(command[0], list(command), env, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON)
     except FileNotFoundError as error:
         if "/" in command[0] and Path(command[0]).exists():
@@ -95,22 +108,22 @@ def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[
 
 
 def _is_on_path(name: str) -> bool:
-    """Whether there is such a file; of a directory that may not be searched the system says the same as of a file."""
+    """Return whether PATH has a file of this name: the system's error is the same for an unsearchable directory."""
     import shutil
 
     return shutil.which(name, os.F_OK) is not None
 
 
-def _watch(pid: int, waiting: int) -> None:
-    """Tell the waiting thread by SIGCHLD of its own: the process's may have gone to some other thread, and be lost."""
+def _notify_end(pid: int, waiting_thread: int) -> None:
+    """Send SIGCHLD to the waiting thread at the program's end: the system may send its own to another thread."""
     if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
         with suppress(ChildProcessError):  # the other SIGCHLD arrived, and the waiting thread was faster
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            signal.pthread_kill(waiting, signal.SIGCHLD)
+            signal.pthread_kill(waiting_thread, signal.SIGCHLD)
 
 
 def _wait(pid: int) -> int:
-    """Wait status of the program; until then signals are passed on to it."""
+    """Pass signals on to the program until it ends; return its wait status."""
     while True:
         number, terminal = _next_signal()
         if number == signal.SIGCHLD:
@@ -122,7 +135,7 @@ def _wait(pid: int) -> int:
 
 
 def _next_signal() -> tuple[int, bool]:
-    """The next signal, and whether the terminal sent it to the whole process group."""
+    """Wait for the next signal; return it, and whether the terminal sent it to the whole process group."""
     if sys.platform != "darwin":
         info = signal.sigwaitinfo(_FORWARDED | {signal.SIGCHLD})
         return info.si_signo, info.si_signo in _FROM_TERMINAL and info.si_code == _SI_KERNEL
@@ -131,7 +144,7 @@ def _next_signal() -> tuple[int, bool]:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C reaches this process group: all that can be known without si_code."""
+    """Return whether a terminal's Ctrl-C reaches this process group: macOS does not tell the sender of a signal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -145,7 +158,7 @@ def _in_foreground() -> bool:
 
 
 def _drop_pending() -> None:
-    """Forget signals that came too late for the program: its report and its exit code are still to be delivered."""
+    """Discard signals that came too late for the program: its report and its exit code are still to be delivered."""
     while late := signal.sigpending() & (_FORWARDED | {signal.SIGCHLD}):
         if sys.platform == "darwin":
             signal.sigwait(late)
@@ -153,6 +166,6 @@ def _drop_pending() -> None:
             signal.sigtimedwait(late, 0)  # another thread may just have taken it: sigwait would wait for ever
 
 
-def _outcome(status: int, seconds: float) -> Outcome:
+def _exit_of(status: int, seconds: float) -> ProgramExit:
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, None, seconds) if code >= 0 else Outcome(128 - code, -code, seconds)
+    return ProgramExit(code, None, seconds) if code >= 0 else ProgramExit(128 - code, -code, seconds)

@@ -1,35 +1,35 @@
-"""What one process did with JAX's cache, read from the lines of the recorder: a file's, or this process's own.
+"""Read the recorder's lines of one process, from a file or in the process itself, into a `Recording`.
 
-The grammar of the lines is in ``recorder/sitecustomize.py``. On each thread they come in the order of JAX's own
+``recorder/sitecustomize.py`` has the grammar of the lines. On each thread they come in the order of JAX's own
 ``compile_or_get_cached`` (jax 0.4.31 to 0.12):
 
     request, hit message, hit event, seconds saved, seconds of retrieval, end of compile
     request, miss message, one or more messages of why (not) written, written event, write, end of compile
     end of compile                                                     a bypass: nothing was looked up
 
-jcache's own cache tells of an entry that it is damaged when JAX looks it up, and why it did not store one at the write;
-`jcache.jit` tells of each call that JAX traces, or would have, what became of it, and `jcache.GraphCache` of each call
-(`jcache.runs.observers`): lines whose fields are values. A compilation inside another one (a
-custom partitioner's, say) nests, and so do the durations.
+jcache adds lines of its own (`jcache.runs.observers`). Its cache logs that an entry is damaged when JAX looks it up,
+and why it did not store an entry when JAX puts it. `jcache.jit` logs the outcome of each call that JAX traces or would
+have traced, and `jcache.GraphCache` the outcome of each call. A compilation inside another one (of a custom
+partitioner, for example) nests, and so do the durations.
 """
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCalls, TraceCalls
+from jcache.runs.log_messages import CompileRequest, Line, handler_of, no_key
 
-_CACHE: Final = "/jax/compilation_cache/"
-_COMPILE: Final = "/jax/core/compile/"
+_CACHE_EVENTS: Final = "/jax/compilation_cache/"
+_COMPILE_EVENTS: Final = "/jax/core/compile/"
 _PHASES: Final = {
-    f"{_COMPILE}jaxpr_trace_duration": "trace",
-    f"{_COMPILE}jaxpr_to_mlir_module_duration": "lower",
-    f"{_COMPILE}backend_compile_duration": "compile",
+    f"{_COMPILE_EVENTS}jaxpr_trace_duration": "trace",
+    f"{_COMPILE_EVENTS}jaxpr_to_mlir_module_duration": "lower",
+    f"{_COMPILE_EVENTS}backend_compile_duration": "compile",
 }
 _NUMBER: Final = (int, float)
-_NEEDED: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
+_FIELD_TYPES: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "start": {"jax": str, "jaxlib": str, "cache": str},
     "event": {"th": int, "name": str},
     "log": {"th": int, "m": str, "a": list, "t": _NUMBER},
@@ -42,8 +42,8 @@ _NEEDED: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "compared": {"th": int, "same": bool},
     "graph": {"th": int},
 }
-_MOST_SPANS: Final = 4096
-_BYPASSES: Final = {
+_MAX_SPANS: Final = 4096
+_BYPASS_REASONS: Final = {
     "disabled": "the compilation cache is disabled",
     "used": "it was compiled without a look-up",
     "": "this backend cannot serialize executables",
@@ -51,10 +51,18 @@ _BYPASSES: Final = {
 
 
 class Program(NamedTuple):
-    """One executable that a run asked for. ``seconds`` is its retrieval for a hit, its compilation otherwise.
+    """An executable that a run requested.
 
-    ``directory`` is that of the cache in which it was looked up, where that is known. ``has_path_key`` says whether it
-    was looked up under a key that depends on the path of a directory, in place of the key that does not.
+    Attributes:
+        key: key of the executable; None if it has none.
+        name: name of the function; None if it is not known.
+        outcome: ``hit``, ``stored``, ``not_stored`` or ``bypassed``, as in `jcache.runs.report`.
+        reason: the reason of the outcome; None if there is none.
+        seconds: the time of its retrieval for a hit, of its compilation otherwise; None if it is not known.
+        jax_build_seconds: for a hit, the whole seconds of compilation that JAX stored in the entry.
+        directory: the cache directory in which it was looked up; None if it is not known.
+        has_path_key: whether it was looked up under a key that depends on the path of a directory, instead of the key
+            that does not.
     """
 
     key: str | None
@@ -62,18 +70,28 @@ class Program(NamedTuple):
     outcome: str
     reason: str | None
     seconds: float | None
-    jax_build_seconds: float | None = None  # of a hit: the whole seconds that JAX stored in the entry
+    jax_build_seconds: float | None = None
     directory: str | None = None
     has_path_key: bool = False
 
 
 class Recording:
-    """What one process did."""
+    """The use of JAX's cache by one process.
+
+    Attributes:
+        jax, jaxlib: the versions; empty if the process does not use JAX.
+        platform: JAX's default platform; empty if it is not known.
+        cache: ``used`` or ``disabled``; empty until JAX has decided.
+        programs: the executables that were requested.
+        traces, graphs: the calls for traces and for graphs.
+        path_keys: keys that depend on a path and were tried, of executables that are being compiled.
+        seconds: the total time of each phase.
+    """
 
     jax: str = ""
     jaxlib: str = ""
     platform: str = ""
-    cache: str = ""  # "used" or "disabled" once JAX has decided
+    cache: str = ""
 
     def __init__(self) -> None:
         self.programs: list[Program] = []
@@ -83,46 +101,25 @@ class Recording:
         self.seconds = dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0)
 
 
-class _Request:
-    """An executable that is being looked up or compiled."""
+class _ThreadState:
+    """The compilations and time spans of one thread."""
 
-    key: str | None = None
-    name: str | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    missed_at: float | None = None
-    seconds: float | None = None
-    saved: float = 0.0
-    unreadable: str | None = None  # why the look-up failed
-    directory: str | None = None
-
-    def settle(self, outcome: str, reason: str | None = None) -> None:
-        """The first thing that JAX says about an outcome is the cause; what follows are consequences."""
-        if self.outcome is None:
-            self.outcome, self.reason = outcome, reason
-
-    def fail(self, reason: str) -> None:
-        """Not stored after all: the write was announced, then failed."""
-        self.outcome, self.reason = NOT_STORED, reason
-
-
-class _Thread:
     def __init__(self) -> None:
-        self.requests: list[_Request] = []
-        self.spans: list[tuple[float, float]] = []  # (end, seconds), none inside another
+        self.requests: list[CompileRequest] = []
+        self.spans: list[tuple[float, float]] = []  # (end, seconds); no span contains another
 
 
-class Reader:
-    """Makes a recording of a process's lines, given one by one in their order."""
+class LogReader:
+    """Makes a recording from the lines of one process, which come one by one in their order."""
 
     def __init__(self) -> None:
         self.recording = Recording()
-        self._threads: dict[int, _Thread] = {}
+        self._threads: dict[int, _ThreadState] = {}
         self._directory: str | None = None  # of JAX's cache
 
-    def feed(self, line: dict[str, Any]) -> None:
-        """Takes in one line; one that is not the recorder's is passed over."""
-        if not _is_recorders(line):
+    def feed(self, line: Line) -> None:
+        """Read one line; ignore a malformed one."""
+        if not _is_well_formed(line):
             return
         if line["e"] == "start":
             recording = self.recording
@@ -131,9 +128,9 @@ class Reader:
             return
         thread = self._threads.get(line["th"])
         if thread is None:
-            thread = self._threads[line["th"]] = _Thread()
+            thread = self._threads[line["th"]] = _ThreadState()
         if line["e"] == "event":
-            _event(self.recording, thread, line["name"].removeprefix(_CACHE), self._directory)
+            _event(self.recording, thread, line["name"].removeprefix(_CACHE_EVENTS), self._directory)
         elif line["e"] == "log":
             _message(thread, line)
         elif line["e"] == "time":
@@ -141,20 +138,20 @@ class Reader:
         elif line["e"] == "directory":
             self._directory = line["name"] or None
         else:
-            _told(self.recording, thread, line)
+            _jcache_line(self.recording, thread, line)
 
     def end(self) -> Recording:
-        """The recording of a process that has ended, and whatever it was compiling with it."""
+        """Return the recording of a process that has ended; compilations in progress end with it."""
         for thread in self._threads.values():
             while thread.requests:
                 _finish(self.recording, thread.requests.pop(), None)
         return self.recording
 
 
-def _is_recorders(line: dict[str, Any]) -> bool:
-    """Whether a line has all that the recorder writes, of its types and finite: it may come from a file."""
+def _is_well_formed(line: Line) -> bool:
+    """Return whether a line has all fields of its event, of the right types and finite: it may come from a file."""
     event = line.get("e")
-    needed = _NEEDED.get(event) if isinstance(event, str) else None
+    needed = _FIELD_TYPES.get(event) if isinstance(event, str) else None
     if needed is None:
         return False
     values = [line.get(name) for name in needed]
@@ -163,8 +160,8 @@ def _is_recorders(line: dict[str, Any]) -> bool:
 
 
 def read(path: Path) -> Recording:
-    """The recording in one file; lines that are torn or not the recorder's are passed over."""
-    reader = Reader()
+    """Return the recording in one file; ignore torn and malformed lines."""
+    reader = LogReader()
     with path.open("rb") as file:
         for text in file:
             try:
@@ -176,8 +173,8 @@ def read(path: Path) -> Recording:
     return reader.end()
 
 
-def _told(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
-    """What jcache itself tells in the program."""
+def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None:
+    """Read a line that jcache itself logged in the program."""
     if line["e"] == "trace":
         recording.traces.add(line)
     elif line["e"] == "compared":
@@ -187,16 +184,16 @@ def _told(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
     elif line["e"] == "path_key":
         recording.path_keys.add(line["key"])
     elif thread.requests and line["e"] == "not_stored":
-        _refused(thread.requests[-1], line["key"], line["reason"])
+        thread.requests[-1].refuse(line["key"], line["reason"])
     elif thread.requests and line["e"] == "damaged":
-        thread.requests[-1].unreadable = f"the entry was damaged: {line['reason']}"
+        thread.requests[-1].lookup_failure = f"the entry was damaged: {line['reason']}"
 
 
-def _event(recording: Recording, thread: _Thread, name: str, directory: str | None) -> None:
+def _event(recording: Recording, thread: _ThreadState, name: str, directory: str | None) -> None:
     if name == "compile_requests_use_cache":
         if thread.requests and thread.requests[-1].outcome is not None:
-            _finish(recording, thread.requests.pop(), None)  # its end was not announced: not nested
-        thread.requests.append(_Request())
+            _finish(recording, thread.requests.pop(), None)  # JAX did not announce its end: it is not nested
+        thread.requests.append(CompileRequest())
         thread.requests[-1].directory = directory
     elif name in ("task_disabled_cache", "tasks_using_cache"):
         recording.cache = "disabled" if name == "task_disabled_cache" else "used"
@@ -206,7 +203,7 @@ def _event(recording: Recording, thread: _Thread, name: str, directory: str | No
         thread.requests[-1].settle(STORED)
 
 
-def _duration(recording: Recording, thread: _Thread, line: dict[str, Any]) -> None:
+def _duration(recording: Recording, thread: _ThreadState, line: Line) -> None:
     request = thread.requests[-1] if thread.requests else None
     seconds = line["s"]
     phase = _PHASES.get(line["name"])
@@ -216,48 +213,49 @@ def _duration(recording: Recording, thread: _Thread, line: dict[str, Any]) -> No
         if phase == "compile":
             recording.platform = str(line.get("platform", recording.platform))
             _end_of_compile(recording, thread, str(line.get("fun") or "") or None, own)
-    elif request is not None and line["name"] == f"{_CACHE}compile_time_saved_sec":
-        request.saved = seconds
-    elif request is not None and line["name"] == f"{_CACHE}cache_retrieval_time_sec":
+    elif request is not None and line["name"] == f"{_CACHE_EVENTS}compile_time_saved_sec":
+        request.saved_seconds = seconds
+    elif request is not None and line["name"] == f"{_CACHE_EVENTS}cache_retrieval_time_sec":
         request.seconds = seconds
         recording.seconds["retrieve"] += seconds
 
 
-def _own_seconds(thread: _Thread, end: float, seconds: float) -> float:
-    """Seconds of a span without the spans inside it. Those ended before it did, on the same thread."""
+def _own_seconds(thread: _ThreadState, end: float, seconds: float) -> float:
+    """Return the seconds of a span without the spans inside it, which ended before it on the same thread."""
     begin, own = end - seconds, seconds
-    while thread.spans and thread.spans[-1][0] - thread.spans[-1][1] / 2 > begin:  # its middle: clocks are read late
+    # A span is inside if its middle is: clocks are read late.
+    while thread.spans and thread.spans[-1][0] - thread.spans[-1][1] / 2 > begin:
         own -= thread.spans.pop()[1]
     thread.spans.append((end, seconds))
-    if len(thread.spans) > _MOST_SPANS:
+    if len(thread.spans) > _MAX_SPANS:
         _halve(thread.spans)
     return max(0.0, own)
 
 
 def _halve(spans: list[tuple[float, float]]) -> None:
-    """Makes one span of each two neighbours, so that a process may go on for ever; their sum stays."""
+    """Merge each two neighbouring spans into one with the same sum, so that memory stays bounded."""
     if len(spans) % 2:
         spans.insert(0, (spans[0][0] - spans[0][1], 0.0))
     spans[:] = [(later[0], earlier[1] + later[1]) for earlier, later in zip(spans[::2], spans[1::2], strict=True)]
 
 
-def _end_of_compile(recording: Recording, thread: _Thread, function: str | None, seconds: float) -> None:
+def _end_of_compile(recording: Recording, thread: _ThreadState, function: str | None, seconds: float) -> None:
     if thread.requests:
         _finish(recording, thread.requests.pop(), seconds)
     else:
-        recording.programs.append(Program(None, function, BYPASSED, _BYPASSES.get(recording.cache), seconds))
+        recording.programs.append(Program(None, function, BYPASSED, _BYPASS_REASONS.get(recording.cache), seconds))
 
 
-def _finish(recording: Recording, request: _Request, seconds: float | None) -> None:
-    if request.unreadable is not None:  # under jax_raise_persistent_cache_errors: else JAX says what comes after it
-        request.settle(NOT_STORED, request.unreadable)
+def _finish(recording: Recording, request: CompileRequest, seconds: float | None) -> None:
+    if request.lookup_failure is not None:  # under jax_raise_persistent_cache_errors: else JAX says what comes after it
+        request.settle(NOT_STORED, request.lookup_failure)
     if seconds is None:  # jax 0.4.31 announces no end of a compilation that raises
         request.settle(NOT_STORED, "its compilation failed, or the program ended meanwhile")
     request.settle(NOT_STORED, "its compilation failed, or JAX gave no reason")
     outcome = request.outcome or NOT_STORED
-    if outcome == STORED and request.unreadable:
-        request.reason = request.unreadable
-    built = request.saved + request.seconds if outcome == HIT and request.seconds is not None else None
+    if outcome == STORED and request.lookup_failure:
+        request.reason = request.lookup_failure
+    built = request.saved_seconds + request.seconds if outcome == HIT and request.seconds is not None else None
     own = request.seconds if request.seconds is not None else seconds
     where = None if outcome == BYPASSED else request.directory
     has_path_key = request.key in recording.path_keys
@@ -267,112 +265,12 @@ def _finish(recording: Recording, request: _Request, seconds: float | None) -> N
     )
 
 
-def _message(thread: _Thread, line: dict[str, Any]) -> None:
-    """What a message of JAX says about the executable that this thread is at."""
-    for beginning, act in _MESSAGES.items():
-        if line["m"].startswith(beginning):
-            if act is _no_key and (not thread.requests or thread.requests[-1].name is not None):
-                thread.requests.append(_Request())  # jax >= 0.5 makes the key before it announces the request
-            with suppress(IndexError, TypeError, ValueError):  # a future JAX that says the same with other arguments
-                act(thread.requests[-1], line)  # an IndexError too: nothing is being compiled on this thread
-            return
-
-
-def _hit(request: _Request, line: dict[str, Any]) -> None:
-    request.name, request.key = _text(line, 0), _text(line, 1)
-
-
-def _miss(request: _Request, line: dict[str, Any]) -> None:
-    request.name, request.key, request.missed_at = _text(line, 0), _text(line, 1), line["t"]
-
-
-def _no_key(request: _Request, line: dict[str, Any]) -> None:
-    request.settle(BYPASSED, f"no key could be made: {_text(line, 0)}")
-
-
-def _no_directory(request: _Request, line: dict[str, Any]) -> None:
-    del line
-    request.settle(BYPASSED, request.unreadable or "there is no usable cache directory")
-
-
-def _no_runtime(request: _Request, line: dict[str, Any]) -> None:
-    request.settle(BYPASSED, f"the runtime {_text(line, 0)} cannot serialize executables")
-
-
-def _compiled(request: _Request, line: dict[str, Any]) -> None:
-    request.seconds = float(line["a"][2])
-
-
-def _too_fast(request: _Request, line: dict[str, Any]) -> None:
-    _compiled(request, line)
-    request.settle(NOT_STORED, f"compiled in less than {line['a'][1]:g} s")
-
-
-def _too_small(request: _Request, line: dict[str, Any]) -> None:
-    request.settle(NOT_STORED, f"smaller than {line['a'][2]:.0f} bytes")
-
-
-def _not_written(reason: str) -> Callable[[_Request, dict[str, Any]], None]:
-    def act(request: _Request, line: dict[str, Any]) -> None:
-        if request.missed_at is not None:
-            request.seconds = line["t"] - request.missed_at  # JAX names no seconds here
-        request.settle(NOT_STORED, reason)
-
-    return act
-
-
-def _writing(request: _Request, line: dict[str, Any]) -> None:
-    if line.get("present"):
-        request.settle(NOT_STORED, request.unreadable or "an entry with this key was there already")
-
-
-def _unreadable(request: _Request, line: dict[str, Any]) -> None:
-    request.unreadable = f"the cache could not be read: {_cause(line)}"
-
-
-def _write_failed(request: _Request, line: dict[str, Any]) -> None:
-    request.fail(f"the write failed: {_cause(line)}")
-
-
-def _refused(request: _Request, key: str, reason: str) -> None:
-    if request.outcome == STORED or request.key == key:  # else it is a copy of what is hit just now
-        request.fail(reason)
-
-
-def _too_large(request: _Request, line: dict[str, Any]) -> None:
-    del line
-    request.fail("larger than the cache may grow")
-
-
-def _waiting(request: _Request, line: dict[str, Any]) -> None:
-    del line
-    request.settle(NOT_STORED, "another process of the job compiles it and shares it")
-
-
-def _text(line: dict[str, Any], index: int) -> str:
-    return str(line["a"][index]) if index < len(line["a"]) else ""
-
-
-def _cause(line: dict[str, Any]) -> str:
-    """The exception in ``Error reading … for 'name': Type: text: 'path'`` without the path, which differs each time."""
-    return str(line["m"]).partition("': ")[2].partition(": '")[0]
-
-
-_MESSAGES: Final[dict[str, Callable[[_Request, dict[str, Any]], None]]] = {
-    "Persistent compilation cache hit": _hit,
-    "PERSISTENT COMPILATION CACHE MISS": _miss,
-    "compile_or_get_cached: unable to generate cache key": _no_key,
-    "get_executable_and_time: cache is disabled": _no_directory,
-    "_get_cache: Unsupported runtime": _no_runtime,
-    "'%s' took at least": _compiled,
-    "Not writing persistent cache entry for '%s' because it took": _too_fast,
-    "Not writing persistent cache entry for '%s' because it uses host": _not_written("it calls back to the host"),
-    "Not writing persistent cache entry since process_id": _not_written("only process 0 writes"),
-    "Not writing persistent cache entry with key %r since its size": _too_small,
-    "Not writing persistent cache entry with key %r since cache": _no_directory,
-    "Writing": _writing,
-    "Waiting for module": _waiting,
-    "Error reading": _unreadable,
-    "Error writing": _write_failed,
-    "Cache value for key": _too_large,
-}
+def _message(thread: _ThreadState, line: Line) -> None:
+    """Apply a message of JAX to the executable that this thread is compiling."""
+    act = handler_of(line["m"])
+    if act is None:
+        return
+    if act is no_key and (not thread.requests or thread.requests[-1].name is not None):
+        thread.requests.append(CompileRequest())  # jax >= 0.5 makes the key before it announces the request
+    with suppress(IndexError, TypeError, ValueError):  # a future JAX may give other arguments
+        act(thread.requests[-1], line)  # IndexError also if this thread compiles nothing

@@ -1,17 +1,16 @@
-"""The report of a recorded run, made of what its processes have written or said.
+"""The report of a recorded run, made from the recordings of its processes.
 
-`jcache.runs.log` reads what the recorder wrote, as it does what `jcache.runs.in_process` hears in its own process: one
-`Program` per executable that the run asked for, with one of four outcomes:
+`jcache.runs.log` reads the lines of the recorder and of `jcache.runs.in_process`. It makes one `Program` of each
+executable that the run requested, with one of four outcomes:
 
     hit         found in the cache
     stored      looked up, compiled, written
     not_stored  looked up, compiled, not written
     bypassed    compiled without a look-up
 
-so that requests == hits + stored + not_stored; calls of `jcache.jit` functions, and those that ask for graphs, have the
-same outcomes. JAX's own events
-count neither keys nor reasons, and its ``compile_requests_use_cache`` also counts requests without a directory, which
-are bypassed here.
+So requests == hits + stored + not_stored. Calls of `jcache.jit` functions and calls for graphs have the same outcomes.
+JAX's own events have neither keys nor reasons, and its ``compile_requests_use_cache`` also counts requests without a
+directory, which are bypassed here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import UnknownKey
-from jcache.runs.call_reports import reasons_of, saved_text
+from jcache.runs.call_reports import count_reasons, saved_text
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.runs.log import Program, Recording, read
@@ -33,25 +32,26 @@ from jcache.text import command
 from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
-UNSEEN: Final = (
+NO_PROGRAM_SEEN: Final = (
     "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with a PYTHONPATH of its own, is not "
     "watched, and has no cache unless it is the command itself)"
 )
 
 
 class RunReport(NamedTuple):
-    """What one run of a command did with JAX's cache, over all its processes.
+    """The use of JAX's cache by one run of a command, over all its processes.
 
-    Seconds are added up over threads and processes, and never counted twice: what is compiled while a function is
-    traced counts as compiling only.
+    Seconds are added up over threads and processes, and never counted twice: a compilation while a function is traced
+    counts as compiling only.
 
     Attributes:
-        exit_code: as a shell would say it; None while the process still runs, or where it is not known.
-        saved_seconds: of compilation that hits saved, less their retrieval; `total_saved_seconds` has all.
-        programs: the executables that were asked for.
-        traces: what became of the calls of `jcache.jit` functions.
-        graphs: what became of the calls that ask a `jcache.GraphCache` for graphs.
-        notices: what did not go as it should, as sentences.
+        exit_code: the exit code as a shell has it; None while the process runs, or if it is not known.
+        saved_seconds: the time of compilation that hits saved, less their retrieval; `total_saved_seconds` also counts
+            traces and graphs.
+        programs: the executables that the run requested.
+        traces: the outcomes of the calls of `jcache.jit` functions.
+        graphs: the outcomes of the calls for graphs of a `jcache.GraphCache`.
+        notices: sentences on what did not go as it should.
     """
 
     id: str
@@ -81,21 +81,21 @@ class RunReport(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """Executables that were looked up in the cache."""
+        """The number of executables that were looked up in the cache."""
         return self.hits + self.misses
 
     @property
     def misses(self) -> int:
-        """Executables that were looked up and compiled."""
+        """The number of executables that were looked up and compiled."""
         return self.stored + self.not_stored
 
     @property
     def total_saved_seconds(self) -> float:
-        """Time saved in all: of compilation, of tracing and of building graphs."""
+        """The total time saved: of compilation, of tracing and of building graphs."""
         return self.saved_seconds + self.traces.saved_seconds + self.graphs.saved_seconds
 
     def to_json(self) -> dict[str, object]:
-        """The report as data for ``json.dumps``."""
+        """Return the report as data for ``json.dumps``."""
         fields: dict[str, object] = self._asdict()
         fields["started"] = rfc3339(self.started_ns)
         del fields["started_ns"]
@@ -111,8 +111,8 @@ class RunReport(NamedTuple):
 BuildSeconds = Callable[[str], float | None]
 
 
-def unknown(key: str) -> float | None:
-    """No build seconds on record for any key."""
+def no_build_seconds(key: str) -> float | None:
+    """Return None: no build time is on record for any key."""
     del key
     return None
 
@@ -126,9 +126,20 @@ def collect(
     seconds: float,
     exit_code: int | None,
     signal: int | None = None,
-    build_seconds: BuildSeconds = unknown,
+    build_seconds: BuildSeconds = no_build_seconds,
 ) -> RunReport:
-    """The report of a run from what its processes have written, whole or torn."""
+    """Return the report of a run from the logs of its processes, complete or torn.
+
+    Args:
+        log_dir: the directory of the logs.
+        run_id: the run's identifier.
+        command: the command that was run.
+        started_ns: the time when it began, nanoseconds since 1970.
+        seconds: its duration.
+        exit_code: as in `RunReport`.
+        signal: the number of the signal that ended the command; None if it ended by itself.
+        build_seconds: as in `report_of`.
+    """
     return report_of(
         [read(path) for path in sorted(log_dir.glob("*.jsonl"))],
         run_id=run_id,
@@ -150,13 +161,14 @@ def report_of(
     seconds: float,
     exit_code: int | None = None,
     signal: int | None = None,
-    build_seconds: BuildSeconds = unknown,
+    build_seconds: BuildSeconds = no_build_seconds,
     notices: Sequence[str] = (),
 ) -> RunReport:
-    """The report of a run from the recordings of its processes.
+    """Return the report of a run from the recordings of its processes.
 
-    ``build_seconds`` gives the exact seconds that building an entry once took, where they are on record: JAX stores
-    whole seconds, which reads 0 for most entries.
+    Arguments of the same names are as in `collect`, and ``notices`` as in `RunReport`. ``build_seconds`` returns the
+    exact build time of an entry by its key, None if it is not on record: JAX itself stores whole seconds, which reads 0
+    for most entries.
     """
     programs = tuple(program for recording in recordings for program in recording.programs)
     outcomes = Counter(program.outcome for program in programs)
@@ -168,14 +180,14 @@ def report_of(
         exit_code=exit_code,
         signal=signal,
         processes=len(recordings),
-        jax_version=_one({recording.jax for recording in recordings}),
-        jaxlib_version=_one({recording.jaxlib for recording in recordings}),
+        jax_version=_join_versions({recording.jax for recording in recordings}),
+        jaxlib_version=_join_versions({recording.jaxlib for recording in recordings}),
         platforms=tuple(sorted({recording.platform for recording in recordings} - {""})),
         hits=outcomes[HIT],
         stored=outcomes[STORED],
         not_stored=outcomes[NOT_STORED],
         bypassed=outcomes[BYPASSED],
-        reasons=reasons_of([(program.outcome, program.reason, 1) for program in programs if program.reason]),
+        reasons=count_reasons([(program.outcome, program.reason, 1) for program in programs if program.reason]),
         trace_seconds=_total(recordings, "trace"),
         lower_seconds=_total(recordings, "lower"),
         compile_seconds=max(0.0, _total(recordings, "compile") - _total(recordings, "retrieve")),
@@ -188,8 +200,8 @@ def report_of(
     )
 
 
-def _one(versions: set[str]) -> str | None:
-    """A version for people: one, or all of them where a run mixes environments."""
+def _join_versions(versions: set[str]) -> str | None:
+    """Return the versions as text: one, or all of them if the run mixes environments."""
     return ", ".join(sorted(versions - {""})) or None
 
 
@@ -205,10 +217,15 @@ def _saved(program: Program, build_seconds: BuildSeconds) -> float:
 
 
 def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> dict[str, Any]:
-    """The stored report of a run of a root, by its id, an unambiguous beginning of it, or ``last``.
+    """Return the stored report of a run of a root.
+
+    Args:
+        reports: all reports of the root, the latest last.
+        wanted: the id of the run, an unambiguous beginning of it, or ``last``.
+        root: path of the root, for the message.
 
     Raises:
-        UnknownKey: no run, or more than one, answers to that.
+        UnknownKey: no run, or more than one, has such an id.
     """
     matching = reports[-1:] if wanted == "last" else [report for report in reports if report["id"].startswith(wanted)]
     if len(matching) != 1:
@@ -218,22 +235,26 @@ def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> 
 
 
 def summary(report: RunReport) -> str:
-    """The report in a few lines for people."""
-    ended = [] if report.signal is None else [f"the program was ended by signal {report.signal}{_name(report.signal)}"]
+    """Return the report as a few lines of text."""
+    ended = (
+        []
+        if report.signal is None
+        else [f"the program was ended by signal {report.signal}{_signal_name(report.signal)}"]
+    )
     if not report.processes:
-        return "\n  ".join([f"jcache: {UNSEEN}.", *ended])
+        return "\n  ".join([f"jcache: {NO_PROGRAM_SEEN}.", *ended])
     calls = [*trace_lines(report.traces.to_json()), *graph_lines(report.graphs.to_json())]
     tracing = report.traces.saved_seconds if report.traces else None
     building = report.graphs.saved_seconds if report.graphs else None
     saved = saved_text(report.saved_seconds, tracing, building)
-    lines = [*_of_executables(report, saved), *calls]
+    lines = [*_executable_lines(report, saved), *calls]
     if report.graphs and not report.programs and not report.traces:  # a program of graphs alone
         lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
     lines += ended
     return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))
 
 
-def _of_executables(report: RunReport, saved: str) -> list[str]:
+def _executable_lines(report: RunReport, saved: str) -> list[str]:
     counts = f"{report.hits} {_plural('hit', report.hits)}, {report.stored} {_plural('miss', report.stored)} (stored)"
     lines = [f"{counts}, {report.not_stored} not stored, {report.bypassed} bypassed"]
     for outcome, counter in report.reasons.items():
@@ -243,8 +264,8 @@ def _of_executables(report: RunReport, saved: str) -> list[str]:
     return [*lines, f"{', '.join(f'{name} {format_seconds(value)}' for name, value in spent.items())}; {saved}"]
 
 
-def _name(number: int) -> str:
-    """The name of a signal, in parentheses; nothing of one without a name."""
+def _signal_name(number: int) -> str:
+    """Return the name of a signal in parentheses; an empty text if it has no name."""
     with suppress(ValueError):
         return f" ({signal.Signals(number).name})"
     return ""

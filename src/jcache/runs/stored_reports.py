@@ -1,4 +1,4 @@
-"""The reports of runs that the ledger keeps, read as input: what is no report is passed over."""
+"""Read the reports of runs in the ledger, and add them up. They are untrusted input: a malformed report is ignored."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from math import isfinite
 from typing import Any, Final
 
 from jcache.runs import graph_report, trace_report
-from jcache.runs.call_reports import in_all
+from jcache.runs.call_reports import add_up
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed")
 SECONDS: Final = ("trace_seconds", "lower_seconds", "compile_seconds", "retrieve_seconds", "saved_seconds")
 
 
 def read_reports(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """The reports among some texts, as `jcache.runs.report.RunReport.to_json` makes them; shortened ones too."""
+    """Return the well-formed reports among some texts, whole or shortened.
+
+    Args:
+        texts: JSON texts of `jcache.runs.report.RunReport.to_json`.
+    """
     found = []
     for text in texts:
         try:
@@ -28,17 +32,17 @@ def read_reports(texts: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def totals(reports: Sequence[Mapping[str, Any]], graphs: float = 0.0) -> dict[str, Any]:
-    """The numbers of many reports together; those of before there were traces or graphs in them have none.
+    """Return the sums of the numbers of several reports; reports of older versions have no traces or graphs.
 
     Args:
-        reports: which, as `read_reports` gives them.
-        graphs: seconds of building graphs that the root's ledger knows to be saved, by programs that no report tells of
-            as well. What both know of counts once.
+        reports: the reports, as `read_reports` returns them.
+        graphs: seconds of building graphs that were saved, from the root's ledger. They include programs without a
+            report. Savings that both the ledger and the reports have count once.
     """
-    traces = in_all([one.get("traces") or {} for one in reports], trace_report.COUNTS, trace_report.SECONDS)
-    built = in_all([one.get("graphs") or {} for one in reports], graph_report.COUNTS, graph_report.SECONDS)
+    traces = add_up([one.get("traces") or {} for one in reports], trace_report.COUNTS, trace_report.SECONDS)
+    built = add_up([one.get("graphs") or {} for one in reports], graph_report.COUNTS, graph_report.SECONDS)
     built["saved_seconds"] = max(built["saved_seconds"], graphs) if graphs else built["saved_seconds"]
-    numbers = in_all(reports, COUNTS, SECONDS)
+    numbers = add_up(reports, COUNTS, SECONDS)
     saved = numbers["saved_seconds"] + traces["saved_seconds"] + built["saved_seconds"]
     return {"runs": len(reports), **numbers, "total_saved_seconds": saved, "traces": traces, "graphs": built}
 

@@ -1,4 +1,4 @@
-"""What became of the calls of `jcache.jit` functions: of one run, and of many together."""
+"""Report on the calls of `jcache.jit` functions, for one run or several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.runs.call_reports import counts_line, reason_lines, reasons_of
+from jcache.runs.call_reports import count_reasons, counts_line, reason_lines
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, TraceCall
 from jcache.runs.log import Recording
 
@@ -17,19 +17,19 @@ _WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "lef
 
 
 class TraceReport(NamedTuple):
-    """What became of the first calls of a run's `jcache.jit` functions, for arguments of certain types.
+    """The outcomes of the first call of each of a run's `jcache.jit` functions for arguments of certain types.
 
     Attributes:
-        hits: that were not traced.
-        stored: that were looked up, traced, and their traces stored.
-        not_stored: that were looked up and traced only.
-        bypassed: that were left to `jax.jit`.
-        compared: traces that would have been served, and were traced to compare.
-        differing: how many of them gave another program.
-        reasons: of each outcome, the function and why, and how often.
-        seconds: that looking up the hits took.
-        saved_seconds: of tracing that hits saved, less looking them up.
-        calls: each of them.
+        hits: number of calls that were not traced.
+        stored: number of calls that looked up a trace, traced and stored the trace.
+        not_stored: number of calls that looked up a trace and traced only.
+        bypassed: number of calls that were left to `jax.jit`.
+        compared: number of stored traces that were traced again to compare, instead of being served.
+        differing: number of these whose new trace was another program.
+        reasons: for each outcome, the number of calls by function and reason.
+        seconds: total time of looking up the hits.
+        saved_seconds: the time of tracing that hits saved, less the time of looking them up.
+        calls: all calls.
     """
 
     hits: int = 0
@@ -44,11 +44,11 @@ class TraceReport(NamedTuple):
     calls: tuple[TraceCall, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there were any."""
+        """Return whether there were any calls."""
         return bool(self.calls)
 
     def to_json(self) -> dict[str, object]:
-        """The report as data for ``json.dumps``."""
+        """Return the report as data for ``json.dumps``."""
         fields: dict[str, object] = self._asdict()
         fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
         return fields | {"calls": [call._asdict() for call in self.calls]}
@@ -58,7 +58,7 @@ NO_TRACES: Final = TraceReport()
 
 
 def traces_of(recordings: Sequence[Recording]) -> TraceReport:
-    """What the processes of a run did with traces."""
+    """Return the report on the traces of a run, from the recordings of its processes."""
     calls = tuple(call for recording in recordings for call in recording.traces.calls)
     outcomes = Counter(call.outcome for call in calls)
     hits = [call for call in calls if call.outcome == HIT]
@@ -69,7 +69,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
         bypassed=outcomes[BYPASSED],
         compared=sum(recording.traces.compared for recording in recordings),
         differing=sum(recording.traces.differing for recording in recordings),
-        reasons=reasons_of([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
+        reasons=count_reasons([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
         seconds=sum(call.seconds for call in hits),
         saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),
         calls=calls,
@@ -77,7 +77,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
 
 
 def trace_lines(traces: Mapping[str, Any]) -> list[str]:
-    """The counts of traces, as data for ``json.dumps``, in a few lines for people; none where nothing was counted."""
+    """Return a few lines of text on a report that is data for ``json.dumps``; none if there were no calls."""
     if not any(traces[name] for name in COUNTS):
         return []
     first = counts_line("traces", traces, "left to jax.jit")

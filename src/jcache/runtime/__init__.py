@@ -1,5 +1,5 @@
-"""What a running program uses: `jcache.enable()`, the cache that JAX then reads and writes, and verified reads.
+"""The runtime of a program: `jcache.enable()`, the cache that JAX then reads and writes, and verified reads.
 
-It imports `verify`, `runs`, `store`, `jax_internals` and what is below them. Begin with `enable`, then `session`;
-`executable_cache` answers JAX.
+This room imports `verify`, `runs`, `store`, `jax_internals` and lower rooms. Begin with `enable`, then `session`; JAX
+calls `executable_cache`.
 """

@@ -1,25 +1,26 @@
-"""What is being built or traced in this process, and what it turns out to depend on."""
+"""The builds of graphs and traces that are in progress in this process, and what each depends on."""
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
-from jcache.fingerprint import Fingerprint
 from jcache.fingerprint.distributions import loaded
 from jcache.fingerprint.flattening import flattened
 from jcache.fingerprint.io.audit import Reads
 from jcache.fingerprint.observed import Discovery
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, name_of
-from jcache.runtime import under_way
 from jcache.store.economics import Economics
 
 if TYPE_CHECKING:
+    from jcache.fingerprint import Fingerprint
     from jcache.formats.pytrees import Dumped
 
 T = TypeVar("T")
@@ -27,21 +28,21 @@ _LIBRARIES: Final = ("numpy", "jax", "jaxlib")
 
 
 class Build:
-    """One build of a graph, or its absence, for a graph that the program has built by itself.
+    """One build of a graph or trace; also stands for a graph that the program built without jcache.
 
     Args:
-        root: for which root.
-        key: of the graph.
-        strict: as `jcache.fingerprint.io.Reads` has it.
+        root: path of the root that the result is for.
+        key: key of the result.
+        strict: as in `jcache.fingerprint.io.audit.Reads`.
 
     Attributes:
-        seconds: that it took; 0 where nobody knows.
-        parents: keys of the graphs that were asked for meanwhile.
-        found: what ran, was read and was loaded then that the fingerprint does not cover, and in the builds of graphs
-            that were loaded.
-        reason: why the graph must not be stored, None if it may.
-        is_passing: whether that reason says nothing about the same build in another process.
-        kept: as `jcache.fingerprint.io.Reads` has it.
+        seconds: the build time; 0 if it is not known.
+        parents: keys of the graphs that were requested during the build.
+        found: the dependencies that the fingerprint does not cover: code that ran, files that were read and libraries
+            that were loaded during the build, and the dependencies of the graphs that were loaded.
+        reason: why the result must not be stored; None if it may be stored.
+        is_passing: whether `reason` says nothing about the same build in another process.
+        kept: as in `jcache.fingerprint.io.audit.Reads`.
     """
 
     def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:
@@ -56,8 +57,14 @@ class Build:
         self.kept: list[tuple[Any, str]] = []
 
     def run(self, call: Callable[[], T], of: Fingerprint) -> T:
-        """Calls a function, whose exceptions pass."""
-        under_way.begin(self)
+        """Call the function that builds, and record its dependencies; its exceptions propagate.
+
+        Args:
+            call: builds and returns the value.
+            of: the fingerprint of the function and its arguments.
+        """
+        _thread_builds.stack.append(self)
+        _all_builds.append(self)
         try:
             with Discovery(of, strict=self.strict) as ran, Reads(strict=self.strict) as read:
                 self.is_passing = ran.reason is not None
@@ -65,21 +72,28 @@ class Build:
                 value = call()
                 self.seconds = clock.monotonic() - started
         finally:
-            under_way.end(self)
+            _thread_builds.stack.pop()
+            _all_builds.remove(self)
         self.kept = read.kept
         self.found.update({**read.parts, **ran.parts, **flattened(), **loaded(of.parts, read.origins)})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
         if self.reason is None and of.counts and ran.parts:
-            self.reason = "code that was found while it ran may look at what it counts with"
+            self.reason = "code that was found while it ran may read a counter that is no part of the key"
         return value
 
     @property
     def economics(self) -> Economics:
+        """The cost of this build, for the ledger."""
         return Economics(builds=1, build_seconds=self.seconds)
 
     def seal(self, dumped: Dumped, of: Fingerprint) -> bytes:
-        """The entry of the graph that was built."""
+        """Return the bytes of the graph's entry.
+
+        Args:
+            dumped: the serialized value.
+            of: the fingerprint of the function and its arguments.
+        """
         return seal(
             dumped.pieces,
             kind=Kind.GRAPHS,
@@ -95,9 +109,55 @@ class Build:
 
 
 def producers() -> dict[str, str]:
-    """What makes an entry, by name and version."""
+    """Return the versions of the libraries that make an entry, by name."""
     from jcache import __version__
 
     libraries: dict[str, Any] = {name: sys.modules.get(name) for name in _LIBRARIES}
     versions = {name: str(getattr(module, "__version__", "")) for name, module in libraries.items() if module}
     return {"jcache": __version__, "python": platform.python_version()} | versions
+
+
+class _ThreadBuilds(threading.local):
+    """The builds in progress in this thread, the outermost first."""
+
+    def __init__(self) -> None:
+        self.stack: list[Build] = []
+
+
+_thread_builds = _ThreadBuilds()
+_all_builds: Final[list[Build]] = []
+
+
+def is_nested() -> bool:
+    """Return whether this thread is in the middle of a build."""
+    return bool(_thread_builds.stack)
+
+
+def is_building(root: Path, key: str) -> bool:
+    """Return whether this thread is building the graph of this root and key."""
+    return any((build.root, build.key) == (root, key) for build in _thread_builds.stack)
+
+
+def add_dependency(key: str, found: Mapping[str, str]) -> None:
+    """Add a requested graph, and what that graph depends on, to the builds in progress.
+
+    These are the builds of this thread. A thread without a build may work for a build of any other thread, so there all
+    builds of the process get the dependencies.
+
+    Args:
+        key: key of the graph.
+        found: the dependencies that its own build found.
+    """
+    stack = _thread_builds.stack
+    if stack:
+        stack[-1].parents[key] = None
+    for build in stack or list(_all_builds):
+        build.found.update(found)
+
+
+def _after_fork() -> None:
+    """Drop the builds of other threads: in a forked child only those of this thread continue."""
+    _all_builds[:] = _thread_builds.stack
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""Doing something a moment later, without keeping anybody waiting."""
+"""Run an action once after a delay, however often it is requested meanwhile."""
 
 import os
 import time
@@ -8,35 +8,35 @@ from collections.abc import Callable
 from jcache.jax_internals.gc_pause import start_thread
 
 
-class Soon:
-    """Does something once, a moment after it was asked for, in a thread of its own.
+class Debouncer:
+    """Runs an action in a thread of its own, some seconds after the first request.
 
-    Asked again meanwhile, it still does it once. It keeps its object neither alive nor the process from ending, and
-    goes on in a forked child.
+    Requests that come before the action has begun add no second run. The debouncer keeps neither the action's object
+    alive nor the process from ending. It works in a forked child, too.
 
     Args:
-        action: a bound method. What it raises is lost.
-        sleep: lets so many seconds pass.
+        action: a bound method; its exceptions are ignored.
+        sleep: sleeps for a number of seconds.
     """
 
     def __init__(self, action: Callable[[], object], *, sleep: Callable[[float], object] = time.sleep) -> None:
         self._action = weakref.WeakMethod(action)
         self._sleep = sleep
-        self._asked_in: int | None = None  # the process that a thread waits in
+        self._scheduled_by_pid: int | None = None  # the process whose thread is waiting
 
-    def ask(self, delay: float) -> None:
-        """Asks for it in so many seconds."""
+    def schedule(self, delay_s: float) -> None:
+        """EnableRequest that the action runs in `delay_s` seconds."""
         process = os.getpid()
-        if self._asked_in == process:
+        if self._scheduled_by_pid == process:
             return
-        self._asked_in = process
+        self._scheduled_by_pid = process
         try:
-            start_thread(self._act, after=delay, sleep=self._sleep)
+            start_thread(self._act, after=delay_s, sleep=self._sleep)
         except RuntimeError:  # the interpreter is ending, or there are no threads left
-            self._asked_in = None
+            self._scheduled_by_pid = None
 
     def _act(self) -> None:
-        self._asked_in = None
+        self._scheduled_by_pid = None
         action = self._action()
         if action is not None:
             action()

@@ -13,8 +13,8 @@ from jcache.errors import NotInEffect
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.presets import Preset
 from jcache.runtime.session import Session
-from jcache.runtime.settings import ANYTHING, Enabled, Request, Write
-from jcache.runtime.warn import warn
+from jcache.runtime.settings import ANYTHING, Enabled, EnableRequest, Write
+from jcache.runtime.warn import warn_outside
 from jcache.store.roots import InUse, path_text, path_texts, put_in_use
 from jcache.units import parse_bound, parse_choice
 
@@ -23,13 +23,21 @@ if TYPE_CHECKING:
 
 
 class _Current:
-    """The session of this process."""
+    """The session of this process.
+
+    Attributes:
+        session: the current session; None if there is none.
+        ended: the last session, for its statistics.
+        mutex: guards the others.
+        is_hooked: whether `multiprocessing` has our hook.
+        is_off: whether the program has called `disable` since it last called `enable`.
+    """
 
     session: Session | None = None
-    ended: Session | None = None  # whose statistics can still be read
+    ended: Session | None = None
     mutex = threading.RLock()
-    hooked = False  # into multiprocessing
-    is_off = False  # the program wants none
+    is_hooked = False
+    is_off = False
 
 
 def enable(
@@ -43,40 +51,39 @@ def enable(
     callbacks: bool = True,
     strict: bool = False,
 ) -> Enabled:
-    """Makes JAX keep its compiled programs in a jcache root, from now on in this process.
+    """Make JAX keep its compiled programs in a jcache root, from now on in this process.
 
-    It can be called before or after ``import jax``, which it does itself, best before the first computation. Called
-    again with the same arguments, or with none, it changes nothing; with others, those hold from then on. JAX processes
-    without jcache can share the directory. Processes that the program spawns need a call of their own; forked ones do
-    not.
+    Call it before or after ``import jax``, which it does itself, best before the first computation. A second call with
+    the same arguments, or with none, changes nothing; with other arguments, those hold from then on. JAX processes
+    without jcache can share the directory. Spawned processes need a call of their own; forked ones do not.
 
     Args:
-        root: a jcache root or a plain JAX cache directory, made if it is not there. By default ``$JCACHE_DIR``, else
+        root: a jcache root or a plain JAX cache directory, made if it does not exist. By default ``$JCACHE_DIR``, else
             the directory that JAX is configured with (by ``$JAX_COMPILATION_CACHE_DIR`` or by the program), else
             ``jcache`` in the user's cache directory.
-        max_size: bound of the stored executables together, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
+        max_size: bound of the executables' total size, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
             and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it
             there is no bound. A ``jax_compilation_cache_max_size`` that the program sets later holds from then on, and
             is in what the next call returns.
-        preset: of settings for JAX's cache and compiler, see `Preset`. What the environment sets of them, as
-            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS`` does, or the program itself, wins over the preset.
-        read_only: more roots, which are looked into in this order where `root` has no entry, and never written.
-        copy_on_hit: whether what one of those serves is stored in `root`.
-        write: whether of a program of several processes only the first one stores executables, ``"rank0"``, or
-            ``"all"`` of them do, into roots of their own or into a common one.
-        callbacks: whether programs with host callbacks (``jax.debug.print``, ``jax.pure_callback``) are stored where
-            that is proven for the JAX at hand. From jax 0.11 on JAX does so itself.
-        strict: whether it is an error if something of this does not take effect.
+        preset: the preset of settings for JAX's cache and compiler, see `Preset`. A setting of the environment, such as
+            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS``, or of the program itself wins over the preset.
+        read_only: roots that are read in this order if `root` has no entry, and never written.
+        copy_on_hit: whether an entry that a read-only root serves is stored in `root`.
+        write: which processes of a multi-process program store executables: ``"rank0"`` for the first one, or ``"all"``
+            of them, into roots of their own or into a common one.
+        callbacks: whether to store programs with host callbacks (``jax.debug.print``, ``jax.pure_callback``), if that
+            is proven for this version of JAX. From jax 0.11 on JAX does so itself.
+        strict: whether to raise an error if any of these does not take effect.
 
     Returns:
-        What is in effect.
+        The settings in effect.
 
     Raises:
         InvalidValue: an argument cannot be read.
-        NotInEffect: with `strict`, something does not take effect; JAX is then as if jcache had not been enabled.
+        NotInEffect: an argument does not take effect, and `strict` is True; JAX is then as without jcache.
 
     Warns:
-        UserWarning: one, of all that does not take effect, and what to do.
+        UserWarning: one warning of all that does not take effect, and what to do.
 
     Example:
         >>> import jcache
@@ -87,7 +94,7 @@ def enable(
         >>> enabled.max_bytes
         21474836480
     """
-    request = Request(
+    request = EnableRequest(
         root=None if root is None else path_text(root),
         max_bytes=parse_bound(max_size),
         preset=parse_choice(Preset, preset, "is not a preset"),
@@ -99,14 +106,14 @@ def enable(
     with _Current.mutex, collector.waits():
         session = _Current.session
         is_kept = request == ANYTHING and session is not None and session.is_in_effect()
-        if session is None or not (is_kept or session.answers(request)):
+        if session is None or not (is_kept or session.matches(request)):
             anew = session is not None and session.was_used()
             _end()
             session = _Current.session = Session(request, anew=anew)
             _Current.is_off = False
             put_in_use(InUse(session.root, session.max_bytes, session.shared))
             if session.enabled.warnings and not strict:
-                _warn(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
+                warn_outside(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:
             _end()
             raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
@@ -115,10 +122,10 @@ def enable(
 
 
 def disable() -> None:
-    """Puts JAX back to what it was before `enable`, with the cache it used then; without `enable`, does nothing.
+    """Restore JAX's configuration and cache of before `enable`; without `enable`, do nothing.
 
-    Options that the program has set anew meanwhile stay as they are. Functions of `jcache.jit` are traced as ever until
-    the next `enable`.
+    Options that the program has set since then stay as they are. Functions of `jcache.jit` are traced as by `jax.jit`
+    until the next `enable`.
 
     Example:
         >>> import jax, jcache
@@ -134,7 +141,7 @@ def disable() -> None:
 
 
 def is_off() -> bool:
-    """Whether the program has called `disable` since it last called `enable`."""
+    """Return whether the program has called `disable` since it last called `enable`."""
     return _Current.is_off
 
 
@@ -147,11 +154,11 @@ def _end() -> None:
 
 
 def stats() -> RunReport:
-    """What JAX's cache has done in this process since `enable`: hits, misses, bypasses and why, and the seconds saved.
+    """Return the report on JAX's cache in this process since `enable`: hits, misses, bypasses, reasons, seconds saved.
 
-    What became of the calls of `jcache.jit` functions is in ``traces``, and of those that ask for graphs in ``graphs``.
+    ``traces`` has the outcomes of the calls of `jcache.jit` functions, and ``graphs`` those of the calls for graphs.
 
-    The same is written to the root's ledger at exit and every so often, where `jcache stats` shows it.
+    The report is written to the root's ledger every half minute and at exit, and `jcache stats` shows it.
 
     Raises:
         NotInEffect: `enable` has not been called.
@@ -173,21 +180,16 @@ def stats() -> RunReport:
         return session.report()
 
 
-def _warn(text: str) -> None:
-    """Warns whoever has called `enable`."""
-    warn(text, stacklevel=3)
-
-
 def _at_exit() -> None:
     if _Current.session is not None:
         _Current.session.flush()
 
 
 def _before_fork() -> None:
-    """Has the children of `multiprocessing` flush as well, which end without what `atexit` knows."""
+    """Make the children of `multiprocessing` flush as well: they end without calling the functions of `atexit`."""
     util: Any = sys.modules.get("multiprocessing.util")
-    if util is not None and not _Current.hooked:
-        _Current.hooked = True
+    if util is not None and not _Current.is_hooked:
+        _Current.is_hooked = True
         util.register_after_fork(_Current, lambda _: util.Finalize(None, _at_exit, exitpriority=10))
 
 

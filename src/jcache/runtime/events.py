@@ -1,4 +1,4 @@
-"""What happens to a key in a program's cache, and why an entry was not stored."""
+"""Events of a program's cache, and the reasons why an entry was not stored."""
 
 import errno
 from enum import StrEnum
@@ -8,11 +8,11 @@ from jcache.errors import JcacheError, LedgerUnavailable, Locked
 
 
 class Refusal(StrEnum):
-    """Why an entry was not stored, in words."""
+    """The reason why an entry was not stored, in words."""
 
     TOO_LARGE = "larger than the cache may grow"
-    PINNED = "what is pinned leaves no room for it"
-    PINS_UNKNOWN = "what is pinned is not known"
+    PINNED = "the pinned entries leave no room for it"
+    PINS_UNKNOWN = "the pinned entries are not known"
     NOT_ALLOWED = "only process 0 writes"
     READ_ONLY = "the cache cannot be written"
     FULL = "the disk, or the quota, is full"
@@ -30,7 +30,7 @@ _REFUSALS: Final = {
 
 
 def refusal_of(error: OSError | JcacheError) -> Refusal:
-    """Why an entry was not stored, by what storing it raised."""
+    """Return the reason why an entry was not stored, from the exception that storing it raised."""
     if isinstance(error, Locked):
         return Refusal.LOCKED
     if isinstance(error, LedgerUnavailable):
@@ -40,8 +40,8 @@ def refusal_of(error: OSError | JcacheError) -> Refusal:
     return _REFUSALS.get(number or 0, Refusal.FAILED)
 
 
-class What(StrEnum):
-    """What happened."""
+class EventKind(StrEnum):
+    """The kind of a cache event."""
 
     HIT = "hit"
     MISS = "miss"
@@ -51,19 +51,19 @@ class What(StrEnum):
     DAMAGED = "damaged"
 
 
-class Event(NamedTuple):
-    """One thing that happened to one key.
+class CacheEvent(NamedTuple):
+    """An event of one key.
 
     Attributes:
-        what: happened.
-        key: as JAX has it.
-        bytes: that were served or stored.
-        seconds: that building it took, of a hit, where that is known.
+        kind: what happened.
+        key: the key, as JAX has it.
+        bytes: the number of bytes that were served or stored.
+        seconds: for a hit, the build time of the entry, if it is known.
         detail: the refusal, or the damage.
-        shared: whether a read-only root was the one that served it.
+        shared: whether the entry is one of a read-only root.
     """
 
-    what: What
+    kind: EventKind
     key: str
     bytes: int = 0
     seconds: float | None = None

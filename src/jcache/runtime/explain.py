@@ -1,4 +1,4 @@
-"""Why a call is, or is not, served from the cache."""
+"""Explain why a call is, or is not, served from the cache."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from jcache.fingerprint.describe import changes, some
 from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import Kind, Member, Root, member, name_of
-from jcache.runtime.sealed_store import Opened, open_entry
-from jcache.runtime.staleness import staleness
+from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
 
-_MADE: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
-_MOST_READ: Final = 200
-_FEW_READ: Final = 20
-_FOUND: Final = (
+_BUILT_OR_TRACED: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
+_MAX_HEADERS_READ: Final = 200
+_MAX_HEADERS_READ_AFTER_MISS: Final = 20
+_DEPENDENCY_PREFIXES: Final = (
     "ran ",
     LOADED,
     "pytrees registered",
@@ -31,19 +30,19 @@ _FOUND: Final = (
     "existence ",
     "status ",
     "link ",
-)  # how labels of what is found out meanwhile begin
+)  # how the labels of dependencies begin that are found during a build
 
 
 class Explanation(NamedTuple):
-    """Whether a call is served from the cache, and why not.
+    """Whether a call is served from the cache, and the reason.
 
     Attributes:
-        name: of the function.
-        key: of the graph or trace; None where the call has none.
-        hit: whether it is served.
-        reason: of that.
-        nearest: key of the most similar one of a function of this name, for a miss; None where there is none.
-        changes: what has changed since that one was made, a line each, such as ``theta 2.0 → 3.0``.
+        name: name of the function.
+        key: key of the graph or trace; None if the call has none.
+        hit: whether the call is served.
+        reason: the reason why the call is, or is not, served.
+        nearest: for a miss, key of the most similar entry of a function of this name; None if there is none.
+        changes: the changes since that entry was made, a line each, such as ``theta 2.0 → 3.0``.
     """
 
     name: str
@@ -66,19 +65,19 @@ def explain(
     name: str,
     key: str,
     parts: Mapping[str, str],
-    load: Callable[[Opened], object],
+    load: Callable[[OpenedEntry], object],
     shared: Sequence[Root] = (),
 ) -> Explanation:
-    """Whether a call is served by a root, and why not; nothing is changed.
+    """Return whether a root serves a call, and the reason; nothing is changed.
 
     Args:
-        root: which.
-        kind: of what the call asks for.
-        name: of the function.
-        key: of what the call asks for.
-        parts: what the key is made of.
-        load: makes what an entry holds, or raises DamagedEntry or Unresolved.
-        shared: more roots that serve.
+        root: the root.
+        kind: graphs or traces.
+        name: name of the function.
+        key: key of the requested graph or trace.
+        parts: the parts of the key.
+        load: loads the value of an entry, or raises DamagedEntry or Unresolved.
+        shared: read-only roots that serve, too.
     """
 
     def told(reason: str, *changed: str, hit: bool = False) -> Explanation:
@@ -93,49 +92,58 @@ def explain(
             if isinstance(opened, Finding):
                 return told(f"it is damaged: {opened.evidence}")
             if stale := staleness(opened.header, parts):
-                return told(f"what it was {_MADE[kind]} from has changed:", *stale)
+                return told(f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:", *stale)
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
             return told(f"it cannot be loaded: {error}")
         seconds = format_seconds(opened.header.build_seconds)
-        return told(f"from {place.path}, {_MADE[kind]} in {seconds}", hit=True)
+        return told(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", hit=True)
     return nearest(root, kind, name, key, parts)
 
 
 def nearest(
-    root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str], *, most: int = _MOST_READ
+    root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str], *, limit: int = _MAX_HEADERS_READ
 ) -> Explanation:
-    """What tells a call, whose key is made of these parts, from the nearest of so many entries of its name."""
+    """Return the differences between a call and the most similar entry of its name.
+
+    Args:
+        root: the root.
+        kind: graphs or traces.
+        name: name of the function.
+        key: key of the requested graph or trace.
+        parts: the parts of the key.
+        limit: the number of entries to compare, the latest first.
+    """
     compared = [
-        (len(lines := changes(_known_before(header, parts), parts)), -header.created_ns, header.key, lines)
-        for header in _headers(root, kind, name_of(key), most)
+        (len(lines := changes(_parts_before_build(header, parts), parts)), -header.created_ns, header.key, lines)
+        for header in _headers(root, kind, name_of(key), limit)
     ]
     if not compared:
         return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
     _, _, other, lines = min(compared)
-    reason = f"none of the {kind} was made from this:" if lines else _alike(kind, is_same=other == key)
+    reason = f"the nearest of the {kind} differs:" if lines else _why_missed_equal(kind, is_same=other == key)
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
 
 
-def _alike(kind: Kind, *, is_same: bool) -> str:
-    """Why a call was missed though an entry was made from the same."""
+def _why_missed_equal(kind: Kind, *, is_same: bool) -> str:
+    """Return the reason why a call was missed although an entry was made from equal parts."""
     if is_same:
         return "another thread or process has stored it meanwhile"
     if kind is Kind.GRAPHS:
         return "it was stored by another codec"
-    return "a trace of the same description has another key: what is described in words was not all the same"
+    return "a trace with the same description has another key: values that the description abbreviates differ"
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
-    """Why a call was missed, in short: what tells it from the nearest of the latest entries of its name."""
-    found = nearest(root, kind, name, key, parts, most=_FEW_READ)
+    """Return in short why a call was missed: its differences from the most similar of the latest entries."""
+    found = nearest(root, kind, name, key, parts, limit=_MAX_HEADERS_READ_AFTER_MISS)
     if found.nearest is None:
         return "nothing of this name was there"
     return some(found.changes) if found.changes else found.reason
 
 
-def _headers(root: Root, kind: Kind, name: str, most: int) -> Iterator[EnvelopeHeader]:
-    """The headers of the latest entries of a name."""
+def _headers(root: Root, kind: Kind, name: str, limit: int) -> Iterator[EnvelopeHeader]:
+    """Yield the headers of the latest entries of a name."""
     found: list[tuple[float, str]] = []
     with suppress(OSError), os.scandir(root.directory(kind)) as items:
         for item in items:
@@ -143,11 +151,15 @@ def _headers(root: Root, kind: Kind, name: str, most: int) -> Iterator[EnvelopeH
             if what is Member.ENTRY and name_of(key) == name:
                 with suppress(OSError):
                     found.append((item.stat(follow_symlinks=False).st_mtime, item.path))
-    for _, path in sorted(found, reverse=True)[:most]:
+    for _, path in sorted(found, reverse=True)[:limit]:
         with suppress(OSError, DamagedEntry):
             yield header_at(path)
 
 
-def _known_before(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
-    """What an entry was made from, without what was found out meanwhile."""
-    return {label: text for label, text in header.key_parts.items() if label in parts or not label.startswith(_FOUND)}
+def _parts_before_build(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts that an entry was made from, without the dependencies that its build found."""
+    return {
+        label: text
+        for label, text in header.key_parts.items()
+        if label in parts or not label.startswith(_DEPENDENCY_PREFIXES)
+    }

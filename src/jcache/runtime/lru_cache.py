@@ -1,14 +1,14 @@
-"""A plain JAX directory as JAX's own ``LRUCache`` treats it, where jcache's `ExecutableCache` is used in its place.
+"""A replacement of JAX's ``LRUCache`` for a plain JAX directory, on top of `ExecutableCache`.
 
-Three things differ from a root that jcache administers, all as in JAX:
+It differs from a root that jcache administers in three ways, all as in JAX:
 
-- any text is a key, and every regular file ``*-cache`` an entry, counted against the bound, evicted and cleared;
-- without a bound no recency is written at all;
-- contents of other names than ``<name>-<64 hex>`` need not be executables.
+- any text is a key, and every regular file ``*-cache`` an entry: it counts for the bound, and is evicted and cleared;
+- without a bound no recency is written;
+- an entry whose name is not ``<name>-<64 hex>`` need not hold an executable.
 
-Three things differ from JAX. A directory that cannot be made is no error, but a cache without hits that warns of its
-first put. A relative path is one as of now, wherever the program goes later. There is no ``lock`` to hold from outside:
-``lock_path`` is the file that JAX's processes and ours lock.
+It differs from JAX in three ways. A directory that cannot be made raises no error: the cache has no hits, and its first
+put warns. A relative path is resolved at once, so a later change of the working directory has no effect. There is no
+``lock`` attribute: ``lock_path`` is the file that JAX's processes and jcache's lock.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from jcache.store.locking import DEFAULT_TIMEOUT
 if TYPE_CHECKING:
     from jcache.store.lru_index import Occupancy
 
-_LOCAL = "file://"
+_LOCAL_SCHEME = "file://"
 
 
 class _AnyKeyStore(ProgramStore):
-    """A store whose keys are any text that is a file name."""
+    """A store whose keys may be any file names."""
 
     def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
-        """The entries of some kinds, those of any name among the executables included."""
+        """Return the entries of some kinds, including executables under any file name."""
         chosen = list(kinds)
         found = super().entries(chosen, legacy=legacy, uses=uses)
         if EXECUTABLES in chosen:
@@ -50,7 +50,7 @@ class _AnyKeyStore(ProgramStore):
         return super().count(kind) + sum(1 for _ in self._others() if kind is EXECUTABLES)
 
     def _others(self) -> Iterator[Entry]:
-        """The entries whose names are no keys."""
+        """Yield the entries whose names are not jcache's keys."""
         with opened(self.root, self.root.directory(EXECUTABLES)) as directory:
             for name in sorted(os.listdir(directory)):
                 key = name.removesuffix(ENTRY_SUFFIX)
@@ -76,20 +76,21 @@ class _AnyKeyStore(ProgramStore):
 
 
 class PlainDirectoryCache(ExecutableCache):
-    """JAX's ``LRUCache``, of the same parameters and behaviour, over jcache's store.
+    """JAX's ``LRUCache``, with the same parameters and behaviour, over jcache's store.
 
     Args:
-        path: of the directory, which is made if it is not there.
-        max_size: bound of the bytes of its entries; -1 for none, 0 or any other number below it to store nothing.
-        lock_timeout_secs: seconds to wait for the lock; None for as long as it takes.
-        platforms: tells which ones JAX has here; None where nobody knows.
+        path: the directory; it is made if it does not exist.
+        max_size: bound of the entries' total size, in bytes; -1 for no bound; 0 or below -1 to store nothing.
+        lock_timeout_secs: seconds to wait for the lock; None to wait for ever.
+        platforms: returns JAX's platforms in this process; None if they are not known.
+        raises: as in `ExecutableCache`.
 
     Raises:
         RuntimeError: the path is a URL of another machine, where JAX's own cache needs another package.
     """
 
     _store = _AnyKeyStore
-    _least_bound = None
+    _min_bound = None
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class PlainDirectoryCache(ExecutableCache):
     ) -> None:
         self.lock_timeout_secs = lock_timeout_secs
         timeout = -1 if lock_timeout_secs is None else lock_timeout_secs
-        directory = _local(os.fspath(path))
+        directory = _local_directory(os.fspath(path))
         with suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
         super().__init__(
@@ -120,7 +121,7 @@ class PlainDirectoryCache(ExecutableCache):
         return key if fits and "/" not in key and "\0" not in key else storable(key)
 
 
-def _local(path: str) -> Path:
-    if "://" in path and not path.startswith(_LOCAL):
+def _local_directory(path: str) -> Path:
+    if "://" in path and not path.startswith(_LOCAL_SCHEME):
         raise RuntimeError(f"{path} is not a directory of this machine: jcache keeps executables in local ones only.")
-    return Path(os.path.abspath(path.removeprefix(_LOCAL)))
+    return Path(os.path.abspath(path.removeprefix(_LOCAL_SCHEME)))

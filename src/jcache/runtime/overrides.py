@@ -1,6 +1,6 @@
-"""What `jcache.enable` and somebody else set differently: the environment, or the program in JAX's configuration.
+"""Find settings that the environment, or the program in JAX's configuration, has made differently from `jcache.enable`.
 
-An argument of `jcache.enable` wins over both, and both win over a preset. Each difference is told as a sentence.
+An argument of `jcache.enable` wins over both, and both win over a preset. Each difference gives one sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jcache.jax_internals.presets import (
     overridden,
 )
 from jcache.runs import observers
-from jcache.runtime.settings import Request
+from jcache.runtime.settings import EnableRequest
 from jcache.store.roots import VARIABLES
 
 DIRECTORY: Final = "jax_compilation_cache_dir"
@@ -29,35 +29,35 @@ BOUND: Final = "jax_compilation_cache_max_size"
 
 
 def of_preset(preset: Preset) -> tuple[frozenset[str], list[str]]:
-    """The options of a preset that somebody else has set, and a sentence on each that differs."""
+    """Return the options of a preset that the environment or the program has set, and a sentence on each difference."""
     by_environment = overridden(preset, os.environ)
-    theirs, told = by_environment, []
+    already_set, warnings = by_environment, []
     for option in sorted(SETTINGS[preset]):
         wanted, found = SETTINGS[preset][option], config.option(option)
         if option in by_environment:
             if found != wanted:
-                told.append(
+                warnings.append(
                     f"${option.upper()} in the environment makes {option} {found!r}, which is {wanted!r} in preset "
                     f"'{preset}': unset the variable to have the preset."
                 )
         elif option == ENABLE_OPTION and is_off_by_run(os.environ) and not observers.has_cache_of_run():
-            continue  # nobody checks what JAX itself would read here; jcache's cache does
+            continue  # JAX's own cache would read unchecked bytes here; jcache's cache does not
         elif found is not None and found not in (wanted, JAX_DEFAULTS[option]):
-            theirs |= {option}
-            told.append(
+            already_set |= {option}
+            warnings.append(
                 f"The program has set {option} to {found!r}, which is {wanted!r} in preset '{preset}': call "
                 "jcache.enable() before, or do not set it."
             )
-    return theirs, told
+    return already_set, warnings
 
 
-def by_arguments(request: Request, root: Path, directory: Path) -> Iterator[str]:
-    """A sentence on each argument in whose place somebody else has set another value.
+def by_arguments(request: EnableRequest, root: Path, directory: Path) -> Iterator[str]:
+    """Yield a sentence on each argument that the environment or the program has set to another value.
 
     Args:
-        request: the arguments.
-        root: the path of the root.
-        directory: of its executables.
+        request: the arguments of `jcache.enable`.
+        root: path of the root.
+        directory: path of its executables.
     """
     if request.root is not None:
         yield from _differing(DIRECTORY, request.root, VARIABLES, lambda text: _absolute(text) in (root, directory))
@@ -68,7 +68,7 @@ def by_arguments(request: Request, root: Path, directory: Path) -> Iterator[str]
 def _differing(
     option: str, given: str | int, variables: tuple[str, ...], agrees: Callable[[str], bool]
 ) -> Iterator[str]:
-    """Says that the environment, or the program in JAX's configuration, names another value than the argument."""
+    """Yield a sentence for each other value of an argument, in the environment or in JAX's configuration."""
     used = f"but jcache.enable() was given {given}, which is used"
     texts = {name: os.environ.get(name) for name in variables}
     for name, text in texts.items():
@@ -86,5 +86,5 @@ def set_by_program(option: str) -> str | None:
 
 
 def _absolute(text: str) -> Path | None:
-    """The path that a text means; None for the address of a remote store."""
+    """Return the path that a text stands for; None for the URL of a remote store."""
     return None if "://" in text else Path(os.path.abspath(os.path.expanduser(text)))

@@ -1,4 +1,4 @@
-"""Have JAX hit what it has stored by itself, under keys that depend on the path of its cache directory."""
+"""Make JAX hit entries that JAX alone has stored, under keys that depend on the path of its cache directory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from jcache.verify.path_keys import choice, given, spellings
 def try_path_keys(
     roots: Sequence[Root], paths: Iterable[str | Path | None], note: Callable[[str], None]
 ) -> dict[str, str]:
-    """Has JAX look under these keys, too: in roots, and in a directory that the program sets later.
+    """Make JAX look under these keys, too: in roots, and in a directory that the program sets later.
 
-    It holds until `jcache.jax_internals.cache_keys.try_no_path_keys`.
+    `jcache.jax_internals.cache_keys.try_no_path_keys` undoes it.
 
     Args:
-        roots: the one that is written first, then those that are only read.
-        paths: by which the program has named them.
-        note: is told, as a sentence, that a directory has such keys: at once where one was seen, else when one is hit.
+        roots: the root that is written, then the read-only ones.
+        paths: the paths by which the program has named them.
+        note: receives a sentence for each directory with such keys: at once if one was seen, else at the first hit.
 
     Returns:
-        The keys with a path that were found, each with the key in whose place it is; it goes on growing.
+        The keys with a path that were found, each with the key that it replaces; later finds are added.
     """
     tries = _Tries(roots, note)
     if in_keys_now(cache_hook.versions()[0]):
@@ -37,14 +37,14 @@ def try_path_keys(
 
 
 class _Tries:
-    """The keys to try, and those that were found."""
+    """The keys to try, and the keys that were found."""
 
     def __init__(self, roots: Sequence[Root], note: Callable[[str], None]) -> None:
         self.found: dict[str, str] = {}
         self._roots = roots
         self._directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
         self._texts: list[str] = []
-        # From jax 0.11 on there is no choice to tell of: only the user can have the path in keys, and it stays there.
+        # From jax 0.11 on there is no choice to report: only the user can put the path into keys, and it stays there.
         self._note = note if in_keys(cache_hook.versions()[0]) else lambda _: None
 
     def find_spellings(self, paths: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class _Tries:
         places = self._places()
         if places is self._directories:
             return self._texts
-        is_users_none = "://" in places[0] and not xla_caches()  # then the key without the path is JAX's own
+        is_users_none = "://" in places[0] and not xla_caches()  # then JAX's own key has no path
         return [] if is_users_none else places
 
     def is_stored(self, key: str) -> bool:
@@ -73,6 +73,6 @@ class _Tries:
                 self._note(choice(place))
 
     def _places(self) -> list[str]:
-        """The roots' directories, unless the program has set another one."""
+        """Return the roots' directories, or only the directory that the program has set instead."""
         configured = str(config.directory() or "")
         return self._directories if configured == self._directories[0] else [configured]

@@ -1,7 +1,7 @@
 """The graphs or the traces of a root, as a program reads and writes them.
 
-What is served is verified in full: the seal over every bit, then kind and key. A hit takes no lock and writes nothing
-but its recency, once in a process. Who wants the same of a root shares its store.
+An entry is verified in full before it is served: the seal over every bit, then kind and key. A hit takes no lock and
+writes nothing but the recency, once in a process. All users of the same root and kind share one store.
 """
 
 from __future__ import annotations
@@ -10,32 +10,39 @@ import os
 import stat
 import threading
 import weakref
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
+from jcache.fingerprint.describe import changes
+from jcache.fingerprint.distributions import loaded_now
+from jcache.fingerprint.flattening import flattened_now
+from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.observed import discovered, discovered_now
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
-from jcache.runtime.program_store import Desk, ProgramStore
+from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
+from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
 from jcache.store.roots import create_root
 from jcache.store.store import Outcome
 
 
-class Opened(NamedTuple):
-    """An entry that is sound.
+class OpenedEntry(NamedTuple):
+    """An entry whose seal, kind and key are verified.
 
     Attributes:
-        header: what it says about itself.
-        payload: its bytes, perhaps in a file that is mapped.
-        root: where it lies.
-        path: of its file.
-        stamp: of its file.
+        header: the header of its envelope.
+        payload: the bytes of its payload, perhaps in a mapped file.
+        root: the root that it lies in.
+        path: the path of its file.
+        stamp: the identity of its file.
     """
 
     header: EnvelopeHeader
@@ -45,16 +52,16 @@ class Opened(NamedTuple):
     stamp: Stamp
 
     def finding(self, damage: Damage, evidence: str) -> Finding:
-        """What is wrong with it all the same."""
+        """Return a finding about this entry."""
         kind, key = Kind(self.header.kind), self.header.key
         return Finding(damage=damage, path=self.path, evidence=evidence, kind=kind, key=key, stamp=self.stamp)
 
 
-def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
-    """The entry of a kind and key, what is wrong with it, or None if there is none.
+def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
+    """Return the entry of a kind and key, the finding if it is damaged, or None if there is none.
 
     Raises:
-        OSError: it is there and cannot be read.
+        OSError: the entry exists and cannot be read.
     """
     path = root.directory(kind) / (key + ENTRY_SUFFIX)
     try:
@@ -71,11 +78,11 @@ def open_entry(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
     if (header.kind, header.key) != (kind, key):
         evidence = f"It was sealed as {header.kind} {header.key}."
         return Finding(damage=Damage.NAME, path=path, evidence=evidence, kind=kind, key=key, stamp=Stamp.of(status))
-    return Opened(header, payload, root, path, Stamp.of(status))
+    return OpenedEntry(header, payload, root, path, Stamp.of(status))
 
 
-def open_softly(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
-    """The same; what cannot be read is warned of, and counts as not there."""
+def open_softly(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
+    """Return the same as `open_entry`; if the entry cannot be read, warn and return None."""
     try:
         return open_entry(root, kind, key)
     except OSError as error:
@@ -84,19 +91,51 @@ def open_softly(root: Root, kind: Kind, key: str) -> Opened | Finding | None:
         return None
 
 
-def about(finding: Finding) -> str:
-    """What is wrong with an entry, as the beginning of a sentence."""
+def describe(finding: Finding) -> str:
+    """Return the beginning of a sentence that says what is wrong with an entry."""
     what = "is stale" if finding.damage is Damage.STALE else "was damaged"
     return f"{finding.key} in {finding.path.parent} {what} ({finding.evidence.rstrip('.')})"
 
 
-class SealedStore:
-    """The entries of a root and a kind that a program writes.
+# -- the dependencies of an entry
+
+
+def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the dependencies that were found while an entry was made, besides the parts of its key.
 
     Args:
-        root: which root.
+        header: the header of the entry.
+        known: the parts of its key.
+    """
+    return {label: text for label, text in header.key_parts.items() if label not in known}
+
+
+def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
+    """Return the changes of the code and files that an entry was made from, a line each; none for a fresh entry.
+
+    Args:
+        header: the header of the entry.
+        known: the parts of its key.
+    """
+    then = dependencies_of(header, known)
+    if not then:
+        return []
+    ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)
+    rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
+    today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
+    return [] if today == then else changes(then, today)
+
+
+# -- the store
+
+
+class SealedStore:
+    """The entries of a root and kind that a program writes.
+
+    Args:
+        root: the root.
         kind: graphs or traces.
-        max_bytes: bound of their bytes together; None for no bound.
+        max_bytes: bound of the entries' total size; None for no bound.
         lock_timeout: seconds that a put waits for the directory's lock.
     """
 
@@ -106,74 +145,79 @@ class SealedStore:
         self.max_bytes = max_bytes
         self._directory = root.directory(kind)
         make = partial(ProgramStore, root, max_bytes=max_bytes, lock_timeout=lock_timeout)
-        self._desk = desk = Desk(make, kind)
-        self.close = desk.close
-        weakref.finalize(self, desk.close)
+        self._queue = queue = WriteQueue(make, kind)
+        self.close = queue.close
+        weakref.finalize(self, queue.close)
 
     def has(self, key: str) -> bool:
-        """Whether there is an entry of a key."""
+        """Return whether the root has an entry of this key."""
         return os.path.lexists(self._directory / (key + ENTRY_SUFFIX))
 
-    def used(self, key: str) -> None:
-        """Marks an entry as used, softly."""
-        self._desk.used(key)
+    def mark_used(self, key: str) -> None:
+        """Mark an entry as used; a failure is ignored."""
+        self._queue.mark_used(key)
 
     def put(self, key: str, data: bytes, seconds: float | None) -> Outcome:
-        """Stores an entry unless there is one of its key.
+        """Store an entry, unless the root has one of this key.
+
+        Args:
+            key: the key.
+            data: the sealed bytes.
+            seconds: the build time; None if it is not known.
 
         Raises:
-            OSError, JcacheError: it could not be stored.
+            OSError, JcacheError: the entry could not be stored.
         """
         if not os.path.isdir(self.root.path):
             create_root(self.root.path, plain=self.root.plain)
-        return self._desk.put(key, data, seconds=seconds, origin="program")[0]
+        return self._queue.put(key, data, seconds=seconds, origin="program")[0]
 
-    def set_aside(self, finding: Finding) -> bool:
-        """Takes an entry out of the way, into quarantine; returns whether it was still the one that was looked at.
+    def quarantine(self, finding: Finding) -> bool:
+        """Move an entry to quarantine; return whether its file was still the one that was checked.
 
         Raises:
-            OSError, JcacheError: it cannot be moved, or the lock not be had soon.
+            OSError, JcacheError: the entry cannot be moved, or another process holds the lock for over a second.
         """
-        return self._desk.quarantine(finding)
+        return self._queue.quarantine(finding)
 
     def put_softly(self, key: str, data: bytes, seconds: float | None) -> Outcome | Refusal:
-        """Stores an entry unless there is one of its key; what goes wrong is warned of, once for each reason."""
+        """Store an entry, unless the root has one of this key; on failure, warn once for each reason and return it."""
         try:
             outcome = self.put(key, data, seconds)
         except (OSError, JcacheError) as error:
-            return self.refused(key, error)
+            return self.warn_refused(key, error)
         if outcome is not Outcome.TOO_LARGE:
             return outcome
         text = f"{key} of {len(data)} bytes is not stored in {self.root.path}"
         if len(data) > (self.max_bytes or 0):
             warn_once((Refusal.TOO_LARGE, key), f"{text}, whose {self.kind} are bounded by {self.max_bytes}.")
             return Refusal.TOO_LARGE
-        warn_once((Refusal.PINNED, self.root.path), f"{text}: what is pinned leaves no room; unpin something.")
+        warn_once((Refusal.PINNED, self.root.path), f"{text}: the pinned entries leave no room; unpin some of them.")
         return Refusal.PINNED
 
-    def refused(self, key: str, error: OSError | JcacheError) -> Refusal:
-        """Why an entry was not stored, which is warned of."""
+    def warn_refused(self, key: str, error: OSError | JcacheError) -> Refusal:
+        """Warn that an entry was not stored, and return the reason."""
         refusal = refusal_of(error)
         warn_once((refusal, self.root.path), f"jcache cannot store {key}: {error}")
         return refusal
 
-    def set_aside_softly(self, finding: Finding) -> None:
-        """Takes what may not be served out of the way; what is damaged, or cannot be moved, is warned of."""
+    def quarantine_softly(self, finding: Finding) -> None:
+        """Move an entry to quarantine; warn if it is damaged, or if it cannot be moved."""
         try:
-            moved = self.set_aside(finding)
+            moved = self.quarantine(finding)
         except (OSError, JcacheError) as error:
-            warn_once(("set aside", self.root.path), f"{about(finding)}, and stays there: {error}")
+            warn_once(("set aside", self.root.path), f"{describe(finding)}, and stays there: {error}")
             return
         if moved and finding.damage is not Damage.STALE:
-            warn_once(("damaged", self.root.path), f"{about(finding)}: it is in quarantine now, and is made anew.")
+            warn_once(("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and is made anew.")
 
-    def spent(self, spent: Spent) -> None:
-        """Keeps what a build or a load has cost, for the ledger."""
-        self._desk.learn(spent)
+    def record_spent(self, spent: Spent) -> None:
+        """Keep the cost of a build or a load for the next write to the ledger."""
+        self._queue.learn(spent)
 
     def flush(self) -> None:
-        """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
-        self._desk.flush()
+        """Write all pending records to the ledger; a failure is ignored."""
+        self._queue.flush()
 
 
 _stores: weakref.WeakValueDictionary[tuple[Path, Kind, int | None, float], SealedStore] = weakref.WeakValueDictionary()
@@ -181,16 +225,17 @@ _mutex = threading.Lock()
 
 
 def store_of(root: Root, kind: Kind, *, max_bytes: int | None, lock_timeout: float) -> SealedStore:
-    """The store of a root and a kind, one for all who want it alike."""
-    alike = root.path, kind, max_bytes, lock_timeout
+    """Return the shared store of a root and kind; `max_bytes` and `lock_timeout` are as in `SealedStore`."""
+    identity = root.path, kind, max_bytes, lock_timeout
     with _mutex:
-        store = _stores.get(alike)
+        store = _stores.get(identity)
         if store is None:
-            store = _stores[alike] = SealedStore(root, kind, max_bytes=max_bytes, lock_timeout=lock_timeout)
+            store = _stores[identity] = SealedStore(root, kind, max_bytes=max_bytes, lock_timeout=lock_timeout)
         return store
 
 
 def _after_fork() -> None:
+    """Replace the lock in a forked child, where a thread that is gone may hold it."""
     global _mutex
     _mutex = threading.Lock()
 

@@ -1,29 +1,27 @@
-"""What `jcache.enable` puts in place in this process, and takes away again: a `Session`."""
+"""A session: all changes that `jcache.enable` makes to JAX in this process, and their removal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache.errors import CannotWrite, JcacheError, NoCacheHere
+from jcache.errors import JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.presets import SETTINGS
 from jcache.layout import Kind, Root
 from jcache.runs import in_process, observers
-from jcache.runtime.debounce import Soon
-from jcache.runtime.events import Event, Refusal, What
+from jcache.runtime.debounce import Debouncer
+from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
-from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset, set_by_program
+from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset
 from jcache.runtime.path_keys import try_path_keys
-from jcache.runtime.settings import Enabled, Request, Write
-from jcache.runtime.warn import warn
-from jcache.store import files
+from jcache.runtime.session_roots import SessionRoots
+from jcache.runtime.settings import Enabled, EnableRequest, Write
 from jcache.store.locking import timeout_in
-from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
@@ -33,19 +31,20 @@ _XLA_CACHES: Final = "jax_persistent_cache_enable_xla_caches"
 
 
 class Session:
-    """jcache in JAX, from its making to `end`.
+    """jcache installed in JAX, from construction until `end`.
 
     Args:
-        request: what is to be in effect; what cannot be is told by `enabled.warnings`, and nothing is raised for it.
-        anew: whether it takes the place of a session in which JAX has compiled something.
+        request: the arguments of `jcache.enable`; `enabled.warnings` says what does not take effect, and no error is
+            raised for it.
+        anew: whether the session replaces one in which JAX has compiled something.
 
     Attributes:
-        enabled: what is in effect.
-        root: the root that is read and written.
-        shared: more roots, which are only read.
+        enabled: the settings in effect.
+        root: the root that is read and written; None if there is none.
+        shared: the read-only roots.
     """
 
-    def __init__(self, request: Request, *, anew: bool = False) -> None:
+    def __init__(self, request: EnableRequest, *, anew: bool = False) -> None:
         self.request = request
         self._anew = anew
         self.root: Root | None = None
@@ -54,11 +53,9 @@ class Session:
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
         self._configured: dict[str, Any] = {}
-        self._path_keys: dict[str, str] = {}  # that depend on a path, and in place of which other key they are
-        self._unwritable = False
-        self._theirs = config.directory()  # that JAX is configured with before
-        self._is_set_by_program = set_by_program(DIRECTORY) is not None
-        self._soon = Soon(self._flush_statistics)
+        self._path_keys: dict[str, str] = {}  # keys that depend on a path, each with the key that does not
+        self._roots = SessionRoots(request, self._warnings.append)
+        self._debouncer = Debouncer(self._flush_statistics)
         self._undo = ExitStack()
         try:
             self.enabled = self._begin()
@@ -66,87 +63,87 @@ class Session:
             self._undo.close()
             raise
 
-    def answers(self, request: Request) -> bool:
-        """Whether it is what the request asks for, and nobody has configured JAX otherwise meanwhile."""
+    def matches(self, request: EnableRequest) -> bool:
+        """Return whether the session has this request, and nobody has changed JAX's configuration meanwhile."""
         if self.request != request or any(config.option(name) != value for name, value in self._configured.items()):
             return False
         try:
-            return self.root is not None and self.root.path == self._choose_path()
+            return self.root is not None and self.root.path == self._roots.path()
         except NoCacheHere:
             return False
 
     def is_in_effect(self) -> bool:
-        """Whether JAX is still configured with its directory, whatever else the program has set meanwhile."""
+        """Return whether JAX is still configured with the session's directory."""
         return self.root is not None and config.directory() == self.enabled.directory
 
     def max_bytes(self) -> int | None:
-        """The bound of the executables together, which the program may change at any time; None for none."""
+        """Return the bound of the executables' total size, which the program may change; None for no bound."""
         bound = _bound()
         return None if bound == -1 else bound
 
     def follow_bound(self) -> None:
-        """Has `enabled` tell the bound of now."""
+        """Update the bound in `enabled`."""
         if self.enabled.root is not None and self.enabled.max_bytes != self.max_bytes():
             self.enabled = self.enabled._replace(max_bytes=self.max_bytes())
 
     def was_used(self) -> bool:
-        """Whether JAX has compiled something since the session began."""
+        """Return whether JAX has compiled something since the session began."""
         return cache_hook.used_before()
 
     def report(self) -> RunReport:
-        """What JAX's cache has done since the beginning."""
-        return self._watch.report(notices=self._said)
+        """Return the report on JAX's cache since the session began."""
+        return self._monitor.report(notices=self._notices)
 
     def flush(self) -> None:
-        """Writes what has been learnt to the root's ledger, softly."""
+        """Write all pending records and the statistics to the root's ledger; a failure is ignored."""
         if self._cache is not None:
             self._cache.flush()
         self._flush_statistics()
 
     def end(self) -> None:
-        """Puts back all that has been changed."""
+        """Undo all changes to JAX."""
         self.flush()
         self._undo.close()
         if self._cache is not None:
             self._cache.close()
 
     def renew(self) -> None:
-        """Begins to count anew, in a forked child."""
-        self._watch.renew()
+        """Start with empty statistics in a forked child."""
+        self._monitor.renew()
 
     @property
-    def _said(self) -> tuple[str, ...]:
+    def _notices(self) -> tuple[str, ...]:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
-        self._soon.ask(in_process.seconds_until_due(self._watch))
+        self._debouncer.schedule(in_process.seconds_until_due(self._monitor))
 
     def _flush_statistics(self) -> None:
         if self.root is not None:
-            in_process.flush(self.root, self._watch, notices=self._said)
+            in_process.flush(self.root, self._monitor, notices=self._notices)
 
-    def _on_event(self, event: Event) -> None:
-        """Tells whoever watches, `jcache run` included, what JAX does not know of."""
-        if event.what is What.HIT and event.seconds is not None:
-            self._watch.build_seconds[event.key] = event.seconds
-        elif event.what is What.REFUSED:
+    def _on_event(self, event: CacheEvent) -> None:
+        """Pass on what JAX does not report, to the monitor and to `jcache run`."""
+        if event.kind is EventKind.HIT and event.seconds is not None:
+            self._monitor.build_seconds[event.key] = event.seconds
+        elif event.kind is EventKind.REFUSED:
             observers.tell_not_stored(event.key, event.detail or "")
-        elif event.what is What.PRESENT:
+        elif event.kind is EventKind.PRESENT:
             observers.tell_not_stored(event.key, "an entry with this key was there already")
-        elif event.what is What.DAMAGED:
+        elif event.kind is EventKind.DAMAGED:
             observers.tell_damaged(event.key, event.detail or "")
 
     # -- beginning
 
     def _begin(self) -> Enabled:
-        self._watch = in_process.Watch(on_compiled=self._on_compiled)
-        self._undo.callback(self._watch.stop)
-        self.root = self._find_root()
+        self._monitor = in_process.CacheMonitor(on_compiled=self._on_compiled)
+        self._undo.callback(self._monitor.stop)
+        self.root = self._roots.open()
         if self.root is None:
             return Enabled(None, None, None, self.request.preset, (), "none", tuple(self._warnings), ())
         directory = self.root.directory(Kind.EXECUTABLES)
-        self.shared = shared = tuple(self._find_read_only())
-        self._look_for_lateness(directory)
+        self.shared = shared = tuple(self._roots.open_read_only())
+        self._check_not_late(directory)
         self._configure(directory)
         self._make_keys_portable(self.root, shared)
         store = self._install(self.root, shared)
@@ -161,79 +158,26 @@ class Session:
             notes=tuple(self._notes),
         )
 
-    def _environment(self) -> Mapping[str, str]:
-        """The environment, with the directory that the program has set in the place of JAX's own variable."""
-        if self._theirs is None:
-            return os.environ
-        return os.environ | {DIRECTORY.upper(): str(self._theirs)}
-
-    def _choose_path(self) -> Path:
-        if self.request.root is None and not os.environ.get("JCACHE_DIR") and self._is_set_by_program:
-            return choose_path(str(self._theirs), os.environ, source=f"{DIRECTORY}, which the program has set")
-        return choose_path(self.request.root, self._environment(), source="root")
-
-    def _find_root(self) -> Root | None:
-        try:
-            path = self._choose_path()
-            plain = wants_plain(self.request.root, self._environment())
-            try:
-                root = create_root(path, plain=plain)
-                self._check_writable(root)
-            except CannotWrite as error:
-                self._warnings.append(f"{error} Programs go on, and none of them is stored.")
-                self._unwritable = True
-                root = open_root(path) if path.is_dir() else Root(path, plain=plain)
-        except NoCacheHere as error:
-            self._warnings.append(f"{error} JAX is left as it was.")
-            return None
-        directory = root.directory(Kind.EXECUTABLES)
-        if not root.plain and directory.is_symlink():
-            self._warnings.append(
-                f"{directory} is a symbolic link, which is not followed: name what it points to as root. JAX is left "
-                "as it was."
-            )
-            return None
-        return root
-
-    def _check_writable(self, root: Root) -> None:
-        if self._may_write():
-            directory = root.directory(Kind.EXECUTABLES)
-            with files.refusal(f"write to {directory}"):
-                directory.mkdir(exist_ok=True)
-                os.unlink(files.create_temporary(str(directory)))
-
-    def _may_write(self) -> bool:
-        return self.request.write is Write.ALL or cache_hook.process_index() == 0
-
-    def _find_read_only(self) -> list[Root]:
-        found = []
-        for text in self.request.read_only:
-            try:
-                found.append(open_own(choose_path(text, os.environ, source="read_only")))
-            except NoCacheHere as error:
-                self._warnings.append(f"{error} It is not read.")
-        return found
-
-    def _look_for_lateness(self, directory: Path) -> None:
+    def _check_not_late(self, directory: Path) -> None:
         if self._anew or not cache_hook.used_before():
             return
         used = cache_hook.in_use()
         advice = "call jcache.enable() before the first computation."
         if used is not None and used != directory:
             self._warnings.append(
-                f"Computations have already used the cache {used}: what was compiled so far is there, and only what is "
-                f"compiled from now on is in {directory}; {advice}"
+                f"Computations have already used the cache {used}: programs compiled so far are there, and only later "
+                f"ones are in {directory}; {advice}"
             )
         elif used is None:
-            self._notes.append(f"What was compiled so far is not cached; {advice}")
+            self._notes.append(f"Programs compiled so far are not cached; {advice}")
 
     def _configure(self, directory: Path) -> None:
-        """Sets JAX's options; over a preset wins what the program has set before, or else the environment."""
+        """Set JAX's options; values that the program or the environment has set win over the preset."""
         preset = self.request.preset
-        theirs, told = of_preset(preset)
-        self._warnings += told
+        already_set, warnings = of_preset(preset)
+        self._warnings += warnings
         self._warnings += by_arguments(self.request, self.root.path if self.root else directory, directory)
-        values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in theirs}
+        values: dict[str, Any] = {o: value for o, value in SETTINGS[preset].items() if o not in already_set}
         values[DIRECTORY] = str(directory)
         if self.request.max_bytes is not None:
             values[BOUND] = self.request.max_bytes
@@ -255,7 +199,7 @@ class Session:
             self._notes.append(f"{reason}: XLA's own caches are off, so that keys do not depend on the directory.")
             if _XLA_CACHES.upper() not in os.environ:
                 self._undo.callback(config.configure({_XLA_CACHES: "none"}).restore)
-        self._path_keys = try_path_keys([root, *shared], [self.request.root, self._theirs], self._note_once)
+        self._path_keys = try_path_keys([root, *shared], [self.request.root, self._roots.configured], self._note_once)
         self._undo.callback(cache_keys.try_no_path_keys)
 
     def _note_once(self, note: str) -> None:
@@ -263,8 +207,8 @@ class Session:
             self._notes.append(note)
 
     def _install(self, root: Root, shared: Sequence[Root]) -> str:
-        """Puts our cache in JAX, or else configures JAX's own; returns whose it is."""
-        if notice := cache_hook.beyond_proven():
+        """Install jcache's cache in JAX, or else configure JAX's own; return which one it is, as `Enabled.store`."""
+        if notice := cache_hook.newer_than_tested():
             self._notes.append(notice)
         self._undo.callback(callbacks.cache_callbacks, on=False)
         if reason := callbacks.cache_callbacks(on=self.request.callbacks):
@@ -277,30 +221,29 @@ class Session:
             max_size=_bound,
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
-            may_write=self._may_write,
-            warn=_warn,
+            may_write=self._roots.may_write,
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
             raises=_raises,
             platforms=cache_hook.platforms,
-            told=(Refusal.READ_ONLY, Refusal.FULL) if self._unwritable else (),
+            known_refusals=(Refusal.READ_ONLY, Refusal.FULL) if self._roots.is_unwritable else (),
         )
         installed = cache_hook.install(self._cache_of)
-        if isinstance(installed, cache_hook.Installed):
+        if isinstance(installed, cache_hook.InstalledCache):
             self._cache.prepare()
             self._undo.callback(installed.uninstall)
             return "jcache"
         self._warnings.append(
-            f"{installed}: JAX's own cache is used, configured as well as it can be, without what jcache adds to it"
-            f"{' (read_only among it)' if shared else ''}; a later jcache may know this jax."
+            f"{installed}: JAX's own cache is used with jcache's settings, but without jcache's features"
+            f"{', such as read_only' if shared else ''}; a later jcache may know this jax."
         )
         self._cache = None
-        self._use_jaxs_own(root)
+        self._configure_jaxs_own(root)
         return "jax"
 
     def _cache_of(self, path: str) -> ExecutableCache | None:
-        """The cache of a directory that JAX is configured with, which the program can change; None for JAX's own."""
+        """Return the cache for JAX's configured directory, which the program may change; None for JAX's own cache."""
         if self.root is not None and Path(path) == self.root.directory(Kind.EXECUTABLES):
             return self._cache
         return (
@@ -311,7 +254,7 @@ class Session:
             )
         )
 
-    def _use_jaxs_own(self, root: Root) -> None:
+    def _configure_jaxs_own(self, root: Root) -> None:
         if config.option(BOUND) != -1:
             try:
                 with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
@@ -324,14 +267,10 @@ class Session:
 
 
 def _bound() -> int:
-    """The bound that JAX is configured with; -1 for none."""
+    """Return the bound that JAX is configured with; -1 for no bound."""
     return max(int(config.option(BOUND)), -1)
 
 
 def _raises() -> bool:
-    """Whether JAX is told to raise what fails around its cache, in place of a warning."""
+    """Return whether JAX raises failures of its cache instead of warning."""
     return bool(config.option("jax_raise_persistent_cache_errors"))
-
-
-def _warn(text: str) -> None:
-    warn(text, stacklevel=6)

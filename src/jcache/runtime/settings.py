@@ -1,4 +1,4 @@
-"""What `jcache.enable` is asked for, and what is in effect after it."""
+"""The arguments of `jcache.enable`, and the settings that are in effect after it."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,19 +8,19 @@ from jcache.jax_internals.presets import Preset
 
 
 class Write(StrEnum):
-    """Which processes of a program of several store executables."""
+    """Which processes of a multi-process program store executables."""
 
     RANK0 = "rank0"
     ALL = "all"
 
 
-class Request(NamedTuple):
-    """What `jcache.enable` was asked for.
+class EnableRequest(NamedTuple):
+    """The arguments of `jcache.enable`.
 
     Attributes:
         root: path of the root; None for the one that the environment names.
-        max_bytes: bound of the executables together; None for the one that JAX is configured with.
-        preset, read_only, copy_on_hit, write, callbacks: as `jcache.enable` has them.
+        max_bytes: bound of the executables' total size; None for the one that JAX is configured with.
+        preset, read_only, copy_on_hit, write, callbacks: as in `jcache.enable`.
     """
 
     root: str | None
@@ -32,23 +32,23 @@ class Request(NamedTuple):
     callbacks: bool
 
 
-ANYTHING: Final = Request(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
+ANYTHING: Final = EnableRequest(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
 
 
 class Enabled(NamedTuple):
-    """What is in effect after `jcache.enable`.
+    """The settings in effect after `jcache.enable`.
 
     Attributes:
-        root: the root that is read and written; None if there is none that could be, and JAX was left alone.
-        directory: where its executables lie, as ``jax_compilation_cache_dir`` has it.
-        max_bytes: bound of the executables together when `jcache.enable` returned; None for none. It does not follow
-            what the program sets later: `jcache.enable` called again returns the bound of then.
-        preset: of the settings.
-        read_only: the roots that are read as well.
-        store: ``"jcache"``; ``"jax"`` where jcache does not know this JAX and has only configured JAX's own cache;
+        root: the root that is read and written; None if no root is usable, and JAX was left alone.
+        directory: the directory of its executables, as ``jax_compilation_cache_dir`` has it.
+        max_bytes: bound of the executables' total size when `jcache.enable` returned; None for no bound. It does not
+            follow a bound that the program sets later; another call of `jcache.enable` returns that.
+        preset: the preset of settings.
+        read_only: the read-only roots.
+        store: ``"jcache"``; ``"jax"`` if jcache does not know this JAX and has only configured JAX's own cache;
             ``"none"`` without a root.
-        warnings: what does not take effect, and what to do, as sentences.
-        notes: what else is good to know.
+        warnings: sentences on what does not take effect, and what to do.
+        notes: sentences on what else is good to know.
     """
 
     root: Path | None

@@ -1,26 +1,42 @@
-"""Warnings of a library that goes on all the same: each is said once, of the line of the program that is concerned."""
+"""Emit each warning once, at the caller's line.
+
+jcache warns and goes on where it cannot do something: the cache may fail, the program may not.
+"""
 
 import sys
 import warnings
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Final
 
 from jcache.package import OWN_FILES
 
-_said: Final[set[Hashable]] = set()
+
+class WarnOnce:
+    """Emits one warning for each subject, as long as it lives.
+
+    Args:
+        emit: emits a text as a warning.
+        known: subjects that the user knows of already.
+    """
+
+    def __init__(self, emit: Callable[[str], object], known: set[Hashable] | None = None) -> None:
+        self._emit = emit
+        self._known: set[Hashable] = set(known or ())
+
+    def __call__(self, about: Hashable, text: str) -> None:
+        """Emit a text, unless there was a warning about the same subject before."""
+        if about not in self._known:
+            self._known.add(about)
+            self._emit(f"{text} (The program goes on; this is said once.)")
+
+    def forget(self) -> None:
+        """Warn about every subject anew."""
+        self._known.clear()
 
 
-def warn_once(about: Hashable, text: str) -> None:
-    """Warns the program that called jcache, unless it was told about the same before."""
-    if about in _said:
-        return
-    _said.add(about)
-    warn_outside(f"{text} (The program goes on; this is said once.)", UserWarning)
-
-
-def warn_outside(message: Warning | str, category: type[Warning]) -> None:
-    """Warns of the line of the program that called jcache."""
+def warn_outside(message: Warning | str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the program that called jcache."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FILES):
         frame, level = frame.f_back, level + 1
@@ -28,9 +44,12 @@ def warn_outside(message: Warning | str, category: type[Warning]) -> None:
 
 
 def warn(message: Warning | str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
-    """`warnings.warn`, but where warnings are errors it prints: the cache may fail, the program goes on."""
+    """Call `warnings.warn`; where warnings are errors, print the message instead of raising."""
     try:
         warnings.warn(message, category, stacklevel=stacklevel + 1)
     except Warning:
         with suppress(Exception):  # as `warnings` itself where stderr is gone
             sys.stderr.write(f"{category.__name__}: {message}\n")
+
+
+warn_once: Final = WarnOnce(warn_outside)

@@ -190,7 +190,7 @@ def _fill(listing: Listing, reader: "EntryReader", snapshots: Snapshots | None, 
 
 def is_legacy(path: Path) -> bool:
     """Return whether a file with a legacy name holds an executable; other tools use such names, too."""
-    from jcache.formats.envelope import HEAD_BYTES, may_be_executable
+    from jcache.formats.executable import HEAD_BYTES, may_be_executable
 
     try:
         return may_be_executable(read(path, HEAD_BYTES))

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
-from jcache.formats.envelope import MAX_CONTENT, EnvelopeHeader, open_envelope
+from jcache.formats.compression import MAX_CONTENT
+from jcache.formats.envelope import EnvelopeHeader, open_envelope
 
 MAPPED_FROM: Final = 1 << 20
 _MOST_MAPS: Final = 128  # before Python 3.13 each of them holds a file descriptor

@@ -384,7 +384,8 @@ def header_at(path: str | Path) -> EnvelopeHeader:
         DamagedEntry: the file does not begin with a whole, unchanged header.
         OSError: it cannot be read.
     """
-    from jcache.formats.envelope import HEAD_BYTES, MAX_HEADER, header_length, read_header
+    from jcache.formats.envelope import MAX_HEADER, header_length, read_header
+    from jcache.formats.executable import HEAD_BYTES
 
     head = files.read(path, HEAD_BYTES)
     if HEAD_BYTES < (length := header_length(head)) <= MAX_HEADER + HEAD_BYTES:

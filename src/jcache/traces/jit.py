@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
-from jcache.runtime.under_way import is_nested
+from jcache.runtime.build_context import is_nested
 from jcache.runtime.warn import warn_outside
 from jcache.traces.arguments import gives_arguments
 from jcache.traces.resolver import OLD_OPTIONS, Resolver

@@ -122,7 +122,7 @@ def asked(function: Callable[..., Any], statics: Statics, given: Given, traced: 
     taken.look()
     base = fingerprint(function, *keyed, for_trace=True)
     changed = partial(changed_meanwhile, base, function, *keyed)
-    around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.made_with()
+    around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.setup()
     around |= _variables(base.parts)
     whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
@@ -145,7 +145,7 @@ def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: 
     leaves: list[Any] = []
     fixed, named = statics.replaced(args, kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
     values = (repr(value) if type(value) in _PLAIN else type(value).__name__ for value in (*fixed, *named.values()))
-    return "\0".join([roughly, *tracing.made_with().values(), *values, *tracing.types_of(leaves[:_FEW])])
+    return "\0".join([roughly, *tracing.setup().values(), *values, *tracing.types_of(leaves[:_FEW])])
 
 
 def _variables(parts: Mapping[str, str]) -> dict[str, str]:

@@ -53,12 +53,12 @@ class Call:
         if self.traced is not None and self.compilation is not None:
             told = self.compilation
             reason = self.shelf.keep(self.traced, told)
-            self._expect("" if reason else told.executable_key, told.around)
+            self._expect("" if reason else told.executable_key, told.load_context)
             return reason
         if self.kept is not None and self.replay is not None:
             replay = self.replay
             reason = self.shelf.served(self.kept, replay, self.seconds)
-            self._expect(replay.loaded or replay.compiled, replay.around)
+            self._expect(replay.loaded or replay.compiled, replay.load_context)
             return reason
         return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jcache.jax_internals.child import Child, Died, child_of, interpreter
+from jcache.jax_internals.child import MALFORMED_ANSWER, Child, ChildDied, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.runs.environment import settings
@@ -76,7 +76,7 @@ def recompile(store: Store, keys: Collection[str], progress: Progress[str] = ite
                     done.add(left, *_answer(child, left))
                     left = next(waiting, None)
                 child.end()
-            except Died as death:  # with the others another one begins
+            except ChildDied as death:  # with the others another one begins
                 if left is not None:
                     done.add(left, Recompiling.FAILED, f"compiling it ended the process: {death.evidence}")
     return done
@@ -93,7 +93,7 @@ def _answer(child: Child, key: str) -> tuple[Recompiling, str]:
     try:
         return Recompiling(result), evidence
     except ValueError:
-        raise Died("what it answers makes no sense") from None
+        raise ChildDied(MALFORMED_ANSWER) from None
 
 
 def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:
@@ -101,6 +101,6 @@ def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:
     return {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         **base,
-        **settings(store.root.directory(Kind.EXECUTABLES), base, whatever=True),
+        **settings(store.root.directory(Kind.EXECUTABLES), base, override_user=True),
         "JCACHE_DIR": str(store.root.path),
     }

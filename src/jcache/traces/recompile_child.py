@@ -56,11 +56,11 @@ def main() -> None:
 
 def _recompile(program: str) -> Answer:
     """What becomes of a program."""
-    from jcache.jax_internals.compile_recipe import CannotCook
+    from jcache.jax_internals.compile_recipe import CannotCompile
 
     try:
         return _compiled(program)
-    except (_Elsewhere, CannotCook) as error:
+    except (_Elsewhere, CannotCompile) as error:
         return "elsewhere", str(error)
     except _Failed as error:
         return "failed", str(error)
@@ -107,13 +107,13 @@ def _compiled(key: str) -> Answer:
 
 
 def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been imported: only now may jcache be)
-    from jcache.runtime.sealed_store import Opened, open_entry
+    from jcache.runtime.sealed_store import OpenedEntry, open_entry
     from jcache.traces.format import TRACES
 
     found = open_entry(shelf.store.root, TRACES, key)
     if found is None:
         raise _Failed(f"{key} is not there")
-    if not isinstance(found, Opened):
+    if not isinstance(found, OpenedEntry):
         raise _Failed(f"{key} is damaged: {found.evidence.rstrip('.')}")
     return found
 
@@ -122,7 +122,7 @@ def _check(known: Any) -> None:  # noqa: ANN401
     """Whether calls are looked up here under the key of a trace that was made from this."""
     from jcache.jax_internals import tracing
 
-    for name, mine in tracing.made_with().items():
+    for name, mine in tracing.setup().items():
         theirs = known.get(name)
         if theirs != mine:
             raise _Elsewhere(f"it was traced with {name} {theirs}, and a call with {mine} is traced anew")
@@ -132,7 +132,7 @@ def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # n
     """The key under which JAX's cache has what it compiled."""
     from jcache.jax_internals import compile_hook, compile_recipe, stablehlo
 
-    stablehlo.log_as_for(module, options)
+    stablehlo.set_logging_option(module, options)
     keys = compile_hook.keys_of(lambda: compile_recipe.compile_stored(module, devices, options, backend))
     if not keys:
         raise _Failed("JAX's cache is not in use")

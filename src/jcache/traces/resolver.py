@@ -62,7 +62,7 @@ class _Looked(NamedTuple):
     shelf: Shelf
     found: Kept | str | None
     rough: str
-    ahead: preload.Ahead | None
+    ahead: preload.Preload | None
     given: Given
 
 
@@ -115,7 +115,7 @@ class Resolver:
         """Whether a first call would start warm, and if not, why; nothing is run or written."""
         try:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or tracing.forbidden()
+            reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
                 wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
@@ -170,11 +170,11 @@ class Resolver:
         key = rough = None
         try:
             rough = roughly_called(self._roughly, self.statics, traced.args, traced.kwargs)
-            reason = self._slower(rough) or tracing.forbidden()
+            reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
                 shelf = shelf_in_use()
                 note = Verdicts(shelf.store.root).likely(rough)
-                ahead = preload.Ahead(note) if note else None
+                ahead = preload.Preload(note) if note else None
                 program = given()
                 wanted = asked(self.function, self.statics, program, traced)
                 if not tracing.are_tracers(wanted.leaves):
@@ -212,9 +212,9 @@ class Resolver:
             structure = structures.decode(trace.structure, wanted.likes)
             results = avals.abstract(trace.results, wanted.leaves)
             operands = [wanted.leaves[i] for i in trace.kept]
-            asking = meshes.placed(operands, trace.mesh)
+            asking = meshes.constrain_to_mesh(operands, trace.mesh)
             values = stablehlo.bind_marker(wanted.key, asking, results)
-            values = values if asking is not operands else meshes.placed(values, trace.mesh)
+            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.refuse(reason, wanted.key)
@@ -222,7 +222,7 @@ class Resolver:
 
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
-        def replay(seconds: float | None = None, ahead: preload.Ahead | None = None) -> Replay:
+        def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
             call = Call(key, shelf, seconds, rough)
             call.kept, call.note = kept, "" if ahead is None else ahead.note
             call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
@@ -240,7 +240,7 @@ class Resolver:
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
         try:
-            with tracing.anew():
+            with tracing.retracing():
                 result, values, treedef = traced.run(lambda: self._called(looked, arguments))
         except Exception:
             raised = Call(wanted.key, shelf, None, rough)

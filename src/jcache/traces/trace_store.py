@@ -13,8 +13,7 @@ from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.layout import Root
 from jcache.runs import observers
 from jcache.runtime.events import Refusal
-from jcache.runtime.sealed_store import Opened, SealedStore, open_softly
-from jcache.runtime.staleness import staleness
+from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.warn import warn_outside
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import belongs_to
@@ -37,11 +36,11 @@ class Kept:
         opened: its entry.
     """
 
-    def __init__(self, store: SealedStore, opened: Opened, trace: Trace) -> None:
+    def __init__(self, store: SealedStore, opened: OpenedEntry, trace: Trace) -> None:
         self.trace = trace
         self.opened = opened
         self._store = store
-        self._programs: dict[str, Opened] = {}
+        self._programs: dict[str, OpenedEntry] = {}
 
     def executables(self, signature: str, device: str) -> Iterator[str]:
         """The keys in JAX's cache of the executables for a signature and a device: of its own, and of a later one."""
@@ -61,14 +60,14 @@ class Kept:
         program = self._program(signature)
         return None if program is None else program.header.key_parts.get("text")
 
-    def _program(self, of: str) -> Opened | None:
+    def _program(self, of: str) -> OpenedEntry | None:
         """A program of this trace, which lies beside it or in the root that is written; damage goes to quarantine."""
         key = program_key(self.opened.header, of)
         for root in () if of in self._programs else dict.fromkeys((self.opened.root, self._store.root)):
             found = open_softly(root, TRACES, key)
             if isinstance(found, Finding):
                 if root == self._store.root:
-                    self._store.set_aside_softly(found)
+                    self._store.quarantine_softly(found)
             elif found is not None and belongs_to(found.header, self.opened.header):
                 self._programs[of] = found
                 break
@@ -105,12 +104,12 @@ class Shelf:
                 stale = found.damage is Damage.STALE
                 why = why or (f"{evidence[0].lower()}{evidence[1:]}" if stale else f"it is damaged: {evidence}")
                 if root == self.store.root:
-                    self.store.set_aside_softly(found)
+                    self.store.quarantine_softly(found)
         return why
 
     def _found(self, root: Root, wanted: Asked) -> Kept | Finding | None:
         found = open_softly(root, TRACES, wanted.key)
-        if not isinstance(found, Opened):
+        if not isinstance(found, OpenedEntry):
             return found
         if stale := staleness(found.header, wanted.parts):
             return found.finding(Damage.STALE, f"What it was traced from has changed: {some(stale)}.")
@@ -185,8 +184,10 @@ class Shelf:
         )
         if sealed:
             reason = traced.reason = reason or self._put(traced.asked.key, sealed, traced.build.seconds)
-            self.store.spent(Spent(TRACES, traced.asked.key, traced.build.economics))
-            self.store.used(program_key(traced.header, told.signature))  # so that it does not look older than its trace
+            self.store.record_spent(Spent(TRACES, traced.asked.key, traced.build.economics))
+            self.store.mark_used(
+                program_key(traced.header, told.signature)
+            )  # so that it does not look older than its trace
         return reason
 
     def compare_raised(self, traced: Traced, error: Exception) -> None:
@@ -206,7 +207,7 @@ class Shelf:
         observers.tell_compared(name, opened.header.key, same=difference is None)
         if difference is not None:
             evidence = f"Tracing it again differs: {difference}."
-            self.store.set_aside_softly(opened.finding(Damage.STALE, evidence))
+            self.store.quarantine_softly(opened.finding(Damage.STALE, evidence))
             warn_outside(
                 f"Tracing `{name}` again differs from its stored trace {opened.header.key}: {difference}. Something "
                 "that it depends on is not seen by jcache. This start does what was traced now. The stored trace is in "
@@ -224,10 +225,10 @@ class Shelf:
         """
         header = kept.opened.header
         for key in kept.used:
-            self.store.used(key)
+            self.store.mark_used(key)
         if seconds is not None:
             spent = Economics(loads=1, load_seconds=seconds, spared_seconds=header.build_seconds)
-            self.store.spent(Spent(TRACES, header.key, spent))
+            self.store.record_spent(Spent(TRACES, header.key, spent))
         if replay.compiled is None:
             return None
         return self.found(kept, replay.signature, replay.device_key, replay.compiled)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Fault
-from jcache.formats.compression import Codec, codec_of
-from jcache.formats.envelope import MAX_CONTENT, check_seal, decompress_executable, sealed_length, unseal
+from jcache.formats.compression import MAX_CONTENT, Codec, codec_of
+from jcache.formats.envelope import check_seal, sealed_length, unseal
+from jcache.formats.executable import decompress_executable
 from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, kept_of, name_of

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.findings import Damage, Finding, Stamp
-from jcache.jax_internals.child import Died, NoJax, child_of, interpreter
+from jcache.jax_internals.child import MALFORMED_ANSWER, ChildDied, NoJax, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.store.maintenance import Progress
@@ -134,7 +134,7 @@ class _Batches:
                     if result != "gone":
                         attempt.answers.append(Loaded(path, _loading(result), evidence, child.jaxlib))
                 child.end()
-            except Died as death:
+            except ChildDied as death:
                 loading = Loading.TIMED_OUT if death.late else Loading.CRASHED
                 attempt.death = Loaded(attempt.asked[-1], loading, death.evidence, child.jaxlib)
         return attempt
@@ -144,7 +144,7 @@ def _loading(result: str) -> Loading:
     try:
         return Loading(result)
     except ValueError:
-        raise Died("what it answers makes no sense") from None
+        raise ChildDied(MALFORMED_ANSWER) from None
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:

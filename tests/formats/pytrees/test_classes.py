@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "local": (classes.local, "cannot be found again by its module and name"),
     "loose": (lambda: with_attribute(classes.Loose(1)), "holds more or less than its fields"),
     "text": (lambda: {"a": [classes.Text("a")]}, r"`\['a'\]\[0\]` is of type tests.helpers.graph_classes:Text"),
-    "guessing": (lambda: Guessing.A | Guessing.B, "has it not as a member"),
+    "guessing": (lambda: Guessing.A | Guessing.B, "does not have it as a member"),
     "plain": (
         lambda: Derived(Plain(1)),
         r"`.first` is of type tests.helpers.graph_classes:Plain, .* `jcache.register_class`",
@@ -108,10 +108,10 @@ def changed(value: object, old: bytes, new: bytes) -> memoryview:
         (Mode.READ | Mode.WRITE, b",3]", b",4]", "has no combination of flags 4"),
         (Mode.READ | Mode.WRITE, b":Mode", b":Word", "is no Flag"),
         (Pair(1), b":Pair", b":Text", "is no tuple"),
-        (Pair(1), b'"right"', b'"wrong"', "has not the fields any more"),
+        (Pair(1), b'"right"', b'"wrong"', "no longer has the fields"),
         (Pair(1), b":Pair", b":Mode", "is no tuple"),
-        (Slotted(size=1), b'"size"', b'"side"', "has not the fields any more"),
-        (Slotted(size=1), b":Slotted", b":Derived", "has not the fields any more"),
+        (Slotted(size=1), b'"size"', b'"side"', "no longer has the fields"),
+        (Slotted(size=1), b":Slotted", b":Derived", "no longer has the fields"),
         (classes.Box(1), b":Box", b":Set", "has no class `Set`"),
         (Derived(1), b":Derived", b":Mapped\x20", "has no class"),
         (

@@ -1,4 +1,4 @@
-"""Archives: what is written is read, and whatever else is given to the reader is refused in one sentence."""
+"""The reader returns what the writer wrote, and refuses every other stream in one sentence."""
 
 import gzip
 import io
@@ -15,11 +15,14 @@ import pytest
 import zstandard
 
 from jcache.errors import BadArchive, Untrusted
+from jcache.formats.compression import codec_of
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, codec_of, pack_executable
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
-from jcache.shipping.archive import Reader, Writer, item_name, open_archive, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, encode
+from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, open_archive, recompressors
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.archives import (
     TRAILER,
     XLA_FILE,
@@ -71,7 +74,7 @@ def test_what_is_written_is_read(solid: bool, signature: bytes | None) -> None:
     made = sample(solid=solid)
     archive = made.packed(signature=signature)
     assert contents_of(archive) == (made.manifest, made.contents, frozenset())
-    head = Reader(io.BytesIO(archive)).head()
+    head = ArchiveReader(io.BytesIO(archive)).head()
     assert head.manifest_size == len(encode(made.manifest))
     assert head.signature == signature
 
@@ -87,10 +90,10 @@ def test_the_same_entries_give_the_same_bytes(solid: bool) -> None:
     """Nothing of the time, the user or the machine is in an archive, nor how its bytes came in."""
     made = sample(solid=solid)
     stream = io.BytesIO()
-    writer = Writer(stream, solid=solid)
-    writer.manifest(encode(made.manifest))
+    writer = ArchiveWriter(stream, solid=solid)
+    writer.write_manifest(encode(made.manifest))
     for name, data in made.contents.items():
-        writer.member(name, len(data), [data[:10], b"", data[10:]])
+        writer.write_member(name, len(data), [data[:10], b"", data[10:]])
     writer.close()
     assert stream.getvalue() == made.packed() == made.packed()
     assert writer.written == len(stream.getvalue())
@@ -128,7 +131,7 @@ def test_names_and_sizes_that_need_a_pax_header() -> None:
 def test_members_can_be_passed_over_or_read_in_part() -> None:
     """What is not read of a member does not get into the next one, and nothing comes from one that is over."""
     made = sample()
-    reader = Reader(io.BytesIO(made.packed()))
+    reader = ArchiveReader(io.BytesIO(made.packed()))
     last = None
     for member in reader.members():
         assert last is None or last.read() == b""
@@ -162,7 +165,7 @@ def test_an_archive_in_other_compression_is_read(repack: object) -> None:
     tar = inside(made.packed())
     assert callable(repack)
     reader = open_archive(io.BytesIO(repack(tar)))
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, ArchiveReader)
     assert [member.name for member in reader.members()] == list(made.contents)
 
 
@@ -174,7 +177,7 @@ def test_the_signature_can_be_checked_before_anything_is_made_of_the_manifest() 
         raise Untrusted(f"{manifest!r}, {signature!r}")
 
     with pytest.raises(Untrusted, match=r"b'touched', b'sig'"):
-        Reader(io.BytesIO(archive)).head(check)
+        ArchiveReader(io.BytesIO(archive)).head(check)
 
 
 # Entries that change meanwhile
@@ -187,11 +190,11 @@ def test_an_entry_that_changed_is_there_with_its_size_and_omitted(solid: bool, c
     made = sample(solid=solid)
     changed = made.manifest.items[1]
     stream = io.BytesIO()
-    writer = Writer(stream, solid=solid)
-    writer.manifest(encode(made.manifest))
+    writer = ArchiveWriter(stream, solid=solid)
+    writer.write_manifest(encode(made.manifest))
     for name, data in made.contents.items():
         is_changed = name == item_name(changed)
-        assert writer.member(name, len(data), chunks if is_changed else [data]) is not is_changed
+        assert writer.write_member(name, len(data), chunks if is_changed else [data]) is not is_changed
     writer.close([(changed.kind, changed.key)])
     _, found, omitted = contents_of(stream.getvalue())
     assert omitted == {("executables", changed.key)}
@@ -203,8 +206,8 @@ def test_entries_that_vanished_are_absent_and_omitted() -> None:
     made = sample()
     gone = {(one.kind.value, one.key) for one in made.manifest.items} | {("xla", XLA_FILE)}
     stream = io.BytesIO()
-    writer = Writer(stream)
-    writer.manifest(encode(made.manifest))
+    writer = ArchiveWriter(stream)
+    writer.write_manifest(encode(made.manifest))
     writer.close(gone)
     assert contents_of(stream.getvalue()) == (made.manifest, {}, frozenset(gone))
 
@@ -348,7 +351,7 @@ def test_members_twice_are_refused(name: str) -> None:
 
 
 def test_members_that_lack_are_refused() -> None:
-    """The manifest promises no more than there is, but for what the trailer names."""
+    """The manifest lists no more than there is, except what the trailer lists as omitted."""
     members = sample().members()
     for position in range(len(members)):
         refusal(packed([*members[:position], *members[position + 1 :]]))
@@ -431,7 +434,7 @@ def test_frames_may_be_several() -> None:
     skipped = b"\x53\x2a\x4d\x18" + (7).to_bytes(4, "little") + b"skipped"
     archive = skipped + compressed(tar[:700]) + compressed(b"") + skipped + zstandard.compress(tar[700:])
     assert contents_of(archive)[1] == made.contents
-    assert "behind" in refusal(archive + skipped)
+    assert "follows its trailer.json" in refusal(archive + skipped)
 
 
 @pytest.mark.parametrize("archive", [b"", b"x", b"hello world" * 100, b"BZh9" + b"x" * 600, b"PK\x03\x04"])
@@ -446,14 +449,14 @@ def test_what_is_no_archive_is_refused(archive: bytes) -> None:
 
 _BOMB = """
 import resource, sys
-from jcache.shipping.archive import Reader
+from jcache.shipping.archive import ArchiveReader
 from jcache.errors import BadArchive, Untrusted
 from tests.proofs import archive_bombs
 from jcache.shipping.archive import manifest
 stream = getattr(archive_bombs, sys.argv[1])()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    reader = Reader(stream, name="a.tar.zst")
+    reader = ArchiveReader(stream, name="a.tar.zst")
     for member in reader.members():
         while member.read():
             pass
@@ -518,8 +521,8 @@ def test_a_manifest_that_promises_more_than_its_file_can_hold_is_refused_at_once
     made = Sample([(item(1, b"x")._replace(bytes=2**33), b"x")])
     path = tmp_path / "a.tar.zst"
     path.write_bytes(packed([*made.members()]))
-    with path.open("rb") as stream, pytest.raises(BadArchive, match="promise"):
-        Reader(stream).head()
+    with path.open("rb") as stream, pytest.raises(BadArchive, match="claim to hold"):
+        ArchiveReader(stream).head()
 
 
 def test_a_manifest_that_changed_on_the_way_is_refused() -> None:

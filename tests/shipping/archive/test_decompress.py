@@ -1,4 +1,4 @@
-"""What comes out of a stream is what went in, or it is refused: our own frames, the library's and torn ones."""
+"""A decompressed stream gives the bytes that were compressed, or is refused: jcache's frames, zstd's and torn ones."""
 
 import gzip
 import io
@@ -9,8 +9,14 @@ import pytest
 import zstandard
 
 from jcache.errors import BadArchive
-from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
-from jcache.shipping.archive.decompress import Unpacked
+from jcache.shipping.archive.compress import (
+    CompressingFrameWriter,
+    FrameWriter,
+    StoringFrameWriter,
+    level_compressor,
+    solid_compressor,
+)
+from jcache.shipping.archive.decompress import DecompressedStream
 
 BLOCK, STORED = 128 << 10, 1 << 20
 NOISE = random.Random(7).randbytes(STORED * 2 + 5000)
@@ -19,7 +25,7 @@ SIZES = (0, 1, 255, 256, BLOCK - 1, BLOCK, BLOCK + 1, STORED - 1, STORED, STORED
 
 def unpacked(data: bytes, piece: int = 50_000) -> bytes:
     """All that is inside, read in pieces."""
-    stream = Unpacked(io.BytesIO(data), name="a.zst", ratio=1000)
+    stream = DecompressedStream(io.BytesIO(data), name="a.zst", ratio=1000)
     pieces = []
     while found := stream.read(piece):
         pieces.append(found)
@@ -27,9 +33,15 @@ def unpacked(data: bytes, piece: int = 50_000) -> bytes:
     return b"".join(pieces)
 
 
-def packed(kind: type[Packer] | None, content: bytes, piece: int) -> bytes:
+def packed(kind: type[FrameWriter] | None, content: bytes, piece: int) -> bytes:
     stream = io.BytesIO()
-    packer = Storing(stream) if kind is Storing else Squeezing(stream, solid(3) if kind is Squeezing else usual(1))
+    packer = (
+        StoringFrameWriter(stream)
+        if kind is StoringFrameWriter
+        else CompressingFrameWriter(
+            stream, solid_compressor(3) if kind is CompressingFrameWriter else level_compressor(1)
+        )
+    )
     for start in range(0, len(content), piece):
         packer.write(content[start : start + piece])
     packer.close()
@@ -50,7 +62,7 @@ def contents(size: int) -> dict[str, bytes]:
 def test_what_is_read_is_not_written_over() -> None:
     """A piece that was read keeps its bytes, however much comes after it; what is put into memory follows on it."""
     content = random.Random(8).randbytes(6 * STORED)
-    stream = Unpacked(io.BytesIO(packed(Storing, content, STORED)), name="a.zst", ratio=1000)
+    stream = DecompressedStream(io.BytesIO(packed(StoringFrameWriter, content, STORED)), name="a.zst", ratio=1000)
     held, at = [], 0
     while piece := stream.read(70_000):
         held.append(piece)
@@ -70,10 +82,10 @@ def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> 
         whole = []
         for cut in (STORED, 4 * STORED):
             stream = io.BytesIO()
-            packer = Storing(stream)
+            packer = StoringFrameWriter(stream)
             packer.write(b"small")
             for start in range(0, size, cut):
-                packer.pass_on(memoryview(content)[start : start + cut], is_compressed=False)
+                packer.write_large(memoryview(content)[start : start + cut], is_compressed=False)
             packer.write(b"end")
             packer.close()
             assert (packer.content, packer.written) == (size + 8, len(stream.getvalue())), what
@@ -83,9 +95,9 @@ def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> 
         assert whole[0] == whole[1], what
 
 
-@pytest.mark.parametrize("kind", [Storing, Squeezing, None])
+@pytest.mark.parametrize("kind", [StoringFrameWriter, CompressingFrameWriter, None])
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[Packer] | None) -> None:
+def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[FrameWriter] | None) -> None:
     """Whatever the content and the size, at the edges of blocks and frames too; how it was cut does not matter."""
     for what, content in contents(size).items():
         data = packed(kind, content, 70_000)
@@ -114,7 +126,7 @@ def test_frames_of_the_library_are_unpacked(size: int) -> None:
 def test_torn_and_extended_streams_are_refused(size: int) -> None:
     """A stream that ends too early, anywhere, or goes on with something else."""
     for content in contents(size).values():
-        for data in (packed(Storing, content, 1 << 20), zstandard.compress(content), gzip.compress(content)):
+        for data in (packed(StoringFrameWriter, content, 1 << 20), zstandard.compress(content), gzip.compress(content)):
             for length in {*range(1, min(len(data), 20)), len(data) // 2, *range(len(data) - 20, len(data))}:
                 if data[:length][:4] in {zstandard.FRAME_HEADER, b"\x1f\x8b\x08\x00"}:
                     with pytest.raises(BadArchive):
@@ -127,7 +139,7 @@ def test_damaged_frames_are_refused_or_read() -> None:
     """Whatever bits are turned, the end is an error in words or content of no more than was there."""
     chance = random.Random(3)
     for content in contents(BLOCK + 5000).values():
-        for data in (packed(Storing, content, 1 << 20), zstandard.compress(content)):
+        for data in (packed(StoringFrameWriter, content, 1 << 20), zstandard.compress(content)):
             for _ in range(100):
                 changed = bytearray(data)
                 place = chance.randrange(len(data) if chance.random() < 0.5 else min(len(data), 40))
@@ -149,4 +161,4 @@ def test_a_read_error_is_said_in_words() -> None:
         read1 = read = readinto  # type: ignore[assignment]
 
     with pytest.raises(BadArchive, match=r"Cannot read a\.zst: Input/output error"):
-        Unpacked(Failing(b"x"), name="a.zst", ratio=10)
+        DecompressedStream(Failing(b"x"), name="a.zst", ratio=10)

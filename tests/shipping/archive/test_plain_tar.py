@@ -1,4 +1,4 @@
-"""Tars of JAX directories, as people make them today."""
+"""A tar, tar.gz or tar.zst that common programs make of a JAX directory is read; a hostile one is refused."""
 
 import gzip
 import io
@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from jcache.errors import BadArchive
-from jcache.shipping.archive import PlainReader, open_archive, open_plain
+from jcache.shipping.archive import PlainTarReader, open_archive, open_plain_tar
 from tests.helpers.archives import tar_of
 from tests.helpers.entries import NOW, add, executable, key
 
@@ -20,7 +20,7 @@ LONG = "generated_" * 15
 def read(archive: bytes) -> dict[str, bytes]:
     """What a reader makes of a tar: paths and bytes."""
     reader = open_archive(io.BytesIO(archive), name="a.tar")
-    assert isinstance(reader, PlainReader)
+    assert isinstance(reader, PlainTarReader)
     found = {}
     for member in reader.members():
         found[member.path] = b"".join(iter(member.read, b""))
@@ -94,7 +94,7 @@ def test_compressed_tars_are_read(directory: Path, compress: object) -> None:
 def test_times_are_those_of_the_files(directory: Path) -> None:
     """The time of modification goes along, to the second."""
     tar = subprocess.run(["tar", "-C", directory, "-cf", "-", "."], capture_output=True, check=True).stdout
-    entries = [member for member in open_plain(io.BytesIO(tar)).members() if member.name.endswith("-cache")]
+    entries = [member for member in open_plain_tar(io.BytesIO(tar)).members() if member.name.endswith("-cache")]
     assert {member.modified_ns for member in entries} == {NOW}
 
 

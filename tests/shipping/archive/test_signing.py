@@ -1,4 +1,4 @@
-"""Signatures are those of `ssh-keygen -Y`, and nothing that was changed or signed by a stranger passes."""
+"""`ssh-keygen -Y` makes and checks signatures; a changed manifest or an unknown signer is refused."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Entries into an archive, which the standard library's tarfile and zstandard read here."""
+"""Export writes the selected entries, whole and unchanged; tarfile and zstandard read the archives here."""
 
 import json
 import os
@@ -23,11 +23,19 @@ from jcache.admin.selection import Selection
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage
 from jcache.formats.digest import digest
-from jcache.formats.envelope import Codec, pack_executable, seal
+from jcache.formats.envelope import Codec, seal
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
-from jcache.shipping.archive.manifest import decode
+from jcache.shipping.archive.manifest_codec import decode
 from jcache.shipping.exporter import export as export_module, scan, send
-from jcache.shipping.exporter.export import Exported, Prepared, Request, keyed_for, prepare, write
+from jcache.shipping.exporter.export import (
+    ExportRequest,
+    ExportResult,
+    PreparedExport,
+    count_key_directories,
+    prepare_export,
+    write_archive,
+)
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from tests.helpers.entries import (
@@ -89,20 +97,20 @@ def filled(native: Root) -> Root:
     return native
 
 
-def prepared_of(root: Root, request: Request | None = None) -> Prepared:
+def prepared_of(root: Root, request: ExportRequest | None = None) -> PreparedExport:
     with Store(root) as store:
-        found = prepare(store, request or Request())
+        found = prepare_export(store, request or ExportRequest())
         assert not store.notices
         return found
 
 
-def written(prepared: Prepared, **more: Any) -> tuple[dict[str, bytes], Exported]:
+def written(prepared: PreparedExport, **more: Any) -> tuple[dict[str, bytes], ExportResult]:
     stream = BytesIO()
-    exported = write(prepared, stream, **more)
+    exported = write_archive(prepared, stream, **more)
     return members(stream.getvalue()), exported
 
 
-def keys_of(prepared: Prepared) -> set[str]:
+def keys_of(prepared: PreparedExport) -> set[str]:
     return {item.key for item in prepared.manifest.items}
 
 
@@ -122,7 +130,7 @@ class TestManifest:
         ]  # fmt: skip
         assert all(found[name] == (filled.path / name).read_bytes() for name in list(found)[2:-1])
         assert json.loads(found["trailer.json"]) == {"omitted": []}
-        assert exported == Exported(entries=5, neighbours=0, bytes=prepared.bytes, omitted=())
+        assert exported == ExportResult(entries=5, neighbours=0, bytes=prepared.bytes, omitted=())
         assert (manifest.root, manifest.directory) == (str(filled.path), str(filled.path / "executables"))
 
     def test_what_it_says_of_an_entry(self, filled: Root) -> None:
@@ -149,8 +157,8 @@ class TestManifest:
     def test_two_exports_are_the_same(self, filled: Root) -> None:
         """Bytes do not depend on the time, nor on what an earlier export has remembered, nor on `jcache ls`."""
         first, second = BytesIO(), BytesIO()
-        write(prepared_of(filled), first)
-        write(prepared_of(filled, Request(processes=1)), second)
+        write_archive(prepared_of(filled), first)
+        write_archive(prepared_of(filled, ExportRequest(processes=1)), second)
         assert first.getvalue() == second.getvalue()
 
     def test_makers_are_shared(self, plain: Root) -> None:
@@ -175,7 +183,7 @@ class TestManifest:
 
     def test_solid(self, filled: Root) -> None:
         """A solid archive says so, and with what it can be undone."""
-        prepared = prepared_of(filled, Request(solid=True))
+        prepared = prepared_of(filled, ExportRequest(solid=True))
         assert prepared.manifest.solid and prepared.manifest.recompressors
         found, exported = written(prepared)
         assert exported.entries == 5 and len(found) == 8
@@ -191,26 +199,26 @@ class TestSelection:
     def test_kinds_and_filters(self, filled: Root) -> None:
         """The selection of `jcache ls` counts."""
         selection = Selection(kinds=(Kind.EXECUTABLES,), filters=(parse_filter("used<5y"),))
-        assert keys_of(prepared_of(filled, Request(selection=selection))) == {key(i) for i in range(3)}
+        assert keys_of(prepared_of(filled, ExportRequest(selection=selection))) == {key(i) for i in range(3)}
         selection = Selection(filters=(parse_filter("kind=graphs"),))
-        assert keys_of(prepared_of(filled, Request(selection=selection))) == {key(4)}
+        assert keys_of(prepared_of(filled, ExportRequest(selection=selection))) == {key(4)}
 
     def test_keys(self, filled: Root) -> None:
         """Keys and unambiguous beginnings of them, or of their hashes, among what is selected otherwise."""
         wanted = (key(0), key(1)[-64:][:12], key(3)[:20])
-        assert keys_of(prepared_of(filled, Request(keys=wanted))) == {key(0), key(1), key(3)}
+        assert keys_of(prepared_of(filled, ExportRequest(keys=wanted))) == {key(0), key(1), key(3)}
         only = Selection(kinds=(Kind.TRACES,))
-        assert keys_of(prepared_of(filled, Request(keys=wanted, selection=only))) == {key(3)}
+        assert keys_of(prepared_of(filled, ExportRequest(keys=wanted, selection=only))) == {key(3)}
 
     @pytest.mark.parametrize("prefix", ["jit_", "nothing"])
     def test_keys_that_are_none(self, filled: Root, prefix: str) -> None:
         """What stands for none, or for several, is refused."""
         with pytest.raises(UnknownKey), Store(filled) as store:
-            prepare(store, Request(keys=(prefix,)))
+            prepare_export(store, ExportRequest(keys=(prefix,)))
 
     def test_excluded(self, filled: Root) -> None:
         """What the other side has already is left out and counted."""
-        prepared = prepared_of(filled, Request(exclude=frozenset({key(0), key(3), key(77)})))
+        prepared = prepared_of(filled, ExportRequest(exclude=frozenset({key(0), key(3), key(77)})))
         assert keys_of(prepared) == {key(1), key(2), key(4)} and prepared.excluded == 2
 
     def test_runs(self, filled: Root) -> None:
@@ -223,18 +231,18 @@ class TestSelection:
             store.ledger.add_run(run, 2, report(run, programs=programs))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run=run), Known(Kind.TRACES, key(3), run=run)])
         for name in ("last", "20260102", run):
-            assert keys_of(prepared_of(filled, Request(run=name))) == {key(0), key(2), key(3)}
-        assert keys_of(prepared_of(filled, Request(run="20260101"))) == set()
+            assert keys_of(prepared_of(filled, ExportRequest(run=name))) == {key(0), key(2), key(3)}
+        assert keys_of(prepared_of(filled, ExportRequest(run="20260101"))) == set()
         for name in ("2026", "other"):
             with pytest.raises(UnknownKey), Store(filled) as store:
-                prepare(store, Request(run=name))
+                prepare_export(store, ExportRequest(run=name))
 
     def test_a_run_of_long_ago(self, filled: Root) -> None:
         """Of a run whose programs are no longer on record, what it stored goes, and a notice says so."""
         with Store(filled) as store:
             store.ledger.add_run("old", 1, report("old"))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run="old")])
-            assert keys_of(prepare(store, Request(run="old"))) == {key(2)}
+            assert keys_of(prepare_export(store, ExportRequest(run="old"))) == {key(2)}
             assert "long ago" in store.notices[0]
 
     def test_legacy(self, plain: Root) -> None:
@@ -256,7 +264,7 @@ class TestSelection:
         (autotune / os.fsdecode(b"\xff")).write_bytes(b"x")
         (directory / "xla_gpu_kernel_cache_file").write_bytes(b"kernels")
         assert not prepared_of(filled).manifest.neighbours
-        found, exported = written(prepared_of(filled, Request(xla=True)))
+        found, exported = written(prepared_of(filled, ExportRequest(xla=True)))
         assert {name: data for name, data in found.items() if name.startswith("xla/")} == {
             "xla/xla_gpu_kernel_cache_file": b"kernels",
             "xla/xla_gpu_per_fusion_autotune_cache_dir/abc/x.pb": b"tuned",
@@ -267,7 +275,7 @@ class TestSelection:
     def test_a_linked_sub_cache(self, filled: Root, beyond: Path) -> None:
         """One that is a link as a whole is not followed."""
         (filled.directory(Kind.EXECUTABLES) / "xla_gpu_per_fusion_autotune_cache_dir").symlink_to(beyond)
-        assert not prepared_of(filled, Request(xla=True)).manifest.neighbours
+        assert not prepared_of(filled, ExportRequest(xla=True)).manifest.neighbours
 
 
 class TestDamage:
@@ -305,7 +313,7 @@ class TestDamage:
         monkeypatch.setattr(clock, "sleep", lambda _: None)
         add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         prepared = prepared_of(filled)
-        assert (prepared.findings, prepared.in_the_making) == ([], [(Kind.EXECUTABLES, key(9))])
+        assert (prepared.findings, prepared.being_written) == ([], [(Kind.EXECUTABLES, key(9))])
         assert key(9) not in keys_of(prepared)
 
     def test_completed_meanwhile(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +321,7 @@ class TestDamage:
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         monkeypatch.setattr(clock, "sleep", lambda _: path.write_bytes(executable()))
         prepared = prepared_of(filled)
-        assert prepared.in_the_making == [] and key(9) in keys_of(prepared)
+        assert prepared.being_written == [] and key(9) in keys_of(prepared)
 
 
 class TestTheSecondReading:
@@ -356,9 +364,9 @@ class TestTheSecondReading:
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable(), written_ns=NOW)
         size = path.stat().st_size
         prepared = prepared_of(filled)
-        monkeypatch.setattr(send, "_CHUNK", 16)
-        monkeypatch.setattr(export_module, "AT_ONCE", 16)
-        pieces: Callable[..., Any] = send._pieces
+        monkeypatch.setattr(send, "_PIECE_BYTES", 16)
+        monkeypatch.setattr(export_module, "BUFFER_BYTES", 16)
+        pieces: Callable[..., Any] = send._read_pieces
 
         def slowly(file: Any, hasher: Any) -> Any:
             for number, piece in enumerate(pieces(file, hasher)):
@@ -367,7 +375,7 @@ class TestTheSecondReading:
                     self.change(path, how)
 
         prepared_inode = path.stat().st_ino
-        monkeypatch.setattr(send, "_pieces", slowly)
+        monkeypatch.setattr(send, "_read_pieces", slowly)
         found, exported = written(prepared)
         assert exported.omitted == (("executables", key(9)),) and exported.entries == 5
         assert len(found[f"executables/{key(9)}-cache"]) == size
@@ -424,10 +432,10 @@ class TestCompany:
 
     def test_known_bytes_are_not_opened_again(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """A second export of executables takes their digests, and looks no further."""
-        first = prepared_of(filled, Request(processes=1))
+        first = prepared_of(filled, ExportRequest(processes=1))
         monkeypatch.setattr(scan, "check", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
         only = Selection(kinds=(Kind.EXECUTABLES,))
-        second = prepared_of(filled, Request(processes=1, selection=only))
+        second = prepared_of(filled, ExportRequest(processes=1, selection=only))
         assert second.manifest.items == first.manifest.items[:3] and second.manifest.makers == first.manifest.makers
 
     def test_read_only(self, filled: Root) -> None:
@@ -437,28 +445,28 @@ class TestCompany:
 
     def test_processes_give_what_one_gives(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """What several processes read is what one reads."""
-        alone = prepared_of(filled, Request(processes=1))
+        alone = prepared_of(filled, ExportRequest(processes=1))
         shutil.rmtree(filled.state)
-        monkeypatch.setattr(scan, "_ALONE_BELOW", 0)
+        monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
         monkeypatch.setattr(scan, "_BATCH_ENTRIES", 2)
         for _ in range(2):  # in processes first, then, with all that is remembered, in threads
-            assert prepared_of(filled, Request(processes=2)).manifest == alone.manifest
+            assert prepared_of(filled, ExportRequest(processes=2)).manifest == alone.manifest
 
     def test_a_process_that_is_killed(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """The end of a process that was reading ends the export in a sentence."""
-        monkeypatch.setattr(scan, "_ALONE_BELOW", 0)
-        monkeypatch.setattr(scan, "_read_batch", _die)
+        monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
+        monkeypatch.setattr(scan, "_scan_batch", _die)
         with pytest.raises(JcacheError, match=re.escape("was killed")):
-            prepared_of(filled, Request(processes=2))
+            prepared_of(filled, ExportRequest(processes=2))
 
     def test_progress(self, filled: Root) -> None:
         """Both readings tell how many bytes are done, up to all of them."""
         told: list[tuple[int, int]] = []
         with Store(filled) as store:
-            prepared = prepare(store, Request(), lambda done, total: told.append((done, total)))
+            prepared = prepare_export(store, ExportRequest(), lambda done, total: told.append((done, total)))
         assert told[-1] == (prepared.bytes, prepared.bytes)
         told.clear()
-        write(prepared, BytesIO(), progress=lambda done, total: told.append((done, total)))
+        write_archive(prepared, BytesIO(), progress=lambda done, total: told.append((done, total)))
         assert told[-1] == (prepared.bytes, prepared.bytes) and len(told) == 5
 
 
@@ -468,11 +476,11 @@ def test_keyed_for(plain: Root) -> None:
     names = sorted(path.name.removesuffix("-cache") for path in plain.path.glob("*-cache"))
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, name, jaxlib="0.10.2") for name in names])
-        assert keyed_for(prepare(store, Request()).manifest) == {"/tmp/gc/lru": 3}
+        assert count_key_directories(prepare_export(store, ExportRequest()).manifest) == {"/tmp/gc/lru": 3}
         store.ledger.record([Known(Kind.EXECUTABLES, names[0], origin="program")])
-        assert keyed_for(prepare(store, Request()).manifest) == {"/tmp/gc/lru": 2}
+        assert count_key_directories(prepare_export(store, ExportRequest()).manifest) == {"/tmp/gc/lru": 2}
         store.ledger.record([Known(Kind.EXECUTABLES, name, jaxlib="0.11.0") for name in names])
-        assert keyed_for(prepare(store, Request()).manifest) == {}
+        assert count_key_directories(prepare_export(store, ExportRequest()).manifest) == {}
 
 
 def test_memory_is_constant(plain: Root) -> None:
@@ -481,7 +489,7 @@ def test_memory_is_constant(plain: Root) -> None:
         "import re, sys; from pathlib import Path; from jcache.shipping.exporter.export import *\n"
         "from jcache.store.roots import open_root\n"
         "with Store(open_root(Path(sys.argv[1]))) as store, open('/dev/null', 'wb') as sink:\n"
-        "    write(prepare(store, Request(processes=1)), sink)\n"
+        "    write_archive(prepare_export(store, ExportRequest(processes=1)), sink)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )
 

@@ -1,4 +1,4 @@
-"""Reading entries for an archive."""
+"""A scan checks, hashes and inspects each entry in one reading, and only hashes entries that are on record."""
 
 import os
 from io import FileIO
@@ -11,16 +11,16 @@ from jcache.formats.digest import digest, digest_of_file
 from jcache.formats.envelope import seal
 from jcache.layout import Kind
 from jcache.shipping.exporter import scan
-from jcache.shipping.exporter.scan import Wanted, hash_file, open_regular, read_all, read_one
+from jcache.shipping.exporter.scan import ScanRequest, hash_file, open_regular, scan_entries, scan_entry
 from jcache.verify.checks import Claim, check
 from tests.helpers.entries import add, executable, key
 
 EXECUTABLES = Kind.EXECUTABLES
 
 
-def on_record(data: bytes) -> Wanted:
+def on_record(data: bytes) -> ScanRequest:
     """An entry that is on record as sound, and remembered inside."""
-    return Wanted(Claim(EXECUTABLES, key(1), digest=digest(data), passed=True), len(data), understood=True)
+    return ScanRequest(Claim(EXECUTABLES, key(1), digest=digest(data), passed=True), len(data), understood=True)
 
 
 def test_a_digest_in_pieces(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_what_is_on_record_is_only_hashed(tmp_path: Path, monkeypatch: pytest.Mo
     """Bytes that passed all checks, and are remembered, are looked at no further."""
     add(tmp_path, key(1), data := executable())
     monkeypatch.setattr(scan, "check", lambda *_: pytest.fail("it was checked"))
-    seen = read_one(tmp_path, on_record(data))
+    seen = scan_entry(tmp_path, on_record(data))
     assert (seen.checked.digest, seen.checked.passed, seen.content) == (digest(data), True, None)
 
 
@@ -76,14 +76,14 @@ def test_what_is_on_record_is_only_hashed(tmp_path: Path, monkeypatch: pytest.Mo
 def test_other_bytes_than_on_record(tmp_path: Path, change: bytes) -> None:
     """Bytes that are not those on record are checked in full."""
     add(tmp_path, key(1), change, written_ns=10**18)
-    seen = read_one(tmp_path, on_record(executable()))
+    seen = scan_entry(tmp_path, on_record(executable()))
     assert seen.checked.finding is not None or seen.checked.anew
 
 
 def test_executables_are_opened_once_for_all(tmp_path: Path) -> None:
     """What is not remembered is read, and what is inside told."""
     add(tmp_path, key(1), data := executable(7))
-    seen = read_one(tmp_path, Wanted(Claim(EXECUTABLES, key(1)), len(data), understood=False))
+    seen = scan_entry(tmp_path, ScanRequest(Claim(EXECUTABLES, key(1)), len(data), understood=False))
     assert seen.content is not None and (seen.content.digest, seen.content.seconds) == (digest(data), 7)
     assert seen.checked.passed and seen.checked.finding is None
 
@@ -94,22 +94,22 @@ def test_envelopes(tmp_path: Path) -> None:
         b"payload", kind="traces", name="f", key=key(1), build_seconds=2.5, created_ns=1, parents=(key(2), "../x")
     )
     add(tmp_path, key(1), data)
-    seen = read_one(tmp_path, Wanted(Claim(Kind.TRACES, key(1)), len(data), understood=False))
+    seen = scan_entry(tmp_path, ScanRequest(Claim(Kind.TRACES, key(1)), len(data), understood=False))
     assert (seen.seconds, seen.parents, seen.content) == (2.5, (key(2),), None)
 
 
 def test_gone_and_damaged(tmp_path: Path) -> None:
     """What is gone is told, and so is what is wrong."""
-    wanted = Wanted(Claim(EXECUTABLES, key(1)), 1, understood=False)
-    assert read_one(tmp_path, wanted).checked.gone
+    wanted = ScanRequest(Claim(EXECUTABLES, key(1)), 1, understood=False)
+    assert scan_entry(tmp_path, wanted).checked.gone
     add(tmp_path, key(1), b"no entry")
-    finding = read_one(tmp_path, wanted).checked.finding
+    finding = scan_entry(tmp_path, wanted).checked.finding
     assert finding is not None and finding.damage is Damage.CODEC
 
 
 def test_replaced_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry that is written anew, or removed, after it was checked is not taken for the one that was."""
-    wanted = Wanted(Claim(EXECUTABLES, key(1)), 1, understood=False)
+    wanted = ScanRequest(Claim(EXECUTABLES, key(1)), 1, understood=False)
     for anew in (executable(9), None):
         path = add(tmp_path, key(1), executable(1), written_ns=10**18)
 
@@ -119,20 +119,20 @@ def test_replaced_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             return found
 
         monkeypatch.setattr(scan, "check", checked)
-        seen = read_one(tmp_path, wanted).checked
+        seen = scan_entry(tmp_path, wanted).checked
         assert (seen.being_written, seen.gone) == (anew is not None, anew is None)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_all_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
     """However many read, batches come in order, each with its bytes."""
-    monkeypatch.setattr(scan, "_ALONE_BELOW", 0)
+    monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
     monkeypatch.setattr(scan, "_BATCH_ENTRIES", 3)
     wanted = []
     for i in range(8):
         add(tmp_path, key(i), executable(i))
-        wanted.append(Wanted(Claim(EXECUTABLES, key(i)), 10, understood=False))
-    found = list(read_all({EXECUTABLES: tmp_path}, wanted, processes=processes))
+        wanted.append(ScanRequest(Claim(EXECUTABLES, key(i)), 10, understood=False))
+    found = list(scan_entries({EXECUTABLES: tmp_path}, wanted, processes=processes))
     assert [size for size, _ in found] == [30, 30, 20]
     assert [seen.checked.claim.key for _, some in found for seen in some] == [key(i) for i in range(8)]
-    assert list(read_all({EXECUTABLES: tmp_path}, [], processes=processes)) == []
+    assert list(scan_entries({EXECUTABLES: tmp_path}, [], processes=processes)) == []

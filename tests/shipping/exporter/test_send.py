@@ -1,4 +1,4 @@
-"""Files that go into an archive without having been read before."""
+"""A file that changed or was damaged since its digest was taken does not go into an archive."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.findings import Damage
 from jcache.formats.compression import Codec
-from jcache.formats.envelope import pack_executable
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.shipping.exporter import export as export_module, survey as survey_module
-from jcache.shipping.exporter.export import Prepared, Request, prepare, write
-from jcache.shipping.exporter.scan import Wanted, read_all
-from jcache.shipping.exporter.sink import OpenSink
+from jcache.shipping.exporter.export import ExportRequest, PreparedExport, prepare_export, write_archive
+from jcache.shipping.exporter.scan import ScanRequest, scan_entries
+from jcache.shipping.exporter.sink import DescriptorSink
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify import verification
@@ -44,26 +44,26 @@ def known(plain: Root) -> Root:
     return plain
 
 
-def prepared_of(root: Root) -> Prepared:
+def prepared_of(root: Root) -> PreparedExport:
     with Store(root) as store:
-        return prepare(store, Request())
+        return prepare_export(store, ExportRequest())
 
 
-def read_meanwhile(monkeypatch: pytest.MonkeyPatch, root: Root) -> tuple[Prepared, set[str]]:
+def read_meanwhile(monkeypatch: pytest.MonkeyPatch, root: Root) -> tuple[PreparedExport, set[str]]:
     """What is prepared, and the keys of the entries that were read for it."""
     found: set[str] = set()
 
-    def noted(directories: Any, wanted: Sequence[Wanted], **more: Any) -> Any:
+    def noted(directories: Any, wanted: Sequence[ScanRequest], **more: Any) -> Any:
         found.update(one.claim.key for one in wanted)
-        return read_all(directories, wanted, **more)
+        return scan_entries(directories, wanted, **more)
 
-    monkeypatch.setattr(survey_module, "read_all", noted)
+    monkeypatch.setattr(survey_module, "scan_entries", noted)
     return prepared_of(root), found
 
 
-def archive_of(prepared: Prepared) -> bytes:
+def archive_of(prepared: PreparedExport) -> bytes:
     stream = BytesIO()
-    write(prepared, stream)
+    write_archive(prepared, stream)
     return stream.getvalue()
 
 
@@ -89,7 +89,7 @@ def test_what_is_on_record_is_read_once(known: Root, monkeypatch: pytest.MonkeyP
     expected = archive_of(first)
     prepared, is_read = read_meanwhile(monkeypatch, known)
     assert not is_read
-    monkeypatch.setattr(export_module, "AT_ONCE", buffer)
+    monkeypatch.setattr(export_module, "BUFFER_BYTES", buffer)
     assert archive_of(prepared) == expected and not prepared.findings
 
 
@@ -109,7 +109,7 @@ def test_a_change_in_between_is_no_damage(known: Root, how: str) -> None:
     path.unlink()
     if how == "written anew":
         path.write_bytes(b"torn")
-    exported = write(prepared, BytesIO())
+    exported = write_archive(prepared, BytesIO())
     assert exported.omitted == (("executables", key(1)),) and not prepared.findings
 
 
@@ -132,11 +132,11 @@ def of_all_sizes(tmp_path_factory: pytest.TempPathFactory) -> Root:
 class Piped:
     """Gives what an export writes into a pipe."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedExport) -> None:
         read, end = os.pipe()
         with ThreadPoolExecutor(1) as pool, open(read, "rb") as stream:
             received = pool.submit(stream.read)
-            self.exported = write(prepared, OpenSink(end, "there"))  # type: ignore[arg-type]
+            self.exported = write_archive(prepared, DescriptorSink(end, "there"))  # type: ignore[arg-type]
             os.close(end)
             self.members = members(received.result())
 

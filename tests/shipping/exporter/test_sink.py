@@ -1,4 +1,4 @@
-"""Where an archive goes gets all bytes in their order."""
+"""A sink writes all bytes in their order, or raises an error."""
 
 import os
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import JcacheError
-from jcache.shipping.exporter.sink import FileSink, OpenSink
+from jcache.shipping.exporter.sink import DescriptorSink, FileSink
 from jcache.store.files import Unpublished
 
 CONTENT = random.Random(5).randbytes(3_000_000)  # more than a pipe holds
@@ -44,7 +44,7 @@ def test_a_pipe_gets_all(waits: bool) -> None:
     """A pipe gets all pieces in their order, and counted, also where somebody has told the pipe not to wait."""
     read, write = os.pipe()
     os.set_blocking(write, waits)
-    reader, sink = Reader(read), OpenSink(write, "there")
+    reader, sink = Reader(read), DescriptorSink(write, "there")
     sink.writelines(PIECES)
     os.close(write)
     assert reader.all() == CONTENT and sink.written == len(CONTENT)
@@ -53,7 +53,7 @@ def test_a_pipe_gets_all(waits: bool) -> None:
 def test_a_reader_that_has_gone_is_told() -> None:
     """One sentence says that the reader of the pipe has ended."""
     read, write = os.pipe()
-    sink = OpenSink(write, "there")
+    sink = DescriptorSink(write, "there")
     os.close(read)
     with pytest.raises(JcacheError, match="ended before it had all"):
         sink.writelines([CONTENT[:9]])

@@ -1,4 +1,4 @@
-"""The first reading of entries, and what the ledger learns from it."""
+"""A survey describes each entry for the manifest, and records digests and contents in the ledger."""
 
 import os
 import sqlite3
@@ -8,7 +8,7 @@ import pytest
 
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
-from jcache.shipping.exporter.scan import Mark, open_regular
+from jcache.shipping.exporter.scan import FileState, open_regular
 from jcache.shipping.exporter.survey import Survey
 from jcache.store.ledger import Known
 from jcache.store.store import Store
@@ -52,7 +52,7 @@ def test_sources_are_the_files(plain: Root) -> None:
     path = add(plain.path, key(1), data := executable(), written_ns=NOW)
     (source,) = survey(plain).sources
     with open_regular(path) as file:
-        assert source[:3] == (str(path), Mark.of(file), digest(data))
+        assert source[:3] == (str(path), FileState.of(file), digest(data))
     assert source.claim is not None and source.claim.key == key(1)
 
 

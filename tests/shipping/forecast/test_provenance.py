@@ -1,4 +1,4 @@
-"""What executables were made by and for, and how that is remembered."""
+"""The provenance of an executable is read from its bytes once, and then known from the ledger."""
 
 import sqlite3
 from pathlib import Path
@@ -24,7 +24,7 @@ KNOWN = Known(Kind.EXECUTABLES, key(1))
 @pytest.mark.jax
 def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
     """An entry of a real JAX tells its platform and the directory that its options name, and the ledger its jaxlib."""
-    made = provenance.of(cpu_entries.bytes("jit_named_step"), KNOWN._replace(jaxlib="0.10.2"))
+    made = provenance.of_bytes(cpu_entries.bytes("jit_named_step"), KNOWN._replace(jaxlib="0.10.2"))
     assert (made.maker.platform, made.maker.jaxlib, made.portable) == ("cpu", "0.10.2", False)
     assert made.maker.cache_path == str(cpu_entries.directory)
     assert made.codec in ("zstd", "zlib")
@@ -32,7 +32,7 @@ def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
 
 def test_of_a_gpu() -> None:
     """An entry of an H200 tells its compute capability, CUDA's versions and the directory that it is keyed for."""
-    assert provenance.of(h200_entry("jit_stage")) == (
+    assert provenance.of_bytes(h200_entry("jit_stage")) == (
         Maker(
             platform="cuda",
             compute_capability="9.0",
@@ -47,13 +47,13 @@ def test_of_a_gpu() -> None:
 
 def test_what_tells_nothing() -> None:
     """An executable of an unknown format has a maker of whom nothing is known."""
-    assert provenance.of(executable()) == (Maker(), "zstd", False)
+    assert provenance.of_bytes(executable()) == (Maker(), "zstd", False)
 
 
 def test_damaged() -> None:
     """What cannot be decompressed is refused."""
     with pytest.raises(DamagedEntry):
-        provenance.of(executable()[:-3])
+        provenance.of_bytes(executable()[:-3])
 
 
 @pytest.mark.parametrize(
@@ -62,22 +62,22 @@ def test_damaged() -> None:
 )
 def test_portable_keys(origin: str | None, portable: bool) -> None:
     """What `jcache.enable()` has stored, or copied since it was hit, has a key without the directory's path."""
-    assert provenance.of(executable(), KNOWN._replace(origin=origin)).portable is portable
+    assert provenance.of_bytes(executable(), KNOWN._replace(origin=origin)).portable is portable
 
 
 @pytest.mark.parametrize(("recorded", "told"), [("0.6.2", "0.6.2"), ("0.6.2, 0.8.1", None), ("", None), (None, None)])
 def test_one_jaxlib(recorded: str | None, told: str | None) -> None:
     """A run that mixed several jaxlibs does not say which of them made an entry."""
-    assert provenance.of(executable(), KNOWN._replace(jaxlib=recorded)).maker.jaxlib == told
+    assert provenance.of_bytes(executable(), KNOWN._replace(jaxlib=recorded)).maker.jaxlib == told
 
 
 def remember(store: Store, *datas: bytes) -> list[Content]:
-    contents = [provenance.content_of(data) for data in datas]
+    contents = [provenance.inspect_bytes(data) for data in datas]
     store.ledger.record(
         Known(Kind.EXECUTABLES, key(i), content.digest, len(data))
         for i, (data, content) in enumerate(zip(datas, contents, strict=True))
     )
-    provenance.remember(store, contents)
+    provenance.save_contents(store, contents)
     return contents
 
 
@@ -87,9 +87,11 @@ def test_what_is_read_is_remembered(plain: Root) -> None:
     with Store(plain) as store:
         contents = remember(store, *datas)
     with Store(plain) as store:
-        found = provenance.remembered(store)
+        found = provenance.load_contents(store)
     assert found == {content.digest: content for content in contents}
-    assert [provenance.of_content(content, KNOWN) for content in contents] == [provenance.of(data) for data in datas]
+    assert [provenance.of_content(content, KNOWN) for content in contents] == [
+        provenance.of_bytes(data) for data in datas
+    ]
     assert contents[1].seconds == 7
 
 
@@ -98,7 +100,7 @@ def test_only_what_entries_have_is_remembered(plain: Root) -> None:
     with Store(plain) as store:
         remember(store, h200_entry("jit_stage"))
         (content,) = remember(store, executable())
-        assert list(provenance.remembered(store)) == [content.digest]
+        assert list(provenance.load_contents(store)) == [content.digest]
 
 
 def test_a_ledger_of_before(plain: Root) -> None:
@@ -111,9 +113,9 @@ def test_a_ledger_of_before(plain: Root) -> None:
     database.close()
     assert tables == {"entries", "home", "runs", "snapshots"}
     with Store(plain) as store:
-        assert provenance.remembered(store) == {}
+        assert provenance.load_contents(store) == {}
         remember(store, executable())
-        assert provenance.remembered(store)
+        assert provenance.load_contents(store)
         assert store.ledger.pins() == {(Kind.EXECUTABLES, key(1))}
 
 
@@ -125,8 +127,8 @@ def test_what_another_jcache_remembers(plain: Root, text: str) -> None:
     """What cannot be read as this version writes it counts as not remembered."""
     with Store(plain) as store:
         store.ledger.record([KNOWN._replace(digest="d" * 64)])
-        provenance.remember(store, [Content("d" * 64, "zstd", 1, text)])
-        assert provenance.remembered(store) == {}
+        provenance.save_contents(store, [Content("d" * 64, "zstd", 1, text)])
+        assert provenance.load_contents(store) == {}
 
 
 def test_a_ledger_that_cannot_be_used(plain: Root) -> None:
@@ -134,16 +136,16 @@ def test_a_ledger_that_cannot_be_used(plain: Root) -> None:
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger" * 1000)
     with Store(plain) as store:
-        provenance.remember(store, [provenance.content_of(executable())])
-        assert provenance.remembered(store) == {}
+        provenance.save_contents(store, [provenance.inspect_bytes(executable())])
+        assert provenance.load_contents(store) == {}
     assert plain.ledger.read_bytes() == b"no ledger" * 1000
 
 
 def test_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The host names its CPU, and its GPUs as NVIDIA's driver has them."""
-    assert provenance.host().cpu
+    assert provenance.describe_host().cpu
     for name in ("0000:18:00.0", "0000:2a:00.0"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "information").write_text("Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\n")
-    monkeypatch.setattr(provenance, "_DRIVER", tmp_path)
-    assert provenance.host().gpus == ("NVIDIA H200", "NVIDIA H200")
+    monkeypatch.setattr(provenance, "_NVIDIA_DRIVER", tmp_path)
+    assert provenance.describe_host().gpus == ("NVIDIA H200", "NVIDIA H200")

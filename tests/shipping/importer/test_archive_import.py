@@ -1,4 +1,4 @@
-"""Imports: what arrives is what left, whatever is there already and wherever it ends."""
+"""Imported entries equal the exported ones, whatever is in the root and wherever the import ends."""
 
 import errno
 import io
@@ -14,15 +14,16 @@ from hypothesis import given, settings, strategies as st
 from jcache.errors import BadArchive, CannotWrite, InvalidValue, JcacheError, NoCacheHere, Untrusted
 from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.shipping.archive import Member, members as archive_members, open_archive
+from jcache.shipping.archive import ArchiveMember, members as archive_members, open_archive
 from jcache.shipping.archive.manifest import Item, Manifest
-from jcache.shipping.archive.reader import Reader
+from jcache.shipping.archive.reader import ArchiveReader
 from jcache.shipping.archive.signing import sign
 from jcache.shipping.forecast.judge import judge
-from jcache.shipping.forecast.machine import Here
-from jcache.shipping.importer import intake, write_behind
-from jcache.shipping.importer.archive_import import check_trust, future_root, plan_import, receive
-from jcache.shipping.importer.outcome import Fate, Imported
+from jcache.shipping.forecast.machine import Machine
+from jcache.shipping.importer import entry_import, write_behind
+from jcache.shipping.importer.archive_import import check_trust, execute_plan, plan_import
+from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
+from jcache.shipping.importer.target_root import future_root
 from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
 from jcache.store.locking import locked
@@ -57,14 +58,16 @@ def archive_of(*kinds_and_keys: tuple[Kind, str], **more: Any) -> tuple[Manifest
     return Manifest(jcache="0", root="/old", directory="/old", items=tuple(items)), datas
 
 
-def brought(root: Root, manifest: Manifest, datas: list[bytes], **wishes: Any) -> Imported:
+def brought(root: Root, manifest: Manifest, datas: list[bytes], **wishes: Any) -> ImportResult:
     """Imports entries whose bytes are given."""
-    members = [Member(item, "", io.BytesIO(data).readinto) for item, data in zip(manifest.items, datas, strict=True)]
-    imported = Imported()
-    forecast = judge(manifest, Here(), root.directory(Kind.EXECUTABLES), {})
+    members = [
+        ArchiveMember(item, "", io.BytesIO(data).readinto) for item, data in zip(manifest.items, datas, strict=True)
+    ]
+    imported = ImportResult()
+    forecast = judge(manifest, Machine(), root.directory(Kind.EXECUTABLES), {})
     plan = plan_import(manifest, root, forecast, **wishes)
     with Store(root) as store:
-        receive(plan, members, store, imported)
+        execute_plan(plan, members, store, imported)
     return imported
 
 
@@ -96,7 +99,7 @@ def test_round_trip(
     for name, was in before.items():  # of a trace the envelope knows the seconds, of an entry without origin the import
         seconds, origin = was.seconds or after[name].seconds, was.origin or "import"
         assert after[name] == was._replace(seconds=seconds, origin=origin)
-    assert imported.fates == dict.fromkeys(before, Fate.NEW) and after.keys() == before.keys()
+    assert imported.outcomes == dict.fromkeys(before, ImportOutcome.NEW) and after.keys() == before.keys()
     assert sidecars(target) == (set(after) if to_bounded else sidecars(source))
     tuned = target.directory(Kind.EXECUTABLES) / AUTOTUNE_NAME / "ab" / "some.pb"
     assert tuned.read_bytes() == b"tuned"
@@ -111,7 +114,9 @@ def test_twice(tmp_path: Path) -> None:
     unpacked(archive, target)
     before = facts(target), tree(target.directory(Kind.EXECUTABLES))
     again = unpacked(archive, target)
-    assert again.bytes == 0 and set(again.fates.values()) == {Fate.PRESENT} == set(again.neighbours.values())
+    assert again.bytes == 0 and set(again.outcomes.values()) == {ImportOutcome.PRESENT} == set(
+        again.neighbours.values()
+    )
     assert (facts(target), tree(target.directory(Kind.EXECUTABLES))) == before
 
 
@@ -140,10 +145,10 @@ def test_locked(tmp_path: Path) -> None:
     directory = target.directory(Kind.EXECUTABLES)
     manifest, datas = archive_of((Kind.EXECUTABLES, key(1)))
     with locked(target, Kind.EXECUTABLES), Store(target, lock_timeout=0) as store:
-        forecast = judge(manifest, Here(), directory, {})
-        members = [Member(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
+        forecast = judge(manifest, Machine(), directory, {})
+        members = [ArchiveMember(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
         with pytest.raises(JcacheError, match="held by"):
-            receive(plan_import(manifest, target, forecast), members, store, Imported())
+            execute_plan(plan_import(manifest, target, forecast), members, store, ImportResult())
     assert not list(directory.glob("*-cache"))
 
 
@@ -176,7 +181,7 @@ def test_present_and_equal(tmp_path: Path) -> None:
     with Store(target) as store:
         store.ledger.record([Known(*sorted(names)[1], seconds=3.0, origin="run 1")])
     imported = brought(target, manifest, datas)
-    assert set(imported.fates.values()) == {Fate.PRESENT}
+    assert set(imported.outcomes.values()) == {ImportOutcome.PRESENT}
     first, second = (facts(target)[name] for name in sorted(names))
     assert (first.recency_ns, first.seconds, first.origin, first.pinned) == (NOW, 7.0, "put", True)
     assert (second.recency_ns, second.seconds, second.origin, second.pinned) == (NOW + DAY, 3.0, "run 1", True)
@@ -196,8 +201,10 @@ def test_present_and_different(tmp_path: Path, replace: bool, bounded: bool) -> 
     if bounded:
         (directory / LOCK_NAME).touch()
     imported = brought(target, manifest, datas, replace=replace)
-    assert imported.fates[Kind.EXECUTABLES, a_key] is (Fate.REPLACED if replace else Fate.DIFFERENT)
-    assert imported.count(Fate.NEW) == 2
+    assert imported.outcomes[Kind.EXECUTABLES, a_key] is (
+        ImportOutcome.REPLACED if replace else ImportOutcome.DIFFERENT
+    )
+    assert imported.count(ImportOutcome.NEW) == 2
     assert (directory / f"{a_key}-cache").read_bytes() == (datas[0] if replace else other)
     kept = [(target.quarantine / f"{record.id}.entry").read_bytes() for record in Quarantine(target).records()]
     assert kept == ([other] if replace else [])
@@ -212,7 +219,7 @@ def test_not_a_file(tmp_path: Path) -> None:
     manifest, datas = archive_of((Kind.EXECUTABLES, key(1)))
     (target.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").mkdir()
     imported = brought(target, manifest, datas, replace=True)
-    assert set(imported.fates.values()) == {Fate.DIFFERENT}
+    assert set(imported.outcomes.values()) == {ImportOutcome.DIFFERENT}
 
 
 @pytest.mark.parametrize("bounded", [False, True])
@@ -221,17 +228,17 @@ def test_come_meanwhile(tmp_path: Path, bounded: bool) -> None:
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(2)))
     directory = target.directory(Kind.EXECUTABLES)
-    forecast = judge(manifest, Here(), directory, {})
+    forecast = judge(manifest, Machine(), directory, {})
     plan = plan_import(manifest, target, forecast)
     for item, data in zip(manifest.items, (datas[0], b"other"), strict=True):
         add(directory, item.key, data, used_ns=NOW + DAY)
     if bounded:
         (directory / LOCK_NAME).touch()
-    imported = Imported()
-    members = [Member(i, "", io.BytesIO(d).readinto) for i, d in zip(manifest.items, datas, strict=True)]
+    imported = ImportResult()
+    members = [ArchiveMember(i, "", io.BytesIO(d).readinto) for i, d in zip(manifest.items, datas, strict=True)]
     with Store(target) as store:
-        receive(plan, members, store, imported)
-    assert list(imported.fates.values()) == [Fate.PRESENT, Fate.DIFFERENT]
+        execute_plan(plan, members, store, imported)
+    assert list(imported.outcomes.values()) == [ImportOutcome.PRESENT, ImportOutcome.DIFFERENT]
     assert [recency_of(directory, item.key) for item in manifest.items] == [NOW + DAY] * 2
 
 
@@ -241,13 +248,13 @@ def test_come_meanwhile(tmp_path: Path, bounded: bool) -> None:
 @pytest.mark.parametrize("piece", [1 << 20, 100])
 def test_other_bytes(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry whose bytes are not those of the manifest is not published, the others are, in however many pieces."""
-    monkeypatch.setattr(archive_members, "PIECE", piece)
+    monkeypatch.setattr(archive_members, "PIECE_BYTES", piece)
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)))
     datas[1] = datas[1][:-1] + bytes([datas[1][-1] ^ 1])
     imported = brought(target, manifest, datas)
-    assert [one.what for one in imported.refused] == [manifest.items[1]]
-    assert imported.fates[Kind.EXECUTABLES, manifest.items[1].key] is Fate.REFUSED
+    assert [one.entry for one in imported.refused] == [manifest.items[1]]
+    assert imported.outcomes[Kind.EXECUTABLES, manifest.items[1].key] is ImportOutcome.REFUSED
     assert set(facts(target)) == {(i.kind, i.key) for i in (manifest.items[0], manifest.items[2])}
     check_clean(target)
 
@@ -256,11 +263,11 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An archive for which the disk has no room, of bytes or of files, is refused before the root is made."""
     manifest, _ = archive_of((Kind.EXECUTABLES, key(1)))
     target = Root(tmp_path / "none" / "yet", plain=False)
-    forecast = judge(manifest, Here(), target.directory(Kind.EXECUTABLES), {})
+    forecast = judge(manifest, Machine(), target.directory(Kind.EXECUTABLES), {})
     for disk in ((1, 10, 10), (10**9, 10, 1)):
         fields = dict(zip(("f_bavail", "f_files", "f_favail"), disk, strict=True), f_frsize=4096)
         monkeypatch.setattr(os, "statvfs", lambda _, fields=fields: SimpleNamespace(**fields))
-        with pytest.raises(CannotWrite, match=r"no room for what .*(64.0 MiB are to stay free|takes 1 more)"):
+        with pytest.raises(CannotWrite, match=r"no room for the import: .*(64.0 MiB are to stay free|takes 1 more)"):
             plan_import(manifest, target, forecast)
     assert not target.path.exists()
 
@@ -283,7 +290,7 @@ def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert len(facts(target)) == 3
     check_clean(target)
-    assert brought(target, manifest, datas).count(Fate.NEW) == 2
+    assert brought(target, manifest, datas).count(ImportOutcome.NEW) == 2
 
 
 def test_links_are_not_followed(tmp_path: Path, beyond: Path) -> None:
@@ -302,11 +309,11 @@ def test_a_link_that_comes_meanwhile(tmp_path: Path, beyond: Path) -> None:
     """Neither is anything written through a link that is put there after the import was planned."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of((Kind.TRACES, key(1)))
-    plan = plan_import(manifest, target, judge(manifest, Here(), target.directory(Kind.EXECUTABLES), {}))
+    plan = plan_import(manifest, target, judge(manifest, Machine(), target.directory(Kind.EXECUTABLES), {}))
     (target.path / "traces-v1").symlink_to(beyond)
-    members = [Member(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
+    members = [ArchiveMember(manifest.items[0], "", io.BytesIO(datas[0]).readinto)]
     with Store(target) as store, pytest.raises(CannotWrite):
-        receive(plan, members, store, Imported())
+        execute_plan(plan, members, store, ImportResult())
 
 
 @needs_openssh
@@ -352,18 +359,18 @@ def test_torn(tmp_path: Path) -> None:
     there = len(facts(target))
     assert there
     imported = unpacked(archive, target)
-    assert imported.count(Fate.NEW) == len(whole) - there
+    assert imported.count(ImportOutcome.NEW) == len(whole) - there
     assert {n: f.data for n, f in facts(target).items()} == {n: f.data for n, f in whole.items()}
 
 
 def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C leaves all that had come, whole, and nothing else."""
-    monkeypatch.setattr(intake, "_BATCH", 2)
-    monkeypatch.setattr(write_behind, "_JOBS", 1)
-    monkeypatch.setattr(write_behind, "_PAGES", 1)
+    monkeypatch.setattr(entry_import, "_MAX_BATCH", 2)
+    monkeypatch.setattr(write_behind, "_MAX_JOBS", 1)
+    monkeypatch.setattr(write_behind, "_MAX_PAGES", 1)
     source, target = populated(tmp_path / "a", count=5), create_root(tmp_path / "b")
     reader, plan = planned(packed(source), target)
-    imported, told = Imported(), []
+    imported, told = ImportResult(), []
 
     def progress(done: int, total: int) -> None:
         told.append((done, total))
@@ -371,21 +378,23 @@ def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     with Store(target) as store, pytest.raises(KeyboardInterrupt):
-        receive(plan, reader.members(), store, imported, progress=progress)
-    assert len(facts(target)) == imported.count(Fate.NEW) == 8
+        execute_plan(plan, reader.members(), store, imported, progress=progress)
+    assert len(facts(target)) == imported.count(ImportOutcome.NEW) == 8
     check_clean(target)
 
 
 def test_large_entries_wait_for_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has come is published as soon as it has so many bytes and is written, whatever comes after it."""
-    monkeypatch.setattr(intake, "_BATCH_BYTES", 1)
-    monkeypatch.setattr(write_behind, "_PAGE", 100)
-    monkeypatch.setattr(write_behind, "_PAGES", 1)
+    monkeypatch.setattr(entry_import, "_MAX_BATCH_BYTES", 1)
+    monkeypatch.setattr(write_behind, "_PAGE_BYTES", 100)
+    monkeypatch.setattr(write_behind, "_MAX_PAGES", 1)
     source, target = populated(tmp_path / "a", count=5), create_root(tmp_path / "b")
     reader, plan = planned(packed(source), target)
     there = []
     with Store(target) as store:
-        receive(plan, reader.members(), store, Imported(), progress=lambda *_: there.append(len(facts(target))))
+        execute_plan(
+            plan, reader.members(), store, ImportResult(), progress=lambda *_: there.append(len(facts(target)))
+        )
     assert there == list(range(len(facts(source))))
 
 
@@ -400,9 +409,9 @@ def test_neighbours(tmp_path: Path) -> None:
     place = target.directory(Kind.EXECUTABLES) / name
     place.parent.mkdir(parents=True)
     place.write_bytes(b"other")
-    assert unpacked(archive, target).neighbours == {name: Fate.DIFFERENT}
+    assert unpacked(archive, target).neighbours == {name: ImportOutcome.DIFFERENT}
     assert place.read_bytes() == b"other"
-    assert unpacked(archive, target, replace=True).neighbours == {name: Fate.REPLACED}
+    assert unpacked(archive, target, replace=True).neighbours == {name: ImportOutcome.REPLACED}
     assert place.read_bytes() == b"tuned"
 
 
@@ -411,7 +420,7 @@ def test_neighbours(tmp_path: Path) -> None:
 def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a file system without nameless files an import does the same with temporary names."""
     opened = os.open
-    monkeypatch.setattr(write_behind, "_PAGE", page)
+    monkeypatch.setattr(write_behind, "_PAGE_BYTES", page)
 
     def refusing(path: Any, flags: int, *rest: Any, **more: Any) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
@@ -424,7 +433,7 @@ def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch
     add(target.directory(Kind.EXECUTABLES), manifest.items[0].key, b"other")
     datas[1] = b"wrong" + datas[1]
     imported = brought(target, manifest, datas, replace=replace)
-    assert list(imported.fates.values()).count(Fate.NEW) == 1
+    assert list(imported.outcomes.values()).count(ImportOutcome.NEW) == 1
     monkeypatch.undo()
     there = facts(target)[Kind.EXECUTABLES, manifest.items[0].key].data
     assert there == (datas[0] if replace else b"other")
@@ -433,5 +442,5 @@ def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch
 
 def test_plain_is_told_apart(tmp_path: Path) -> None:
     """An archive of ours opens as one, a plain tar as another."""
-    assert isinstance(open_archive(io.BytesIO(packed(populated(tmp_path / "a")))), Reader)
-    assert not isinstance(open_archive(io.BytesIO(tar_of({f"{key(1)}-cache": b"x"}))), Reader)
+    assert isinstance(open_archive(io.BytesIO(packed(populated(tmp_path / "a")))), ArchiveReader)
+    assert not isinstance(open_archive(io.BytesIO(tar_of({f"{key(1)}-cache": b"x"}))), ArchiveReader)

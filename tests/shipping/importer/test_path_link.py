@@ -1,4 +1,4 @@
-"""A link at the path that executables are keyed for."""
+"""A link is made at the path that keys contain, and never in the place of anything else."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import CannotWrite
-from jcache.shipping.importer.path_link import blocking, closed_above, link
+from jcache.shipping.importer.path_link import blocking_path, make_link, unwritable_directory
 from tests.helpers.entries import mounted_read_only, tree
 
 
@@ -24,7 +24,7 @@ def new(tmp_path: Path) -> Path:
 def test_a_link_is_made(tmp_path: Path, new: Path) -> None:
     """The old path leads to the directory, and the directories above it are made."""
     old = tmp_path / "home" / "someone" / "cache"
-    assert link(old, new)
+    assert make_link(old, new)
     assert old.is_symlink() and (old / "entry").read_text() == "an executable"
     assert os.path.isabs(os.readlink(old))
 
@@ -32,18 +32,18 @@ def test_a_link_is_made(tmp_path: Path, new: Path) -> None:
 def test_once_is_enough(tmp_path: Path, new: Path) -> None:
     """A second time there is nothing to do, nor where the old path leads there by other links."""
     old, other = tmp_path / "old", tmp_path / "other"
-    assert link(old, new)
-    assert not link(old, new)
+    assert make_link(old, new)
+    assert not make_link(old, new)
     other.symlink_to("old")
     before = tree(tmp_path)
-    assert not link(other, new) and not link(new, new)
+    assert not make_link(other, new) and not make_link(new, new)
     assert tree(tmp_path) == before
 
 
 def test_a_directory_that_is_to_come(tmp_path: Path) -> None:
     """The directory need not be there yet."""
-    assert link(tmp_path / "old", tmp_path / "new")
-    assert not link(tmp_path / "old", tmp_path / "new")
+    assert make_link(tmp_path / "old", tmp_path / "new")
+    assert not make_link(tmp_path / "old", tmp_path / "new")
     (tmp_path / "new").mkdir()
     assert (tmp_path / "old").is_dir()
 
@@ -66,7 +66,7 @@ def test_what_is_there_stays(tmp_path: Path, new: Path) -> None:
     }
     for name, what in found.items():
         with pytest.raises(CannotWrite) as refused:
-            link(tmp_path / name, new)
+            make_link(tmp_path / name, new)
         expected = f"Cannot link {tmp_path / name} to {new}: {what} is there; move it away first."
         assert str(refused.value) == expected
     assert tree(tmp_path) == before
@@ -79,9 +79,9 @@ def test_below_a_file(tmp_path: Path, new: Path) -> None:
     before = tree(tmp_path)
     for name, what in {"file": "a file", "dangling": f"a link to {tmp_path / 'nowhere'}"}.items():
         with pytest.raises(CannotWrite, match=rf"^Cannot link .*: {tmp_path / name} is {what}; move it away first"):
-            link(tmp_path / name / "below" / "cache", new)
-        assert blocking(tmp_path / name / "below" / "cache") == tmp_path / name
-    assert blocking(tmp_path / "nowhere" / "cache") is None
+            make_link(tmp_path / name / "below" / "cache", new)
+        assert blocking_path(tmp_path / name / "below" / "cache") == tmp_path / name
+    assert blocking_path(tmp_path / "nowhere" / "cache") is None
     assert tree(tmp_path) == before
 
 
@@ -90,7 +90,7 @@ def test_a_loop(tmp_path: Path, new: Path) -> None:
     (new / "executables").mkdir()
     before = tree(tmp_path)
     with pytest.raises(CannotWrite, match="which lies in it"):
-        link(new, new / "executables")
+        make_link(new, new / "executables")
     assert tree(tmp_path) == before
 
 
@@ -98,25 +98,28 @@ def test_a_loop(tmp_path: Path, new: Path) -> None:
 def test_no_absolute_path(new: Path, path: str) -> None:
     """What is no absolute path is refused: every program may stand in another directory."""
     with pytest.raises(CannotWrite, match="only an absolute path"):
-        link(path, new)
+        make_link(path, new)
 
 
 def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
     """On a read-only file system the link is refused in one sentence."""
     place = tmp_path / "read-only"
     place.mkdir()
-    with mounted_read_only(place), pytest.raises(CannotWrite, match="read-only is read-only, or not ours to write"):
-        link(place / "home" / "cache", new)
+    with (
+        mounted_read_only(place),
+        pytest.raises(CannotWrite, match="read-only is read-only, or you may not write in it"),
+    ):
+        make_link(place / "home" / "cache", new)
     with mounted_read_only(place):
-        assert closed_above(place / "home" / "cache") == place
-    assert closed_above(place / "home" / "cache") is None
+        assert unwritable_directory(place / "home" / "cache") == place
+    assert unwritable_directory(place / "home" / "cache") is None
 
 
 def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path, new: Path) -> None:
     """If the link itself cannot be made, the directories above it are gone again."""
     before = tree(tmp_path)
     with pytest.raises(CannotWrite, match="the name is too long"):
-        link(tmp_path / "one" / "two" / ("x" * 300), new)
+        make_link(tmp_path / "one" / "two" / ("x" * 300), new)
     assert tree(tmp_path) == before
 
 
@@ -124,7 +127,8 @@ def test_several_at_once(tmp_path: Path, new: Path) -> None:
     """Of several processes that make the same link at the same time, one does and none fails."""
     old = tmp_path / "a" / "b" / "old"
     program = (
-        "import sys; from jcache.shipping.importer.path_link import link; sys.stdin.read(); print(link(*sys.argv[1:]))"
+        "import sys; from jcache.shipping.importer.path_link import make_link\n"
+        "sys.stdin.read(); print(make_link(*sys.argv[1:]))"
     )
     command = [sys.executable, "-c", program, str(old), str(new)]
     running = [

@@ -1,4 +1,4 @@
-"""Plain tars of JAX directories: checked entry by entry, since nothing vouches for them."""
+"""Every entry of a tar without a manifest is checked in full before it is written."""
 
 import io
 from pathlib import Path
@@ -9,13 +9,15 @@ import pytest
 from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, LOCK_NAME, Kind, Root
-from jcache.shipping.archive import open_plain
+from jcache.shipping.archive import open_plain_tar
 from jcache.shipping.archive.manifest import Manifest
-from jcache.shipping.forecast.judge import Forecast, judge
-from jcache.shipping.forecast.machine import Here
-from jcache.shipping.importer import tar_import
-from jcache.shipping.importer.outcome import Fate
-from jcache.shipping.importer.tar_import import PlainImport, Wishes, as_first_says, receive_plain
+from jcache.shipping.forecast.judge import judge
+from jcache.shipping.forecast.machine import Machine
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.importer import tar_import, target_root
+from jcache.shipping.importer.outcome import ImportOutcome
+from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar
+from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
@@ -25,15 +27,15 @@ from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
 from tests.helpers.imports import HERE, content, facts, tar_of
 
 
-def taken(tar: bytes, root: Root, here: Here = HERE, **wishes: Any) -> PlainImport:
+def taken(tar: bytes, root: Root, here: Machine = HERE, **wishes: Any) -> TarImportResult:
     """Imports a tar."""
-    result = PlainImport()
+    result = TarImportResult()
 
     def outlook(manifest: Manifest) -> Forecast:
         return judge(manifest, here, root.directory(Kind.EXECUTABLES), {})
 
     with Store(root) as store:
-        receive_plain(open_plain(io.BytesIO(tar)).members(), store, outlook, Wishes(**wishes), result)
+        import_tar(open_plain_tar(io.BytesIO(tar)).members(), store, outlook, TarImportOptions(**wishes), result)
         assert not store.notices
     return result
 
@@ -66,7 +68,11 @@ def test_entries(tmp_path: Path, bounded: bool) -> None:
         (root.directory(Kind.EXECUTABLES) / LOCK_NAME).touch()
     result = taken(tar_of(FILES), root)
     names = {(Kind.EXECUTABLES, key(n)) for n in (1, 2, 3)} | {(Kind.TRACES, key(4))}
-    assert facts(root).keys() == names == {n for n, fate in result.imported.fates.items() if fate is Fate.NEW}
+    assert (
+        facts(root).keys()
+        == names
+        == {n for n, outcome in result.imported.outcomes.items() if outcome is ImportOutcome.NEW}
+    )
     directory = root.directory(Kind.EXECUTABLES)
     assert [recency_of(directory, key(n)) for n in (1, 2)] == [NOW + DAY, NOW + 2 * DAY]
     assert facts(root)[Kind.EXECUTABLES, key(3)].recency_ns == NOW // SECOND * SECOND
@@ -91,12 +97,12 @@ def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: py
     tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
     vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
     for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
-        monkeypatch.setattr(tar_import, "_LOOKED_AT", most)
-        members = open_plain(io.BytesIO(tar)).members()
-        chosen, again = as_first_says(members, root)
+        monkeypatch.setattr(target_root, "_MAX_HELD_BYTES", most)
+        members = open_plain_tar(io.BytesIO(tar)).members()
+        chosen, again = layout_by_first_entry(members, root)
         assert chosen == root and len(list(members)) == len(FILES) + 9 - kept
-        members = open_plain(io.BytesIO(tar)).members()
-        chosen, again = as_first_says(members, root)
+        members = open_plain_tar(io.BytesIO(tar)).members()
+        chosen, again = layout_by_first_entry(members, root)
         assert [(one.path, one.read(1 << 20)) for one in again] == [
             *((f"cache/{i}", b"") for i in range(9)), *FILES.items(),
         ]  # fmt: skip
@@ -107,7 +113,7 @@ def test_garbage(tmp_path: Path) -> None:
     root = create_root(tmp_path / "root")
     files = {f"{key(1)}-cache": b"garbage", f"{key(2)}-cache": content(Kind.EXECUTABLES, key(2))[:-9]}
     result = taken(tar_of(files | {f"{key(3)}-cache": content(Kind.EXECUTABLES, key(3))}), root)
-    assert [one.what.digest for one in result.imported.refused] == [digest(data) for data in files.values()]
+    assert [one.entry.digest for one in result.imported.refused] == [digest(data) for data in files.values()]
     assert "neither zstd nor zlib" in result.imported.refused[0].evidence
     assert facts(root).keys() == {(Kind.EXECUTABLES, key(3))}
 
@@ -117,8 +123,11 @@ def test_present(tmp_path: Path) -> None:
     root = create_root(tmp_path / "root")
     taken(tar_of(FILES), root)
     changed = FILES | {f"cache/{key(1)}-cache": content(Kind.EXECUTABLES, key(1), build=1)}
-    fates = taken(tar_of(changed), root).imported.fates
-    assert fates[Kind.EXECUTABLES, key(1)] is Fate.DIFFERENT and fates[Kind.EXECUTABLES, key(2)] is Fate.PRESENT
+    outcomes = taken(tar_of(changed), root).imported.outcomes
+    assert (
+        outcomes[Kind.EXECUTABLES, key(1)] is ImportOutcome.DIFFERENT
+        and outcomes[Kind.EXECUTABLES, key(2)] is ImportOutcome.PRESENT
+    )
     taken(tar_of(changed), root, replace=True)
     assert facts(root)[Kind.EXECUTABLES, key(1)].data == content(Kind.EXECUTABLES, key(1), build=1)
 
@@ -126,18 +135,18 @@ def test_present(tmp_path: Path) -> None:
 def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:
     """Before anything is taken there need not be a root, and it is made once."""
     root, made = Root(tmp_path / "root", plain=False), []
-    result = PlainImport()
+    result = TarImportResult()
     with Store(root) as store:
-        members = open_plain(io.BytesIO(tar_of(FILES))).members()
-        receive_plain(
+        members = open_plain_tar(io.BytesIO(tar_of(FILES))).members()
+        import_tar(
             members,
             store,
-            lambda manifest: judge(manifest, Here(), root.directory(Kind.EXECUTABLES), {}),
-            Wishes(),
+            lambda manifest: judge(manifest, Machine(), root.directory(Kind.EXECUTABLES), {}),
+            TarImportOptions(),
             result,
             begin=lambda: made.append(create_root(root.path)),
         )
-    assert len(made) == 1 and facts(root).keys() == result.imported.fates.keys()
+    assert len(made) == 1 and facts(root).keys() == result.imported.outcomes.keys()
 
 
 def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +160,7 @@ def test_dry_run(tmp_path: Path) -> None:
     """A dry run tells the same and makes nothing, not even the root."""
     root = Root(tmp_path / "root", plain=False)
     result = taken(tar_of(FILES), root, dry_run=True, xla=True)
-    assert result.imported.count(Fate.NEW) == 4 and len(result.manifest().items) == 4
+    assert result.imported.count(ImportOutcome.NEW) == 4 and len(result.manifest().items) == 4
     assert not root.path.exists()
 
 

@@ -15,8 +15,8 @@ import pytest
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind
-from jcache.shipping.archive import Reader, open_archive
-from jcache.shipping.archive.manifest import decode, encode
+from jcache.shipping.archive import ArchiveReader, open_archive
+from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.store.foreign import pickle_scan
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.foreign.phasic_content import MAX_JSON, fault_of
@@ -512,6 +512,6 @@ def test_members_have_phasics_own_names() -> None:
     """So that an archive can be looked at, and unpacked, by any tar."""
     data = {key: data_of(key) for key in KEYS}
     reader = open_archive(BytesIO(stream_of(data)))
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, ArchiveReader)
     names = {member.name for member in reader.members()}
     assert names == {ADAPTER.file_name(KINDS[key], key) for key in KEYS}

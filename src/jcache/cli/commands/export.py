@@ -30,8 +30,8 @@ from jcache.cli.reports.export_report import render, summarize, tell_left_out, t
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.shipping.archive import signing
-from jcache.shipping.exporter.export import Request, prepare, write
-from jcache.shipping.exporter.sink import FileSink, OpenSink, Sink
+from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
+from jcache.shipping.exporter.sink import DescriptorSink, FileSink, Sink
 from jcache.store import files, foreign
 from jcache.units import parse_age
 
@@ -90,7 +90,7 @@ def export(
     filters = [parse_filter(text) for text in filter or ()]
     if used_since is not None:
         filters.append(Filter("used", "<=", parse_age(used_since)))
-    request = Request(
+    request = ExportRequest(
         selection=Selection(kinds=kinds_of(kind), filters=tuple(filters)),
         keys=tuple(keys or ()),
         run=run,
@@ -102,11 +102,11 @@ def export(
     with open_store(root) as store:
         target = None if to == _STDOUT else _checked_target(to, store.root)
         with Bar("checking") as bar:
-            prepared = prepare(store, request, bar.show)
+            prepared = prepare_export(store, request, bar.show)
         if not quiet:
             tell_notes(store, prepared)
         with _sink(target) as sink, Bar("exporting") as bar:
-            exported = write(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
+            exported = write_archive(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
         summary = summarize(store.root, target, prepared, exported, sink.written, signed=sign is not None)
         tell_left_out(store, prepared, exported, verbose=verbose)
         if json and target is not None:
@@ -115,7 +115,7 @@ def export(
             output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
         elif not quiet:
             render(summary, verbose=verbose)
-    return _PARTLY if prepared.findings or prepared.in_the_making or exported.omitted else 0
+    return _PARTLY if prepared.findings or prepared.being_written or exported.omitted else 0
 
 
 # -- options
@@ -196,13 +196,13 @@ def _checked_target(to: str, root: Root) -> Path:
 def _sink(target: Path | None) -> Iterator[Sink]:
     """Where the archive goes: a file that is there once it is whole, or what is no file to replace, such as a pipe."""
     if target is None:
-        yield OpenSink(sys.stdout.fileno(), "the standard output")
+        yield DescriptorSink(sys.stdout.fileno(), "the standard output")
     elif target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with files.refusal(f"write to {target}"):
             descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
         try:
             _check_terminal(descriptor)
-            yield OpenSink(descriptor, str(target))
+            yield DescriptorSink(descriptor, str(target))
         finally:
             os.close(descriptor)
     else:

@@ -27,21 +27,19 @@ from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report
 from jcache.errors import InvalidValue
-from jcache.shipping.archive import Head, PlainReader, Reader, open_archive
+from jcache.shipping.archive import ArchiveReader, Head, PlainTarReader, open_archive
 from jcache.shipping.archive.manifest import Manifest, adapter_of
-from jcache.shipping.forecast.report import Hit
+from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.archive_import import (
     ImportPlan,
     Trust,
-    as_keyed_for,
     check_trust,
-    future_root,
-    laid_out,
+    execute_plan,
     plan_import,
-    receive,
     total_bytes,
 )
-from jcache.shipping.importer.outcome import Imported
+from jcache.shipping.importer.outcome import ImportResult
+from jcache.shipping.importer.target_root import future_root, layout_by_keys, with_layout
 from jcache.store import files
 from jcache.store.foreign import Adapter
 from jcache.store.roots import choose_path, make_root, wants_plain
@@ -118,7 +116,7 @@ def import_(
     with _opened(archive, root) as stream:
         outlook = Outlook(target, options)
         reader = open_archive(stream, name=name)
-        if isinstance(reader, PlainReader):
+        if isinstance(reader, PlainTarReader):
             report, code = take_tar(reader, outlook)
         else:
             report, code = _take(reader, outlook, is_named=root is not None)
@@ -149,13 +147,13 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, int]:
+def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[Report, int]:
     root, options = outlook.root, outlook.options
     head, trust = _head(reader, options)
     adapter = adapter_of(head.manifest)
     if adapter is not None and not is_named:
         root = future_root(_place_of(adapter), plain=False)
-    outlook.root = root = as_keyed_for(laid_out(root, adapter), head.manifest)
+    outlook.root = root = layout_by_keys(with_layout(root, adapter), head.manifest)
     plan = plan_import(
         head.manifest,
         root,
@@ -169,7 +167,7 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
         root=root,
         source=head.manifest.root or reader.name,
         dry_run=options.dry_run,
-        fates=plan.fates,
+        outcomes=plan.outcomes,
         neighbours=plan.neighbours,
         bytes=plan.bytes,
         forecast=plan.forecast,
@@ -178,15 +176,15 @@ def _take(reader: Reader, outlook: Outlook, *, is_named: bool) -> tuple[Report, 
     )
     if options.dry_run:
         report.notes += _notes(plan, options)
-        report.found = found_in(root, plan.fates)
+        report.found = found_in(root, plan.outcomes)
         outlook.settle(report, head.manifest)
         return report, exit_code(report)
-    imported, members = Imported(), reader.members()
+    imported, members = ImportResult(), reader.members()
     first = list(islice(members, 1))  # before there is a root: it may be refused
     with store_of(make_root(root)) as store:
         with Bar("importing") as bar, told(imported):
             rest = chain(first, members)
-            receive(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
+            execute_plan(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
         report.notes += _notes(plan, options)
         return finished(report, imported, store, outlook, head.manifest, trust)
 
@@ -203,7 +201,7 @@ def _place_of(adapter: Adapter) -> Path:
     return places[0]
 
 
-def _head(reader: Reader, options: Options) -> tuple[Head, Trust]:
+def _head(reader: ArchiveReader, options: Options) -> tuple[Head, Trust]:
     """What stands first, after the signature has been checked."""
     found: list[Trust] = []
 

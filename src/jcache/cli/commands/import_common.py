@@ -23,11 +23,12 @@ from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Manifest
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.judge import judge
-from jcache.shipping.forecast.machine import Here, here
-from jcache.shipping.forecast.report import Forecast, spelled
+from jcache.shipping.forecast.machine import Machine, this_machine
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import jax_spelling
 from jcache.shipping.importer.archive_import import Trust
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name
-from jcache.shipping.importer.path_link import is_needed, link
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult
+from jcache.shipping.importer.path_link import make_link, needs_link
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.text import shown
@@ -74,7 +75,7 @@ class Outlook:
 
     root: Root
     options: Options
-    here: Here = field(default_factory=lambda: here(os.environ))
+    machine: Machine = field(default_factory=lambda: this_machine(os.environ))
 
     @property
     def directory(self) -> Path:
@@ -85,11 +86,11 @@ class Outlook:
         forecast = self._judge(manifest)
         if not self.options.link:
             return forecast
-        linked = [path for path in forecast.elsewhere if _refusal(path, self.directory) is None]
+        linked = [path for path in forecast.other_directories if _refusal(path, self.directory) is None]
         return self._judge(manifest, linked) if linked else forecast
 
     def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
-        return judge(manifest, self.here, self.directory, os.environ, linked=linked)
+        return judge(manifest, self.machine, self.directory, os.environ, linked=linked)
 
     def settle(self, report: Report, manifest: Manifest) -> Manifest:
         """Makes the links that were asked for, and tells what will be hit of what is there, or will be.
@@ -101,26 +102,26 @@ class Outlook:
         Returns:
             The manifest of what is there.
         """
-        there = _only(manifest, report.of(*WRITTEN, Fate.PRESENT))
+        there = _only(manifest, report.of(*WRITTEN, ImportOutcome.PRESENT))
         if self.options.link:
             self._link(report, self._judge(there))
         report.forecast = self.judge(there) if report.dry_run else self._judge(there)
-        left_out = self.judge(_only(manifest, report.of(Fate.INCOMPATIBLE)))
-        report.notes += [f"Left out: {sentence}" for sentence in left_out.reasons_told]
+        left_out = self.judge(_only(manifest, report.of(ImportOutcome.INCOMPATIBLE)))
+        report.notes += [f"Left out: {sentence}" for sentence in left_out.reason_sentences]
         return there
 
     def _link(self, report: Report, forecast: Forecast) -> None:
         """Makes the links, or says of each why not."""
         here = shown(str(self.directory))
-        for path in forecast.elsewhere:
+        for path in forecast.other_directories:
             refused = _refusal(path, self.directory, make=not report.dry_run)
             if refused is None:
                 report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {shown(path)} to {here}")
             else:
                 report.notes.append(refused)
                 report.undone = True
-        if not forecast.elsewhere:
-            there = {way.directory for way in forecast.ways} - {None, spelled(self.directory)}
+        if not forecast.other_directories:
+            there = {way.directory for way in forecast.conditions} - {None, jax_spelling(self.directory)}
             report.notes += [f"{shown(path)} leads to {here} already" for path in sorted(map(str, there))]
             if not there:
                 report.notes.append(
@@ -128,7 +129,7 @@ class Outlook:
                 )
 
 
-def _only(manifest: Manifest, names: Collection[Name]) -> Manifest:
+def _only(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
     items = tuple(item for item in manifest.items if (item.kind, item.key) in names)
     return dataclasses.replace(manifest, items=items)
 
@@ -136,14 +137,14 @@ def _only(manifest: Manifest, names: Collection[Name]) -> Manifest:
 def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
     """Why a link from a path cannot be made; None if it can, or is there."""
     try:
-        (link if make else is_needed)(path, directory)
+        (make_link if make else needs_link)(path, directory)
     except CannotWrite as error:
         return str(error)
     return None
 
 
 @contextmanager
-def told(imported: Imported, *, dry_run: bool = False) -> Iterator[None]:
+def told(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
     """Says of an import that ends early how far it has come, unless it only tells what it would do."""
     try:
         yield
@@ -166,12 +167,12 @@ def _way_on(error: BaseException) -> str:
     return "" if isinstance(error, BadArchive) else "; the same import once more brings the rest"
 
 
-def found_here(store: Store, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
+def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
     """What `jcache verify` would find in those of the entries that are kept and differ from what was to come."""
     copied_ns = store.softly(store.ledger.copied_ns)
     damaged = {}
     for kind in Kind:
-        keys = [key for of, key in fates if of is kind and fates[of, key] is Fate.DIFFERENT]
+        keys = [key for of, key in outcomes if of is kind and outcomes[of, key] is ImportOutcome.DIFFERENT]
         known = store.softly(partial(store.ledger.known, kind, keys if len(keys) < _FEW else None)) or {}
         for key in keys:
             mine = known.get(key) or Known(kind, key)
@@ -184,22 +185,22 @@ def found_here(store: Store, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
     return damaged
 
 
-def found_in(root: Root, fates: Mapping[Name, Fate]) -> dict[Name, Damage]:
+def found_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
     """The same, of a root that need not be there."""
-    if Fate.DIFFERENT not in fates.values():
+    if ImportOutcome.DIFFERENT not in outcomes.values():
         return {}
     with store_of(root) as store:
-        return found_here(store, fates)
+        return found_here(store, outcomes)
 
 
 def finished(
-    report: Report, imported: Imported, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
+    report: Report, imported: ImportResult, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
 ) -> tuple[Report, int]:
     """What an import has done, and its exit code."""
-    report.fates, report.neighbours = imported.fates, imported.neighbours
+    report.outcomes, report.neighbours = imported.outcomes, imported.neighbours
     report.bytes, report.refused = imported.bytes, imported.refused
-    report.found = found_here(store, report.fates)
-    provenance.remember_imported(store, outlook.settle(report, manifest))
+    report.found = found_here(store, report.outcomes)
+    provenance.save_imported(store, outlook.settle(report, manifest))
     if outlook.options.check_load:
         try:
             report.loads = _loads_of(store, imported)
@@ -208,7 +209,7 @@ def finished(
             report.undone = True
     if outlook.options.recompile:
         try:
-            keys = [key for kind, key in imported.of(*WRITTEN, Fate.PRESENT) if kind is Kind.TRACES]
+            keys = [key for kind, key in imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT) if kind is Kind.TRACES]
             report.recompiled = recompile(store, keys, lambda some: progress(some, "compiling"))
             report.undone |= bool(report.recompiled.count(Recompiling.FAILED))
         except NoJax as error:
@@ -229,9 +230,9 @@ def finished(
     return report, exit_code(report)
 
 
-def unpinned(store: Store, manifest: Manifest, imported: Imported) -> int:
+def unpinned(store: Store, manifest: Manifest, imported: ImportResult) -> int:
     """How many entries that came were pinned where they come from, and are not here."""
-    there = set(imported.of(*WRITTEN, Fate.PRESENT))
+    there = set(imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT))
     wanted = {(item.kind, item.key) for item in manifest.items if item.pinned} & there
     if not wanted:
         return 0
@@ -239,9 +240,9 @@ def unpinned(store: Store, manifest: Manifest, imported: Imported) -> int:
     return len(wanted - (store.softly(store.pins.known) or set()))
 
 
-def _loads_of(store: Store, imported: Imported) -> Any:  # noqa: ANN401
+def _loads_of(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401
     """Opens the executables that were imported, or were there and equal, in a process that may crash."""
-    there = imported.of(*WRITTEN, Fate.PRESENT)
+    there = imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT)
     claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
     return load_sound(store, claims, lambda some: progress(some, "loading"))
 
@@ -250,4 +251,4 @@ def exit_code(report: Report) -> int:
     """0 if all that was wanted is there, 3 if some of it, 1 if nothing."""
     if report.complete:
         return 0
-    return PARTLY if report.of(*WRITTEN, Fate.PRESENT) or not report.refused else 1
+    return PARTLY if report.of(*WRITTEN, ImportOutcome.PRESENT) or not report.refused else 1

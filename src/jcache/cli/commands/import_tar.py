@@ -8,16 +8,17 @@ from jcache.cli.reports.import_report import Report
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
-from jcache.shipping.archive import PlainReader
-from jcache.shipping.archive.plain_tar import shown
+from jcache.shipping.archive import PlainTarReader
+from jcache.shipping.archive.plain_tar import quote_name
 from jcache.shipping.importer.archive_import import UNSIGNED
 from jcache.shipping.importer.outcome import WRITTEN
-from jcache.shipping.importer.tar_import import PlainImport, Wishes, as_first_says, receive_plain
+from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar
+from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.foreign import adapters, entry_at
 from jcache.store.roots import make_root
 
 
-def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
+def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
     """Takes a tar, or says what that would do; the exit code is of either."""
     options = outlook.options
     if options.require_signature or options.allowed_signers is not None:
@@ -25,8 +26,8 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
             f"{reader.name} does not begin with a manifest, which is what is signed: nothing of it was taken; ask for "
             "an archive that was exported with --sign."
         )
-    result = PlainImport()
-    wishes = Wishes(
+    result = TarImportResult()
+    tar_options = TarImportOptions(
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
         xla=options.xla,
@@ -34,7 +35,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         allow_code=options.allow_code,
     )
 
-    outlook.root, members = as_first_says(reader.members(), outlook.root)
+    outlook.root, members = layout_by_first_entry(reader.members(), outlook.root)
     root = outlook.root
 
     def begin() -> None:
@@ -42,16 +43,16 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
 
     with store_of(root) as store:
         with Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
-            receive_plain(members, store, outlook.judge, wishes, result, begin=begin)
+            import_tar(members, store, outlook.judge, tar_options, result, begin=begin)
         _check_found(reader.name, result, root)
-        manifest, fates = result.manifest(), result.imported.fates
+        manifest, outcomes = result.manifest(), result.imported.outcomes
         report = Report(
             root=root,
             source=reader.name,
             dry_run=options.dry_run,
-            fates=fates,
+            outcomes=outcomes,
             neighbours=result.imported.neighbours,
-            bytes=sum(item.bytes for item in result.items if fates.get((item.kind, item.key)) in WRITTEN),
+            bytes=sum(item.bytes for item in result.items if outcomes.get((item.kind, item.key)) in WRITTEN),
             refused=result.imported.refused,
             forecast=outlook.judge(manifest),
             passed_over=result.passed_over,
@@ -60,7 +61,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         if result.repacked:
             report.notes.append(_repacked(result))
         if options.dry_run:
-            report.found = found_here(store, report.fates)
+            report.found = found_here(store, report.outcomes)
             outlook.settle(report, manifest)
             code = exit_code(report)
         else:
@@ -68,20 +69,20 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         return report, code or (PARTLY if result.repacked else 0)
 
 
-def _check_found(name: str, result: PlainImport, root: Root) -> None:
+def _check_found(name: str, result: TarImportResult, root: Root) -> None:
     """Raises BadArchive if a tar has nothing of a cache."""
-    if result.imported.fates or result.imported.neighbours:
+    if result.imported.outcomes or result.imported.neighbours:
         return
     if result.repacked:
         raise BadArchive(f"Refused {name}: no entry in it can be taken. {_repacked(result)}")
     held = output.count(result.passed_over, "file", "files")
-    names = ", ".join(map(shown, result.names[:3])) + (" …" if result.passed_over > 3 else "")
+    names = ", ".join(map(quote_name, result.names[:3])) + (" …" if result.passed_over > 3 else "")
     whose = root.adapter.title if root.adapter else "a JAX cache"
     what = f"it holds {held}, none of which is an entry of {whose}: {names}" if names else "it holds no file"
     raise BadArchive(f"Refused {name}: {what}{_theirs(result)}.")
 
 
-def _theirs(result: PlainImport) -> str:
+def _theirs(result: TarImportResult) -> str:
     """Whose cache it is instead, where somebody knows."""
     for adapter in adapters():
         if any(entry_at(adapter, path) for path in result.names):
@@ -89,7 +90,7 @@ def _theirs(result: PlainImport) -> str:
     return ""
 
 
-def _repacked(result: PlainImport) -> str:
+def _repacked(result: TarImportResult) -> str:
     trust = "its signature was not checked, and " if result.signed else ""
     return (
         f"It is an archive of jcache that was packed anew: {trust}pins, times of use and build seconds did not come. "

@@ -135,9 +135,9 @@ def _render(census: Census, verbose: bool) -> None:
     if census.note is not None:
         output.data(f"note    {census.note}")
     if verbose and census.elsewhere.directories:
-        from jcache.shipping.forecast.report import ways_to
+        from jcache.shipping.forecast.report import link_remedies
 
-        for sentence in ways_to(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
+        for sentence in link_remedies(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
             output.data(f"        {sentence}")
 
 

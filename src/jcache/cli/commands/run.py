@@ -22,15 +22,15 @@ from jcache.runs.environment import (
     environment,
     has_portable_keys,
     is_turned_off,
-    learn,
     new_id,
+    record_run,
     with_cache,
     without_cache,
 )
-from jcache.runs.launch import Outcome, launch
+from jcache.runs.launch import ProgramExit, launch
 from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
-from jcache.runtime.checked_reads import CheckedReads, is_alone, serving
+from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
@@ -80,7 +80,7 @@ def recorded(
     root: str | None,
     whatever: bool = False,
     doing: str = "run",
-) -> Outcome:
+) -> ProgramExit:
     """Runs a program with a root's cache on, and records what JAX did with it, softly.
 
     Args:
@@ -104,7 +104,7 @@ def recorded(
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths, seen = spellings(store, given(os.environ, root))
-        env = environment(directory, log_dir, base, whatever=whatever, spellings=paths)
+        env = environment(directory, log_dir, base, override_user=whatever, spellings=paths)
         portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
         try:
@@ -112,7 +112,7 @@ def recorded(
             is_told = seen or any(program.has_path_key for program in result.programs)
             if is_told and in_keys(result.jax_version or "") and portable:
                 notices.append(choice(directory))
-            tell(learn(store, result._replace(notices=tuple(notices)), doing=doing, portable=portable))
+            tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code comes before our report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)
@@ -121,7 +121,7 @@ def recorded(
     return outcome
 
 
-def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> Outcome:
+def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
     """Runs a program, and checks for it what it reads of a root's executables; notices tell what was damaged."""
     reads = CheckedReads(root)
     try:
@@ -131,9 +131,9 @@ def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path
             except OSError as error:
                 output.warning(f"{log_dir} can have no socket ({error.strerror}): the program runs without a cache.")
                 env = without_cache(env)
-            if is_alone(command) and reads.check_all():
+            if runs_without_recorder(command) and reads.check_all():
                 env = with_cache(env)
-            elif is_alone(command):
+            elif runs_without_recorder(command):
                 why = f"Not all entries of {root.path} could be checked beforehand"
                 output.warning(f"{why}: this Python runs without a cache.")
             return launch(command, env)
@@ -172,7 +172,7 @@ def _adopt(store: Store) -> None:
         output.warning(str(error))
 
 
-def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: Outcome) -> RunReport:
+def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: ProgramExit) -> RunReport:
     def build_seconds(key: str) -> float | None:
         known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
         return known[key].seconds if key in known else None

@@ -12,9 +12,10 @@ from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_k
 from jcache.cli.reports import lineage_tree
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
+from jcache.formats.compression import codec_of
 from jcache.formats.digest import digest
-from jcache.formats.envelope import HEAD_BYTES, codec_of
-from jcache.formats.inspection import told_by
+from jcache.formats.executable import HEAD_BYTES
+from jcache.formats.inspection import describe_entry
 from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
@@ -74,7 +75,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
         data = files.read(path)
     found: dict[str, Any] = {"digest": digest(data)}
     try:
-        found |= told_by(store.root, entry, data)
+        found |= describe_entry(store.root, entry, data)
     except DamagedEntry as error:
         found["damage"] = str(error)
     return found

@@ -13,9 +13,9 @@ from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall
-from jcache.runs.environment import own_directories, present
+from jcache.runs.environment import other_directories, stored_programs
 from jcache.runs.log import Program
-from jcache.runs.report import SCHEMA_VERSION, UNSEEN, RunReport
+from jcache.runs.report import NO_PROGRAM_SEEN, SCHEMA_VERSION, RunReport
 from jcache.store.lineage import header_of, is_program
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
@@ -69,7 +69,7 @@ def warm(
         output.message(jsonlib.dumps(_as_json(store, stored, first, second, missed), indent=2))
     elif not quiet:
         _render(store, stored, first, second, missed, verbose=verbose)
-    is_elsewhere = first is not None and bool(own_directories(chosen.directory(Kind.EXECUTABLES), first.programs))
+    is_elsewhere = first is not None and bool(other_directories(chosen.directory(Kind.EXECUTABLES), first.programs))
     if code == 0 and (is_elsewhere or (check and (missed or second is None))):
         return _NOT_WARM
     return code
@@ -134,7 +134,7 @@ def _render(
     parts = [output.count(stored[kind], kind.value[:-1], kind.value) for kind in Kind]
     output.message(f"jcache: stored {', '.join(parts)} in {store.root.path}{_there(store, first)}")
     if first is not None and not first.processes:
-        output.message(f"  {UNSEEN}")
+        output.message(f"  {NO_PROGRAM_SEEN}")
     if first is not None and first.exit_code:
         output.message(f"  the program ended with exit code {first.exit_code}: what it had compiled by then is stored")
     if second is None:
@@ -162,7 +162,7 @@ def _there(store: Store, first: RunReport | None) -> str:
     """What had been there before."""
     if first is None:
         return ""
-    here = present(store.root.directory(Kind.EXECUTABLES), first.programs)
+    here = stored_programs(store.root.directory(Kind.EXECUTABLES), first.programs)
     hits = sum(program.outcome == HIT for _, program in here)
     counts = output.count(hits, "executable", "executables"), output.count(first.traces.hits, "trace", "traces")
     return f"; {' and '.join(counts)} had been there" if hits else ""

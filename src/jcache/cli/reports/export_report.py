@@ -8,7 +8,7 @@ from jcache.cli import output
 from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Root
-from jcache.shipping.exporter.export import Exported, Prepared, keyed_for
+from jcache.shipping.exporter.export import ExportResult, PreparedExport, count_key_directories
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_size
@@ -17,7 +17,7 @@ _SHOWN: Final = 40  # of what was left out
 
 
 def summarize(
-    root: Root, target: Path | None, prepared: Prepared, exported: Exported, written: int, *, signed: bool
+    root: Root, target: Path | None, prepared: PreparedExport, exported: ExportResult, written: int, *, signed: bool
 ) -> dict[str, Any]:
     """All of it as plain values."""
     return {
@@ -29,19 +29,19 @@ def summarize(
         "archive_bytes": written,
         "solid": prepared.manifest.solid,
         "signed": signed,
-        "keyed_for": keyed_for(prepared.manifest),
+        "keyed_for": count_key_directories(prepared.manifest),
         "damaged": [
             {"kind": finding.kind, "key": finding.key, "damage": finding.damage, "evidence": finding.evidence}
             for finding in prepared.findings
         ],
         "changed": [{"kind": kind, "key": key} for kind, key in exported.omitted],
-        "being_written": [{"kind": kind, "key": key} for kind, key in prepared.in_the_making],
+        "being_written": [{"kind": kind, "key": key} for kind, key in prepared.being_written],
         "legacy": prepared.legacy,
         "excluded": prepared.excluded,
     }
 
 
-def tell_notes(store: Store, prepared: Prepared) -> None:
+def tell_notes(store: Store, prepared: PreparedExport) -> None:
     """What is left out as it should be."""
     if not prepared.sources:
         why = " that was asked for" if prepared.excluded or prepared.legacy else ""
@@ -52,12 +52,12 @@ def tell_notes(store: Store, prepared: Prepared) -> None:
         output.message(f"{number} not exported, which no JAX after 0.4.30 reads: `{prune}` removes such.")
 
 
-def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbose: bool) -> None:
+def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult, *, verbose: bool) -> None:
     """What should have been exported and was not, a line each, and the next command."""
     lines = [
         f"{_word(finding.damage)}: {short_key(finding.key or '')}: {finding.evidence}" for finding in prepared.findings
     ]
-    lines += [f"Being written just now: {key}" for _, key in prepared.in_the_making]
+    lines += [f"Being written just now: {key}" for _, key in prepared.being_written]
     lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
     shown = lines if verbose else lines[:_SHOWN]
     for line in shown:
@@ -72,8 +72,8 @@ def tell_left_out(store: Store, prepared: Prepared, exported: Exported, *, verbo
     if damaged := len(prepared.findings) - unread:
         number = output.count(damaged, "damaged entry", "damaged entries")
         output.error(f"{number} not exported: `{command('verify --repair', root)}`.")
-    if prepared.in_the_making:
-        number = output.count(len(prepared.in_the_making), "entry", "entries")
+    if prepared.being_written:
+        number = output.count(len(prepared.being_written), "entry", "entries")
         output.error(f"{number} being written just now, and not exported: run the export again for the rest.")
     if exported.omitted:
         number = output.count(len(exported.omitted), "entry", "entries")

@@ -14,8 +14,9 @@ from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item
-from jcache.shipping.forecast.judge import Forecast, Hit
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Name, Refused
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.forecast.verdict import Hit
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, RefusedMember
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.traces.recompile import Recompiled, Recompiling
@@ -24,14 +25,14 @@ from jcache.verify.load_check import Loading, Loads
 
 _ROWS: Final = 20
 _WORDS: Final = {
-    Fate.NEW: "new",
-    Fate.PRESENT: "present and equal",
-    Fate.DIFFERENT: "present and different, kept",
-    Fate.REPLACED: "replaced",
-    Fate.CODE: "left out, since reading them runs code",
-    Fate.INCOMPATIBLE: "left out, since nothing here can hit them",
-    Fate.REFUSED: "refused",
-    Fate.OMITTED: "omitted by the archive",
+    ImportOutcome.NEW: "new",
+    ImportOutcome.PRESENT: "present and equal",
+    ImportOutcome.DIFFERENT: "present and different, kept",
+    ImportOutcome.REPLACED: "replaced",
+    ImportOutcome.CODE: "left out, since reading them runs code",
+    ImportOutcome.INCOMPATIBLE: "left out, since nothing here can hit them",
+    ImportOutcome.REFUSED: "refused",
+    ImportOutcome.OMITTED: "omitted by the archive",
 }
 _RECOMPILING: Final = {
     Recompiling.RECOMPILED: "recompiled",
@@ -49,7 +50,7 @@ class Report:
         root: where to.
         source: where from, for people.
         dry_run: whether nothing was changed.
-        fates: what became of the entries, or would.
+        outcomes: what became of the entries, or would.
         neighbours: the same of the files of XLA's sub-caches.
         bytes: that were written, or would be.
         refused: what was not taken, and why.
@@ -68,49 +69,51 @@ class Report:
     root: Root
     source: str
     dry_run: bool
-    fates: Mapping[Name, Fate]
-    neighbours: Mapping[str, Fate]
+    outcomes: Mapping[EntryId, ImportOutcome]
+    neighbours: Mapping[str, ImportOutcome]
     bytes: int
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedMember] = ()
     forecast: Forecast
     notes: list[str] = field(default_factory=list)
     passed_over: int = 0
     names: Sequence[str] = ()
     loads: Loads | None = None
     recompiled: Recompiled | None = None
-    found: Mapping[Name, Damage] = field(default_factory=dict)
+    found: Mapping[EntryId, Damage] = field(default_factory=dict)
     undone: bool = False
     more: dict[str, Any] = field(default_factory=dict)
     is_told: bool = False
 
-    def of(self, *fates: Fate) -> list[Name]:
-        """The entries that have one of these fates."""
-        return [name for name, fate in self.fates.items() if fate in fates]
+    def of(self, *outcomes: ImportOutcome) -> list[EntryId]:
+        """The entries that have one of these outcomes."""
+        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
-    def damaged(self) -> list[Name]:
+    def damaged(self) -> list[EntryId]:
         """Those that were kept and are damaged; what cannot be read may well be sound."""
         return [name for name, damage in self.found.items() if damage is not Damage.UNREADABLE]
 
     @property
     def complete(self) -> bool:
         """Whether all that was wanted is there now."""
-        lacking = {Fate.DIFFERENT, Fate.REFUSED, Fate.CODE} | (set() if self.is_told else {Fate.OMITTED})
-        return not lacking & {*self.fates.values(), *self.neighbours.values()} and not (self.refused or self.undone)
+        lacking = {ImportOutcome.DIFFERENT, ImportOutcome.REFUSED, ImportOutcome.CODE} | (
+            set() if self.is_told else {ImportOutcome.OMITTED}
+        )
+        return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (self.refused or self.undone)
 
     def as_json(self) -> dict[str, Any]:
         """The whole result as plain values."""
-        counts = Counter(self.fates.values())
+        counts = Counter(self.outcomes.values())
         damaged = set(self.damaged())
         return {
             "root": str(self.root.path),
             "dry_run": self.dry_run,
             **self.more,
-            "entries": {fate.value: counts[fate] for fate in Fate},
-            "xla_files": {fate.value: number for fate, number in Counter(self.neighbours.values()).items()},
+            "entries": {outcome.value: counts[outcome] for outcome in ImportOutcome},
+            "xla_files": {outcome.value: number for outcome, number in Counter(self.neighbours.values()).items()},
             "bytes": self.bytes,
-            "kept": [_name(name) | {"damaged": name in damaged} for name in self.of(Fate.DIFFERENT)],
+            "kept": [_name(name) | {"damaged": name in damaged} for name in self.of(ImportOutcome.DIFFERENT)],
             "refused": [_refused(one) for one in self.refused],
-            "omitted": [_name(name) for name in self.of(Fate.OMITTED)],
+            "omitted": [_name(name) for name in self.of(ImportOutcome.OMITTED)],
             "passed_over": self.passed_over,
             "forecast": {
                 "executables": len(self.forecast.verdicts),
@@ -130,11 +133,11 @@ class Report:
             for sentence in () if self.complete else (*self._next(), *self.notes):
                 output.message(sentence)
             return
-        self._list("kept", self.of(Fate.DIFFERENT), verbose=verbose)
+        self._list("kept", self.of(ImportOutcome.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
-            what = one.what.key if isinstance(one.what, Item) else one.what.path
+            what = one.entry.key if isinstance(one.entry, Item) else one.entry.path
             output.data(f"  refused {what}: {one.evidence}")
-        self._list("omitted", self.of(Fate.OMITTED), verbose=verbose)
+        self._list("omitted", self.of(ImportOutcome.OMITTED), verbose=verbose)
         if self.passed_over:
             more = " …" if self.passed_over > len(self.names) else ""
             names = ", ".join(self.names if verbose else self.names[:3])
@@ -155,7 +158,7 @@ class Report:
 
     def _next(self) -> Iterator[str]:
         """What to do about what was kept, and where to find what was replaced."""
-        kept, root = self.of(Fate.DIFFERENT), self.root.path
+        kept, root = self.of(ImportOutcome.DIFFERENT), self.root.path
         damaged = self.damaged()
         if len(kept) > len(self.found):
             yield "Other bytes under the same key are another build of the same program: --replace takes these."
@@ -169,7 +172,7 @@ class Report:
                 f"{number} of those that were kept {'is' if len(damaged) == 1 else 'are'} damaged here:"
                 f" `{command('verify --repair', root)}` takes such out, and this command once more brings the others"
             )
-        if left := len(self.of(Fate.CODE)):
+        if left := len(self.of(ImportOutcome.CODE)):
             number = output.count(left, "entry was", "entries were")
             yield (
                 f"{number} left out, since a pickle is a program that runs when it is read: --allow-pickle takes those"
@@ -177,16 +180,16 @@ class Report:
             )
         if self.refused:
             yield "What was refused is not what it should be: fetch or make the archive again for the rest"
-        if self.of(Fate.OMITTED):
+        if self.of(ImportOutcome.OMITTED):
             yield "What was omitted had changed, or was damaged, when it was exported: export it again for the rest"
-        if self.of(Fate.REPLACED) and not self.dry_run:
+        if self.of(ImportOutcome.REPLACED) and not self.dry_run:
             yield f"What was replaced is in quarantine: `{command('quarantine list', root)}`"
 
     def _summary(self) -> str:
         written = len(self.of(*WRITTEN))
-        counts = Counter(self.fates.values())
-        parts = [f"{counts[fate]:,} {_WORDS[fate]}" for fate in Fate if counts[fate]]
-        beside = sum(fate in WRITTEN for fate in self.neighbours.values())
+        counts = Counter(self.outcomes.values())
+        parts = [f"{counts[outcome]:,} {_WORDS[outcome]}" for outcome in ImportOutcome if counts[outcome]]
+        beside = sum(outcome in WRITTEN for outcome in self.neighbours.values())
         parts += [f"{output.count(beside, 'file', 'files')} of XLA's sub-caches"] if beside else []
         verb = "Would import" if self.dry_run else "Imported"
         entries = output.count(written, "entry", "entries")
@@ -194,7 +197,7 @@ class Report:
         places = f"from {shown(self.source)} into {shown(str(self.root.path))}"
         return f"{verb} {entries}, {format_size(self.bytes)}, {places}{rest}"
 
-    def _list(self, doing: str, names: Sequence[Name], *, verbose: bool) -> None:
+    def _list(self, doing: str, names: Sequence[EntryId], *, verbose: bool) -> None:
         for _, key in names if verbose else names[:_ROWS]:
             output.data(f"  {doing} {key if verbose else short_key(key)}")
         if not verbose and len(names) > _ROWS:
@@ -206,12 +209,12 @@ def _recompiled(done: Recompiled) -> dict[str, Any]:
     return counts | {"reasons": {f"{result}: {reason}": n for (result, reason), n in done.reasons.most_common()}}
 
 
-def _name(name: Name) -> dict[str, str]:
+def _name(name: EntryId) -> dict[str, str]:
     return {"kind": name[0], "key": name[1]}
 
 
-def _refused(one: Refused) -> dict[str, str]:
-    name = {"kind": one.what.kind, "key": one.what.key} if isinstance(one.what, Item) else {"path": one.what.path}
+def _refused(one: RefusedMember) -> dict[str, str]:
+    name = {"kind": one.entry.kind, "key": one.entry.key} if isinstance(one.entry, Item) else {"path": one.entry.path}
     return name | {"evidence": one.evidence}
 
 

@@ -1,4 +1,4 @@
-r"""The bytes of graphs: a tree of arrays and plain values, without pickle.
+r"""The bytes of graphs: an encoding of trees of arrays and plain values, without pickle.
 
     from jcache.formats import pytrees
     dumped = pytrees.dump({"rates": numpy.ones(3), "names": ["a", "b"]})
@@ -13,8 +13,8 @@ The payload of a graph's envelope, version 1:
     blocks   = in the order in which the tree, read from left to right, mentions them; an array's starts at the next
                multiple of 64 from the beginning of the payload, bytes start where the block before them ends
 
-A node is what JSON has for None, bool, int of at most 64 bits, finite float, str without surrogates, list, and dict
-whose keys are such str (but for a dict of one key that begins with "$"); and for everything else an object of one key:
+A node is plain JSON for None, bool, int of at most 64 bits, finite float, str without surrogates, list, and dict whose
+keys are such str (except a dict of one key that begins with "$"). For every other value it is an object of one key:
 
     {"$int": hex}  {"$float": 16 hex}  {"$complex": [16 hex, 16 hex]}  {"$str": hex}       bits, and UTF-8 of surrogates
     {"$bytes": length}                                                                     with a block
@@ -22,7 +22,7 @@ whose keys are such str (but for a dict of one key that begins with "$"); and fo
     {"$slice": [node, node, node]}  {"$dict": [[node, node]…]}  {"$ordered": [[node, node]…]}   "$ordered": OrderedDict
     {"$enum": [class, name, value]}  {"$flag": [class, value]}       the value of a member where it is plain, else null
     {"$namedtuple": [class, [field…], [node…]]}  {"$dataclass": [class, [field…], [node…]]}
-    {"$registered": [name, node]}                                    by `register_class`: what its to_dict returned
+    {"$registered": [name, node]}                                    by `register_class`: the result of its to_dict
     {"$array": [dtype, [size…], "C" | "F"]}                          numpy.ndarray, with a block
     {"$scalar": [dtype, hex]}  {"$text": node}  {"$raw": node}       numpy's scalars; numpy.str_ and numpy.bytes_
     {"$jax": [dtype, [size…], weak]}  {"$key": [implementation, [size…]]}                  jax.Array, with a block
@@ -32,13 +32,13 @@ whose keys are such str (but for a dict of one key that begins with "$"); and fo
                | ["struct", itemsize, aligned, [[name, title | null, offset, dtype]…]]
     class    = module ":" qualified name
 
-What is loaded equals what was dumped, with these differences: containers and objects that were mentioned more than
-once are different ones then (an array stays one); arrays that were not contiguous are so, in C order; arrays can be
-written to; jax arrays are on the default device; of a dataclass's instance what cached properties remember is not kept.
+A loaded value equals the dumped one, with these differences: a container or object that was mentioned more than once
+becomes several (an array stays one); arrays become contiguous, in C order if they were not; arrays are writable; jax
+arrays are on the default device; the values that a dataclass's cached properties have stored are left out.
 
-Reading runs no code that bytes choose. A class is one that the program has already imported, by its module and name,
-and must still be an enumeration, namedtuple or dataclass of the same fields; instances are made without calling it.
-Only classes that the program itself has given to `register_class` have their ``from_dict`` called.
+The bytes cannot choose code that runs on reading. A class is looked up, by module and name, among the classes that the
+program has imported, and must still be an enumeration, namedtuple or dataclass of the same fields; its instances are
+made without calling it. Only classes that the program has given to `register_class` have their ``from_dict`` called.
 """
 
 from importlib import import_module
@@ -46,12 +46,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jcache.formats.pytrees.decoding import load
-    from jcache.formats.pytrees.encoding import Dumped, dump
+    from jcache.formats.pytrees.encoding import dump
+    from jcache.formats.pytrees.payload import Dumped
     from jcache.formats.pytrees.registration import register_class
 
 __all__ = ["Dumped", "dump", "load", "register_class"]
 
-_MODULE_OF = {"load": "decoding", "Dumped": "encoding", "dump": "encoding", "register_class": "registration"}
+_MODULE_OF = {"load": "decoding", "Dumped": "payload", "dump": "encoding", "register_class": "registration"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Classes of instances that can be stored: found by name among what is imported, made again without calling them."""
+"""Classes whose instances can be stored: found by name among imported modules, instantiated without calling them."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import PLAIN, Obstacle
+from jcache.formats.pytrees.grammar import PLAIN, Unsupported
 
-_layouts: WeakKeyDictionary[type, Layout] = WeakKeyDictionary()
+_layouts: WeakKeyDictionary[type, DataclassLayout] = WeakKeyDictionary()
 
 
 def name_of(cls: type) -> str:
-    """Module and qualified name."""
+    """Return the module and qualified name of a class."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def find(name: str) -> type:
-    """The class of a name, among the modules that are imported; nothing is imported, and no code of theirs runs.
+    """Return the class of a name, from the modules that are imported; nothing is imported, and no code of them runs.
 
     Raises:
-        Unresolved: there is none.
+        Unresolved: there is no such class.
     """
-    found = found_at(name)
+    found = lookup(name)
     if not isinstance(found, type):
         module_name, _, qualified = name.partition(":")
         raise Unresolved(f"`{module_name}` has no class `{qualified}`.")
     return found
 
 
-def found_at(name: str) -> object:
-    """What has a name in a module that is imported, None if nothing has; nothing is imported, and no code runs.
+def lookup(name: str) -> object:
+    """Return the object of a name in a module that is imported, None if there is none; no code runs.
 
     Raises:
         Unresolved: the module is not imported.
@@ -57,29 +57,29 @@ def _namespace(found: object) -> dict[str, object]:
 
 
 def check_findable(cls: type) -> None:
-    """Checks that instances of a class can be made again.
+    """Check that instances of a class can be made again.
 
     Raises:
-        Obstacle: they cannot.
+        Unsupported: they cannot.
     """
     try:
         found: type | None = find(name_of(cls))
     except Unresolved:
         found = None
     if found is not cls:
-        raise Obstacle("cannot be found again by its module and name")
+        raise Unsupported("cannot be found again by its module and name")
     if any("__del__" in base.__dict__ for base in cls.__mro__):
-        raise Obstacle("has a finalizer (`__del__`)")
+        raise Unsupported("has a finalizer (`__del__`)")
 
 
-class Layout(NamedTuple):
-    """Where instances of a dataclass keep what they consist of.
+class DataclassLayout(NamedTuple):
+    """The fields of a dataclass, and the places of their values in an instance.
 
     Attributes:
-        names: of the fields.
+        names: names of the fields.
         slots: the descriptors of all slots.
-        defaults: what the class has for fields that an instance need not have.
-        forgotten: names of attributes that are not kept: what cached properties remember, and T of ``Box[T](…)``.
+        defaults: the class's values of fields that an instance need not have.
+        forgotten: names of attributes that are not kept: values of cached properties, and T of ``Box[T](…)``.
     """
 
     names: tuple[str, ...]
@@ -88,36 +88,36 @@ class Layout(NamedTuple):
     forgotten: frozenset[str]
 
 
-def layout_of(cls: type) -> Layout:
-    """The layout of a dataclass whose instances can be made without calling it.
+def layout_of(cls: type) -> DataclassLayout:
+    """Return the layout of a dataclass whose instances can be made without calling it.
 
     Raises:
-        Obstacle: they cannot.
+        Unsupported: they cannot.
     """
     if cls not in _layouts:
         _layouts[cls] = _new_layout(cls)
     return _layouts[cls]
 
 
-def _new_layout(cls: type) -> Layout:
+def _new_layout(cls: type) -> DataclassLayout:
     check_findable(cls)
     try:
         object.__new__(cls)
     except TypeError as error:
-        raise Obstacle("is built on a class that only C code can make") from error
+        raise Unsupported("is built on a class that only C code can make") from error
     names = tuple(field.name for field in dataclasses.fields(cls))
     attributes = {name: value for base in reversed(cls.__mro__) for name, value in base.__dict__.items()}
     slots = slots_of(cls)
     defaults = {name: attributes[name] for name in names if name in attributes and name not in slots}
     for name, default in defaults.items():
         if hasattr(type(default), "__set__"):
-            raise Obstacle(f"has code for its field `{name}`")
+            raise Unsupported(f"has code for its field `{name}`")
     cached = {name for name, value in attributes.items() if isinstance(value, cached_property)}
-    return Layout(names, slots, defaults, frozenset({"__orig_class__"} | cached - set(names)))
+    return DataclassLayout(names, slots, defaults, frozenset({"__orig_class__"} | cached - set(names)))
 
 
 def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
-    """The descriptors of a class's slots."""
+    """Return the descriptors of a class's slots."""
     return {
         name: value
         for base in reversed(cls.__mro__)
@@ -127,24 +127,24 @@ def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
 
 
 def state_of(instance: object) -> tuple[tuple[str, ...], list[object]]:
-    """The fields of a dataclass's instance, and what they hold.
+    """Return the names and the values of the fields of a dataclass's instance.
 
     Raises:
-        Obstacle: that is not all it consists of.
+        Unsupported: a field has no value, or the instance has more attributes.
     """
     layout = layout_of(type(instance))
     held = held_by(instance, layout.slots)
     try:
         values = [held.pop(name) if name in held else layout.defaults[name] for name in layout.names]
     except KeyError as error:
-        raise Obstacle(f"has no value in its field `{error.args[0]}`") from error
+        raise Unsupported(f"has no value in its field `{error.args[0]}`") from error
     for name in held.keys() - layout.forgotten:
-        raise Obstacle(f"has an attribute `{name}` that is none of its fields")
+        raise Unsupported(f"has an attribute `{name}` that is none of its fields")
     return layout.names, values
 
 
 def held_by(instance: object, slots: dict[str, MemberDescriptorType]) -> dict[str, object]:
-    """What the slots and the namespace of an instance hold."""
+    """Return the attributes in the slots and the ``__dict__`` of an instance."""
     held = dict(getattr(instance, "__dict__", {}))
     for name, slot in slots.items():
         with suppress(AttributeError):
@@ -153,26 +153,26 @@ def held_by(instance: object, slots: dict[str, MemberDescriptorType]) -> dict[st
 
 
 def is_namedtuple(cls: type) -> bool:
-    """Whether a class is one of ``collections.namedtuple`` or ``typing.NamedTuple``, or derived from one."""
+    """Return whether a class comes from ``collections.namedtuple`` or ``typing.NamedTuple``, or is derived from one."""
     fields = getattr(cls, "_fields", None)
     return issubclass(cls, tuple) and isinstance(fields, tuple) and all(type(name) is str for name in fields)
 
 
 def fields_of_namedtuple(cls: type) -> tuple[str, ...]:
-    """The fields of a namedtuple's class."""
+    """Return the names of a namedtuple's fields."""
     return tuple(cls._fields)  # type: ignore[attr-defined]
 
 
 def is_flag(cls: type) -> bool:
-    """Whether members of an enumeration can be combined, by the rules of the standard library."""
+    """Return whether members of an enumeration can be combined, by the rules of the standard library."""
     return issubclass(cls, enum.Flag) and cls._missing_.__func__ is enum.Flag._missing_.__func__  # type: ignore[attr-defined]
 
 
 def member_of(class_name: str, member_name: str, value: object) -> Any:  # noqa: ANN401
-    """The member of an enumeration.
+    """Return a member of an enumeration.
 
     Raises:
-        Unresolved: there is none, or it has another value by now.
+        Unresolved: there is no such member, or its value has changed.
     """
     cls = _found(class_name, enum.Enum)
     member = cls._member_map_.get(member_name)
@@ -185,10 +185,10 @@ def member_of(class_name: str, member_name: str, value: object) -> Any:  # noqa:
 
 
 def flag_of(class_name: str, value: int) -> Any:  # noqa: ANN401
-    """Members of an enumeration of flags, combined.
+    """Return a combination of flags.
 
     Raises:
-        Unresolved: it has no such combination.
+        Unresolved: the enumeration has no such combination.
     """
     cls = _found(class_name, enum.Flag)
     try:
@@ -200,10 +200,10 @@ def flag_of(class_name: str, value: int) -> Any:  # noqa: ANN401
 
 
 def namedtuple_of(class_name: str, names: list[object], values: list[object]) -> object:
-    """A namedtuple.
+    """Return a namedtuple, made without calling its class.
 
     Raises:
-        Unresolved: its class is not here, or has other fields.
+        Unresolved: its class is not imported, or has other fields.
     """
     cls = _found(class_name, tuple)
     if not is_namedtuple(cls):
@@ -214,10 +214,10 @@ def namedtuple_of(class_name: str, names: list[object], values: list[object]) ->
 
 
 def instance_of(class_name: str, names: list[object], values: list[object]) -> object:
-    """An instance of a dataclass.
+    """Return an instance of a dataclass, made without calling its class.
 
     Raises:
-        Unresolved: its class is not here, or has other fields.
+        Unresolved: its class is not imported, or has other fields.
     """
     cls = find(class_name)
     if not dataclasses.is_dataclass(cls):
@@ -232,7 +232,7 @@ def instance_of(class_name: str, names: list[object], values: list[object]) -> o
 
 
 def _found(class_name: str, base: type) -> Any:  # noqa: ANN401
-    """The class of a name, which must be derived from another."""
+    """Return the class of a name, which must be derived from ``base``."""
     cls = find(class_name)
     if not issubclass(cls, base):
         raise Unresolved(f"`{class_name}` is no {base.__name__}.")
@@ -242,10 +242,10 @@ def _found(class_name: str, base: type) -> Any:  # noqa: ANN401
 def _check_makeable(check: Callable[[type], object], cls: type, class_name: str) -> None:
     try:
         check(cls)
-    except Obstacle as error:
+    except Unsupported as error:
         raise Unresolved(f"Instances of `{class_name}` cannot be made: it {error}.") from error
 
 
 def _check_fields(class_name: str, fields: tuple[str, ...], names: list[object], values: list[object]) -> None:
     if list(fields) != names or len(names) != len(values):
-        raise Unresolved(f"`{class_name}` has not the fields any more with which it was stored.")
+        raise Unresolved(f"`{class_name}` no longer has the fields with which it was stored.")

@@ -1,4 +1,4 @@
-"""A tree and blocks as a value; the grammar is in the package's docstring."""
+"""Decoding: the value of a payload; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import JcacheError, Unresolved
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import MAGIC, MAX_TREE, START, from_bits, malformed
-from jcache.formats.pytrees.registration import made_by_registered
+from jcache.formats.pytrees.grammar import from_bits, malformed
+from jcache.formats.pytrees.payload import split_payload
+from jcache.formats.pytrees.registration import from_registered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,22 +21,18 @@ _ORDERS: Final = ("C", "F")
 
 
 def load(payload: memoryview) -> Any:  # noqa: ANN401
-    """The value of a payload, whose seal is verified; arrays are views of it.
+    """Return the value of a payload whose seal has been verified; arrays are views of the payload.
 
     Raises:
         DamagedEntry: the payload does not follow the grammar.
-        Unresolved: something in it cannot be made here, such as an instance of a class that is not imported.
+        Unresolved: a part of it cannot be made here, such as an instance of a class that is not imported.
     """
-    length = int.from_bytes(payload[len(MAGIC) : START], "big")
-    if bytes(payload[: len(MAGIC)]) != MAGIC or length > min(MAX_TREE, len(payload) - START):
-        raise malformed("beginning")
-    decoder = _Decoder(payload, START + length)
+    tree, position = split_payload(payload)
+    decoder = _Decoder(payload, position)
     try:
-        value = json.loads(
-            str(payload[START : START + length], "utf-8"), object_hook=decoder.value, parse_constant=_refuse
-        )
+        value = json.loads(str(tree, "utf-8"), object_hook=decoder.value, parse_constant=_refuse)
     except (RecursionError, MemoryError) as error:
-        raise Unresolved("A graph that is nested too deeply, or is too large, for this program.") from error
+        raise Unresolved("A graph is nested too deeply, or is too large, for this program.") from error
     except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         raise malformed("tree") from error
     except JcacheError:
@@ -52,7 +49,7 @@ def _refuse(constant: str) -> None:
 
 
 class _Decoder:
-    """Makes values of the objects of a tree, from the innermost outwards, and takes the blocks that they mention."""
+    """Turns the objects of a tree into values, from the innermost outwards, and takes the blocks that they mention."""
 
     def __init__(self, payload: memoryview, position: int) -> None:
         self._payload = payload
@@ -131,12 +128,12 @@ class _Decoder:
 
     def _registered(self, body: list[Any]) -> object:
         name, state = body
-        return made_by_registered(_checked(name, str), state)
+        return from_registered(_checked(name, str), state)
 
     # -- arrays
 
     def _taken(self, length: int, *, aligned: bool = False) -> memoryview:
-        """The next block."""
+        """Return the next block."""
         start = self.position + (-self.position % ALIGNMENT if aligned else 0)
         if type(length) is not int or not 0 <= length <= len(self._payload) - start:
             raise malformed("blocks")
@@ -144,7 +141,7 @@ class _Decoder:
         return self._payload[start : self.position]
 
     def _view(self, dtype: np.dtype[Any], sizes: object, order: str = "C") -> np.ndarray[Any, Any]:
-        """The next block as an array."""
+        """Return the next block as an array."""
         import numpy as np
 
         if order not in _ORDERS:
@@ -162,7 +159,7 @@ class _Decoder:
     def _jax(self, body: list[Any]) -> object:
         description, sizes, weak = body
         view = self._view(dtypes.restore(description), sizes)
-        return self._known(jax_arrays.put_together(view, weak=_checked(weak, bool)))
+        return self._known(jax_arrays.from_numpy(view, weak=_checked(weak, bool)))
 
     def _key(self, body: list[Any]) -> object:
         implementation, sizes = body
@@ -208,7 +205,7 @@ _DECODERS: Final[dict[str, Callable[[_Decoder, Any], object]]] = {
 
 
 def _checked(value: Any, cls: type) -> Any:  # noqa: ANN401
-    """The value, which must be of exactly this type."""
+    """Return the value, which must be of exactly this type."""
     if type(value) is not cls:
         raise malformed("tree")
     return value

@@ -1,4 +1,4 @@
-"""numpy's dtypes as JSON and back; the grammar is in the package's docstring."""
+"""Encoding and decoding of numpy's dtypes as JSON; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import Obstacle, malformed
+from jcache.formats.pytrees.grammar import Unsupported, malformed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,22 +16,22 @@ _PLAIN: Final = re.compile(
     rf"[<>|](?:b1|[iu][1248]|f[248]|c8|c16|[SUV](?:0|[1-9][0-9]{{0,9}})|[mM]8(?:\[{_UNIT}\])?)", re.ASCII
 )
 _ML: Final = "ml_dtypes."
-_REGISTERED: Final = 2  # what dtype.isbuiltin is of those that a library has added
-_MAX_DEPTH: Final = 8  # of structures in structures
+_REGISTERED: Final = 2  # ``isbuiltin`` of a dtype that a library has added
+_MAX_DEPTH: Final = 8  # of nested structures
 
 
 def describe(dtype: np.dtype[Any], depth: int = 0) -> str | list[object]:
-    """A dtype as JSON.
+    """Return a dtype as JSON.
 
     Raises:
-        Obstacle: arrays of it cannot be stored.
+        Unsupported: arrays of it cannot be stored.
     """
     if dtype.hasobject:
-        raise Obstacle("holds Python objects")
+        raise Unsupported("holds Python objects")
     if dtype.metadata:
-        raise Obstacle("has metadata in its dtype")
+        raise Unsupported("has metadata in its dtype")
     if depth > _MAX_DEPTH:
-        raise Obstacle(f"has a dtype of more than {_MAX_DEPTH} levels")
+        raise Unsupported(f"has a dtype of more than {_MAX_DEPTH} levels")
     if dtype.subdtype is not None:
         return ["array", describe(dtype.subdtype[0], depth + 1), list(dtype.shape)]
     if dtype.fields is not None and dtype.names is not None:
@@ -39,9 +39,9 @@ def describe(dtype: np.dtype[Any], depth: int = 0) -> str | list[object]:
     if dtype.isbuiltin == _REGISTERED:
         if dtype.type.__module__ == "ml_dtypes" and _ml_dtype(dtype.name) == dtype:
             return _ML + dtype.name
-        raise Obstacle(f"is of the dtype {dtype.name}, of {dtype.type.__module__}")
+        raise Unsupported(f"is of the dtype {dtype.name}, of {dtype.type.__module__}")
     if not _PLAIN.fullmatch(dtype.str):
-        raise Obstacle(f"is of the dtype {dtype.name}, which is not the same on every machine")
+        raise Unsupported(f"is of the dtype {dtype.name}, which is not the same on every machine")
     return dtype.str
 
 
@@ -49,19 +49,19 @@ def _describe_fields(dtype: np.dtype[Any], depth: int) -> list[object]:
     import numpy as np
 
     if dtype.type is not np.void:
-        raise Obstacle(f"is of the dtype {dtype.type.__name__}")
+        raise Unsupported(f"is of the dtype {dtype.type.__name__}")
     fields: list[object] = []
     for name in dtype.names or ():
         inner, offset, *titles = dtype.fields[name]  # type: ignore[index]
         title = titles[0] if titles else None
         if title is not None and type(title) is not str:
-            raise Obstacle("has a title in its dtype that is no text")
+            raise Unsupported("has a title in its dtype that is no text")
         fields.append([name, title, offset, describe(inner, depth + 1)])
     return ["struct", dtype.itemsize, dtype.isalignedstruct, fields]
 
 
 def restore(description: object, depth: int = 0) -> np.dtype[Any]:
-    """The dtype of a description.
+    """Return the dtype of a description.
 
     Raises:
         DamagedEntry: there is no such dtype.
@@ -110,10 +110,10 @@ def _restore_compound(description: list[Any], depth: int) -> np.dtype[Any]:
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:
-    """A shape that JSON holds.
+    """Return a shape that comes from JSON.
 
     Raises:
-        DamagedEntry: it is none.
+        DamagedEntry: it is no shape.
     """
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
         raise malformed("shapes")
@@ -128,7 +128,7 @@ def _known_ml_dtype(name: str) -> np.dtype[Any]:
 
 
 def _has_padding(dtype: np.dtype[Any]) -> bool:
-    """Whether elements have bytes that belong to no field, or to several."""
+    """Return whether elements have bytes that belong to no field, or to several."""
     if dtype.subdtype is not None:
         return _has_padding(dtype.subdtype[0])
     if dtype.names is None:
@@ -138,7 +138,7 @@ def _has_padding(dtype: np.dtype[Any]) -> bool:
 
 
 def _without_padding(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array of structures, with zeros between their fields."""
+    """Return a copy of an array of structures, with zeros between their fields."""
     import numpy as np
 
     copy = np.zeros(array.shape, array.dtype)
@@ -169,11 +169,11 @@ def _ml_dtype(name: str) -> np.dtype[Any] | None:
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of an array in C order: a view of it, where they lie in memory like that."""
+    """Return the bytes of an array in C order: a view of the array, where its memory has this order."""
     import numpy as np
 
     if array.nbytes == 0:
         return memoryview(b"")
-    if _has_padding(array.dtype):  # whose bytes may be anything, also somebody's secrets
+    if _has_padding(array.dtype):  # the padding may hold any bytes of the process's memory, secrets included
         array = _without_padding(array)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

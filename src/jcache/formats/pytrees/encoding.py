@@ -1,4 +1,4 @@
-"""A value as a tree and blocks; the grammar is in the package's docstring."""
+"""Encoding: the payload of a value; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ import json
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import NotStorable
-from jcache.formats.envelope import ALIGNMENT, MAX_CONTENT
+from jcache.formats.compression import MAX_CONTENT
+from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import (
-    CODEC,
-    MAGIC,
-    MAX_DEPTH,
-    MAX_TREE,
-    MAX_VALUES,
-    PLAIN,
-    START,
-    Obstacle,
-    are_nodes,
-    bits_of,
-    is_text,
-)
-from jcache.formats.pytrees.refusal import WAY_OUT, Refused
+from jcache.formats.pytrees.grammar import MAX_DEPTH, MAX_VALUES, PLAIN, Unsupported, are_nodes, bits_of, is_text
+from jcache.formats.pytrees.payload import MAX_TREE, Block, Dumped, join_payload
+from jcache.formats.pytrees.refusal import ADVICE, CannotEncode
 from jcache.formats.pytrees.registration import Registered, registered
 
 if TYPE_CHECKING:
@@ -36,59 +26,35 @@ if TYPE_CHECKING:
 Node = Any
 
 
-class Dumped(NamedTuple):
-    """A value as bytes.
-
-    Attributes:
-        pieces: of the payload, in their order; some of them are views of the value's arrays.
-        codec: how they are read again.
-    """
-
-    pieces: tuple[bytes | memoryview, ...]
-    codec: str = CODEC
-
-
 def dump(value: object) -> Dumped:
-    """A value as bytes.
+    """Return a value as bytes.
 
     Raises:
-        NotStorable: a part of it cannot be stored; which, why, and what to do.
+        NotStorable: a part of it cannot be stored; the message says which, why, and what to do.
     """
     encoder = _Encoder()
     try:
         tree = json.dumps(encoder.node(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except Refused as refused:
+    except CannotEncode as refused:
         raise NotStorable(str(refused)) from refused.__cause__
     except RecursionError as error:
         raise NotStorable("The value cannot be stored: it is nested too deeply for the stack at hand.") from error
     except Exception as error:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
-        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {WAY_OUT}.")
-    return Dumped(tuple(_laid_out(tree, encoder.blocks)))
-
-
-def _laid_out(tree: bytes, blocks: Iterable[tuple[memoryview, bool]]) -> Iterable[bytes | memoryview]:
-    """Magic, length, tree and blocks, with what lies between them."""
-    yield MAGIC + len(tree).to_bytes(8, "big") + tree
-    position = START + len(tree)
-    for block, aligned in blocks:
-        if aligned and (gap := -position % ALIGNMENT):
-            yield bytes(gap)
-            position += gap
-        yield block
-        position += block.nbytes
+        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {ADVICE}.")
+    return Dumped(tuple(join_payload(tree, encoder.blocks)))
 
 
 class _Encoder:
     """Turns one value into a node, and collects the blocks that it mentions."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[memoryview, bool]] = []
+        self.blocks: list[Block] = []
         self._bytes = 0
         self._values = 0
-        self._open: set[int] = set()  # the containers around what is at hand, by their ids
-        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by its id
+        self._open: set[int] = set()  # ids of the containers around the current value
+        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by the array's id
 
     def node(self, value: object) -> Node:
         encode = _ENCODERS.get(type(value))
@@ -111,21 +77,21 @@ class _Encoder:
             return self._dataclass(value)
         if isinstance(value, tuple) and classes.is_namedtuple(cls):
             return self._namedtuple(value)
-        raise Refused(value, "no codec knows")
+        raise CannotEncode(value, "no codec knows")
 
     # -- containers
 
     def _items(
         self, container: object, items: Collection[object], step: Callable[[int], str] = "[{}]".format
     ) -> list[Node]:
-        """The nodes of what a container holds; ``step`` says for messages how to get from it to one of them."""
+        """Return the nodes of the items in a container; ``step`` names the path to an item, for messages."""
         if id(container) in self._open:
-            raise Refused(container, "contains itself", "return a value without cycles")
+            raise CannotEncode(container, "contains itself", "return a value without cycles")
         if len(self._open) >= MAX_DEPTH:
-            raise Refused(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
+            raise CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
         self._values += len(items)
         if self._values > MAX_VALUES:
-            raise Refused(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
+            raise CannotEncode(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
         if are_nodes(items):
             return list(items)
         self._open.add(id(container))
@@ -133,7 +99,7 @@ class _Encoder:
         try:
             for item in items:
                 nodes.append(self.node(item))
-        except Refused as refused:
+        except CannotEncode as refused:
             refused.path.append(step(len(nodes)))
             raise
         self._open.remove(id(container))
@@ -165,7 +131,7 @@ class _Encoder:
         try:
             state = how.to_dict(value)
         except Exception as error:
-            raise Refused(value, f"cannot be stored as its `to_dict` says ({error!r})", "mend that") from error
+            raise CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
         return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
 
     def _enum(self, value: enum.Enum) -> Node:
@@ -176,13 +142,13 @@ class _Encoder:
             return {"$enum": [classes.name_of(cls), value._name_, self.node(value._value_) if plain else None]}
         if classes.is_flag(cls) and type(value._value_) is int:
             return {"$flag": [classes.name_of(cls), self.node(value._value_)]}
-        raise Refused(value, "has it not as a member")
+        raise CannotEncode(value, "does not have it as a member")
 
     def _dataclass(self, value: object) -> Node:
         try:
             names, values = classes.state_of(value)
-        except Obstacle as error:
-            raise Refused(value, str(error)) from error
+        except Unsupported as error:
+            raise CannotEncode(value, str(error)) from error
         nodes = self._items(value, values, lambda number: f".{names[number]}")
         return {"$dataclass": [classes.name_of(type(value)), list(names), nodes]}
 
@@ -190,15 +156,15 @@ class _Encoder:
         self._check_class(value)
         cls, names = type(value), classes.fields_of_namedtuple(type(value))
         if len(names) != len(value) or classes.held_by(value, classes.slots_of(cls)):
-            raise Refused(value, "holds more or less than its fields")
+            raise CannotEncode(value, "holds more or less than its fields")
         nodes = self._items(value, tuple(tuple.__iter__(value)), lambda number: f".{names[number]}")
         return {"$namedtuple": [classes.name_of(cls), list(names), nodes]}
 
     def _check_class(self, value: object) -> None:
         try:
             classes.check_findable(type(value))
-        except Obstacle as error:
-            raise Refused(value, str(error)) from error
+        except Unsupported as error:
+            raise CannotEncode(value, str(error)) from error
 
     # -- arrays
 
@@ -206,15 +172,15 @@ class _Encoder:
         import numpy as np
 
         if type(value) is not np.ndarray:
-            raise Refused(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
+            raise CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
         return self._same(value) or self._new_array(value)
 
     def _same(self, value: object) -> Node:
-        """The node of an array that was mentioned before, None for another."""
+        """Return the node of an array that was mentioned before, None for a new one."""
         known = self._arrays.get(id(value))
         if known is not None:
             return {"$same": known[0]}
-        self._arrays[id(value)] = len(self._arrays), value  # kept, so that no other gets its id
+        self._arrays[id(value)] = len(self._arrays), value  # a reference, so that no other array gets its id
         return None
 
     def _new_array(self, value: np.ndarray[Any, Any]) -> Node:
@@ -226,8 +192,8 @@ class _Encoder:
     def _dtype(self, value: np.ndarray[Any, Any] | np.generic) -> Node:
         try:
             return dtypes.describe(value.dtype)
-        except Obstacle as error:
-            raise Refused(value, str(error), "convert it") from error
+        except Unsupported as error:
+            raise CannotEncode(value, str(error), "convert it") from error
 
     def _scalar(self, value: np.generic) -> Node:
         import numpy as np
@@ -237,14 +203,14 @@ class _Encoder:
         if type(value) is np.bytes_:
             return {"$raw": self.node(bytes(value))}
         if type(value) is not value.dtype.type:
-            raise Refused(value, "is a class of scalars of its own")
+            raise CannotEncode(value, "is a class of scalars of its own")
         return {"$scalar": [self._dtype(value), bytes(dtypes.bytes_of(np.asarray(value))).hex()]}
 
     def _jax(self, value: Any) -> Node:  # noqa: ANN401
         try:
-            host, node = jax_arrays.taken_apart(value)
-        except Obstacle as error:
-            raise Refused(value, str(error), error.way_out or "return it as a numpy array") from error
+            host, node = jax_arrays.to_numpy(value)
+        except Unsupported as error:
+            raise CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
         if (same := self._same(value)) is not None:
             return same
         if node is None:
@@ -257,7 +223,7 @@ class _Encoder:
     def _block(self, block: memoryview, *, aligned: bool) -> None:
         self._bytes += block.nbytes + ALIGNMENT
         if self._bytes + MAX_TREE > MAX_CONTENT:
-            raise Refused(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
+            raise CannotEncode(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
         self.blocks.append((block, aligned))
 
     def _bytes_object(self, value: bytes) -> Node:

@@ -1,4 +1,4 @@
-"""What writing and reading a tree have in common; the grammar is in the package's docstring."""
+"""Limits and scalars that encoding and decoding share; the grammar is in the package's docstring."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry
 
-CODEC: Final = "pytree"
-MAGIC: Final = b"jctree1\n"
-START: Final = len(MAGIC) + 8
-MAX_TREE: Final = 256 << 20  # JSON made of empty lists takes twenty times as much memory
-MAX_DEPTH: Final = 100  # of a value; JSON nests up to three times as deep
+MAX_DEPTH: Final = 100  # levels of a value; its JSON nests up to three times as deep
 MAX_VALUES: Final = 5_000_000
 
 
-class Obstacle(Exception):
-    """Why something cannot be stored, in words that follow "which", and what to do."""
+class Unsupported(Exception):
+    """A value cannot be stored: the reason, in words that follow "which", and the advice."""
 
-    def __init__(self, reason: str, way_out: str | None = None) -> None:
+    def __init__(self, reason: str, advice: str | None = None) -> None:
         super().__init__(reason)
-        self.way_out = way_out
+        self.advice = advice
 
 
 def malformed(what: str) -> DamagedEntry:
-    return DamagedEntry(f"A graph whose {what} does not follow the grammar.")
+    return DamagedEntry(f"A graph does not follow the grammar in its {what}.")
 
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
-_MANY: Final = 8
+_MIN_BULK: Final = 8
 
 
 def are_nodes(items: Collection[Any]) -> bool:
-    """Whether many values, all of one plain type, are their own nodes; looked at together, which is faster."""
-    kinds = set(map(type, items)) if len(items) >= _MANY else set()
+    """Return whether many values, all of one plain type, are their own nodes; one check is faster than many."""
+    kinds = set(map(type, items)) if len(items) >= _MIN_BULK else set()
     if len(kinds) != 1:
         return False
     kind = kinds.pop()
@@ -47,7 +43,7 @@ def are_nodes(items: Collection[Any]) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string has no surrogates."""
+    """Return whether a string has no surrogates."""
     if value.isascii():
         return True
     try:
@@ -62,10 +58,10 @@ def bits_of(value: float) -> str:
 
 
 def from_bits(text: str) -> float:
-    """The number of 16 hexadecimal digits.
+    """Return the float whose bits are 16 hexadecimal digits.
 
     Raises:
-        TypeError, ValueError: they are not that.
+        TypeError, ValueError: the text is not 16 hexadecimal digits.
     """
     if len(text) != 16:
         raise ValueError("not 16 digits")

@@ -1,4 +1,4 @@
-"""jax arrays taken apart and put together; JAX is imported only for a graph that holds some."""
+"""Conversion of jax arrays to numpy arrays and back; JAX is imported only for a graph that has some."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.grammar import Obstacle
+from jcache.formats.pytrees.grammar import Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 
-def taken_apart(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None]:
-    """What an array holds; and the node of an array of random keys, None for one of numbers.
+def to_numpy(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | None]:
+    """Return an array's data, and the node of an array of random keys, None for an array of numbers.
 
     Raises:
-        Obstacle: it cannot be stored.
+        Unsupported: it cannot be stored.
     """
     import numpy as np
 
     jax = sys.modules["jax"]
     if isinstance(array, jax.core.Tracer):
-        raise Obstacle("is a value that JAX is tracing and has no numbers yet", "call it outside of `jax.jit`")
+        raise Unsupported("is a value that JAX is tracing and has no numbers yet", "call it outside of `jax.jit`")
     if array.is_deleted():
-        raise Obstacle("was deleted or donated", "return one that was not")
+        raise Unsupported("was deleted or donated", "return one that was not")
     if not array.is_fully_addressable or len(array.devices()) != 1:
-        raise Obstacle("lies on more than one device")
+        raise Unsupported("lies on more than one device")
     if not jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         return np.asarray(array), None
     spec = jax.random.key_impl(array)
@@ -40,15 +40,15 @@ def taken_apart(array: Any) -> tuple[np.ndarray[Any, Any], dict[str, object] | N
     except Unresolved:
         known = False
     if not known:
-        raise Obstacle("holds random keys of an implementation that JAX does not know by name")
+        raise Unsupported("holds random keys of an implementation that JAX does not know by name")
     return np.asarray(data), {"$key": [implementation, list(data.shape)]}
 
 
-def put_together(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
-    """The array of numbers.
+def from_numpy(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
+    """Return a jax array of numbers.
 
     Raises:
-        Unresolved: this JAX, as it is configured, has no such array.
+        Unresolved: this JAX, in its configuration, has no such array.
     """
     import jax
 
@@ -64,15 +64,15 @@ def put_together(view: np.ndarray[Any, Any], *, weak: bool) -> Any:
 
 
 def _weakened(array: Any) -> Any:
-    """The same array with a weak type, which JAX's public functions give to Python's numbers only."""
+    """Return the same array with a weak type, which JAX's public functions give to Python's numbers only."""
     try:
         return type(array)(array.aval.update(weak_type=True), array.sharding, [array], committed=False)
     except (AttributeError, TypeError):
-        return array  # which is refused
+        return array  # the caller refuses it
 
 
 def keys_of(data: Any, implementation: str) -> Any:
-    """The array of random keys.
+    """Return an array of random keys.
 
     Raises:
         Unresolved: this JAX has no such keys.

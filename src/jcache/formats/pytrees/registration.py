@@ -1,4 +1,4 @@
-"""Classes that the program itself has said how to store."""
+"""The registry of classes that the program stores by functions of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ C = TypeVar("C", bound=type)
 
 
 class Registered(NamedTuple):
-    """A class that turns itself into a plain value and back."""
+    """A registered class, and the functions that turn an instance into a plain value and back."""
 
     name: str
     cls: type
@@ -51,18 +51,18 @@ def register_class(
     to_dict: Callable[[Any], object] | None = None,
     from_dict: Callable[[Any], object] | None = None,
 ) -> C | Callable[[C], C]:
-    """Let graphs hold instances of a class, which says how it becomes a plain value and back.
+    """Let graphs hold instances of a class, given functions that turn one into a plain value and back.
 
     Enumerations, namedtuples and dataclasses need not be registered.
 
     Args:
         cls: the class; without it, a decorator is returned.
-        name: under which it is stored; its module and qualified name, unless given.
-        to_dict: makes of an instance a value that can be stored, such as a dict; the method of this name, unless given.
-        from_dict: makes the instance of what ``to_dict`` returned; the class's method of this name, unless given.
+        name: the name in stored graphs; by default its module and qualified name.
+        to_dict: turns an instance into a value that can be stored, such as a dict; by default the method of this name.
+        from_dict: makes the instance from the value of ``to_dict``; by default the class's method of this name.
 
     Raises:
-        InvalidValue: it is no class, says not how, or another class has the name.
+        InvalidValue: ``cls`` is no class, a function is missing, or another class has the name.
 
     Example:
         >>> import jcache
@@ -92,7 +92,7 @@ def register_class(
         raise InvalidValue(f"{name_of(cls)} cannot be registered: it has no `to_dict` or no `from_dict`; give them.")
     new = Registered(name or name_of(cls), cls, to_dict, from_dict)
     old = _by_name.get(new.name)
-    if old is not None and name_of(old.cls) != name_of(cls):  # a class of the same name is the same one, defined anew
+    if old is not None and name_of(old.cls) != name_of(cls):  # not a new definition of the same class
         raise InvalidValue(f"'{new.name}' is the name of {name_of(old.cls)} already: give another `name`.")
     if old is not None:
         _by_class.pop(old.cls, None)
@@ -103,26 +103,26 @@ def register_class(
 
 
 def registered(cls: type) -> Registered | None:
-    """How a class was registered, if it was."""
+    """Return the registration of a class, None if there is none."""
     return _by_class.get(cls)
 
 
 def registered_as(name: str) -> Registered:
-    """What was registered under a name.
+    """Return the registration under a name.
 
     Raises:
-        Unresolved: nothing was.
+        Unresolved: there is none.
     """
     if name not in _by_name:
         raise Unresolved(f"No class is registered as '{name}': call `jcache.register_class` before.")
     return _by_name[name]
 
 
-def made_by_registered(name: str, state: object) -> object:
-    """What a registered class makes of what it was stored as.
+def from_registered(name: str, state: object) -> object:
+    """Return the instance that a registered class makes from its stored value.
 
     Raises:
-        Unresolved: no class has the name, or it cannot.
+        Unresolved: no class is registered under the name, or its ``from_dict`` raised.
     """
     how = registered_as(name)
     try:

@@ -1,1 +1,1 @@
-"""The recorder: for other processes a directory on PYTHONPATH, for this one a module (`jcache.runs.in_process`)."""
+"""The recorder: `jcache run` puts this directory on PYTHONPATH; `jcache.runs.in_process` imports it as a module."""

@@ -1,10 +1,10 @@
-"""JAX's cache in a program under `jcache run`: turned on only where what it reads is checked.
+"""Turn JAX's cache on in a program under `jcache run`, with reads that the parent `jcache run` has checked.
 
-`jcache run` hands its processes an environment in which JAX's cache is off. So a Python that does not run the recorder
-(``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache, and reads nothing that was not checked. Where the recorder
-runs, it has JAX's cache return what the `jcache run` above has checked, and then turns the cache on.
+`jcache run` gives its processes an environment in which JAX's cache is off. So a Python that does not run the recorder
+(``-I``, ``-S``, ``-E``, another PYTHONPATH) has no cache, and reads no unchecked byte. In a Python that runs it, the
+recorder makes JAX's cache return the entries that the parent `jcache run` has checked, and then turns the cache on.
 
-This needs the standard library alone: the recorder loads it where the program's Python has no jcache.
+This module imports the standard library only: the recorder loads it even if the program's Python has no jcache.
 """
 
 # ruff: noqa: ANN401, BLE001, S110 - as in the recorder
@@ -18,56 +18,56 @@ if False:  # for the type checker: typing is not needed to run
 
 _DIRECTORY = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
-_OFF = "n"  # how `jcache.runs.environment` spells it
-_READS = "reads"  # the socket of `jcache.runtime.checked_reads`
-_LONGEST_ANSWER_S = 60
+_OFF_BY_RUN = "n"  # the value that `jcache.runs.environment` sets
+_READS = "reads"  # name of the socket of `jcache.runtime.checked_reads`
+_ANSWER_TIMEOUT_S = 60
 
 
 def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
-    """Have JAX use the run's cache, from now on and in this process.
+    """Make JAX use the run's cache in this process from now on.
 
     Args:
         module: ``jax._src.lru_cache``, before JAX has made a cache.
-        log_dir: the recorder's directory. There is none on another host than that of the `jcache run`, nor after its
-            end: nobody checks what is read then, and the cache stays off.
-        directory: of the run's executables.
-        before: what JAX_COMPILATION_CACHE_DIR was before the run.
+        log_dir: the recorder's directory. It does not exist on another host than that of the `jcache run`, nor after
+            the run's end: then nobody checks the reads, and the cache stays off.
+        directory: the directory of the run's executables.
+        before: the value of JAX_COMPILATION_CACHE_DIR before the run.
 
     Returns:
         Whether the cache was off and is on now.
     """
     cache = module.LRUCache
-    cache.get = _like(cache.get, _checked_get(cache.get, log_dir, directory))
-    cache.put = _like(cache.put, _put_with_sidecar(cache.put, directory))
+    cache.get = _wrap(cache.get, _checked_get(cache.get, log_dir, directory))
+    cache.put = _wrap(cache.put, _put_with_sidecar(cache.put, directory))
     if not os.path.isdir(log_dir):
         return False
     config: Any = sys.modules["jax._src.config"].config
     theirs = os.environ.get(_DIRECTORY, "")
     if theirs == before and (config.jax_compilation_cache_dir or "") == theirs:  # else the program has set its own
         config.update("jax_compilation_cache_dir", directory)
-    if os.environ.get(_ENABLE) != _OFF:
+    if os.environ.get(_ENABLE) != _OFF_BY_RUN:
         return False
     config.update("jax_enable_compilation_cache", True)  # noqa: FBT003 - JAX's own
     return True
 
 
-def _like(plain: "Any", ours: "Any") -> "Any":
+def _wrap(plain: "Any", ours: "Any") -> "Any":
     ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
     ours.__wrapped__ = plain
     return ours
 
 
-def _checked_get(plain: "Any", log_dir: str, ours: str) -> "Any":
+def _checked_get(plain: "Any", log_dir: str, own_directory: str) -> "Any":
     def get(self: "Any", key: str) -> object:
         value = plain(self, key)
-        return value if value is None else _checked(str(self.path), key, value, log_dir, ours)
+        return value if value is None else _checked(str(self.path), key, value, log_dir, own_directory)
 
     return get
 
 
-def _put_with_sidecar(plain: "Any", ours: str) -> "Any":
+def _put_with_sidecar(plain: "Any", own_directory: str) -> "Any":
     def put(self: "Any", key: str, *value: object, **named: object) -> object:
-        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), ours):
+        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), own_directory):
             _write_sidecar(str(self.path), key)
         return plain(self, key, *value, **named)
 
@@ -75,7 +75,7 @@ def _put_with_sidecar(plain: "Any", ours: str) -> "Any":
 
 
 def _write_sidecar(directory: str, key: str) -> None:
-    """Write the sidecar of an entry that JAX is about to put without one, where a bounded JAX shares the directory.
+    """Write the sidecar of an entry that JAX is about to put without one, if a bounded JAX shares the directory.
 
     A bounded JAX up to 0.11.1 stores nothing while an entry has no sidecar.
     """
@@ -99,33 +99,33 @@ def _is_same(directory: str, other: str) -> bool:
         return False
 
 
-def _checked(directory: str, key: str, value: object, log_dir: str, ours: str) -> object:
-    """An entry as the ``jcache run`` above has checked it; None for what it does not serve, or where it is gone."""
+def _checked(directory: str, key: str, value: object, log_dir: str, own_directory: str) -> object:
+    """Return an entry as the parent `jcache run` has checked it; None if it does not serve the entry, or is gone."""
     try:
-        answer = _ask(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
+        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
             return answer[17:]
         is_ours = answer != b"?"
     except Exception:
-        is_ours = _is_same(directory, ours)
+        is_ours = _is_same(directory, own_directory)
     return None if is_ours else value
 
 
 def _platforms() -> str:
-    """The platforms that JAX has in this process."""
+    """Return the names of JAX's platforms in this process, with commas between them."""
     return ",".join(map(str, getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or ()))
 
 
-def _ask(request: bytes, log_dir: str) -> bytes:
+def _request(request: bytes, log_dir: str) -> bytes:
     import socket
 
     address, descriptor = os.path.join(log_dir, _READS), -1
-    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has room for no more
+    if len(os.fsencode(address)) > 86 and os.path.isdir("/proc/self/fd"):  # a socket's address has a limit
         descriptor = os.open(log_dir, os.O_RDONLY)
         address = f"/proc/self/fd/{descriptor}/{_READS}"
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_LONGEST_ANSWER_S)
+            connection.settimeout(_ANSWER_TIMEOUT_S)
             connection.connect(address)
             connection.sendall(request)
             pieces: list[bytes] = []

@@ -1,37 +1,36 @@
-"""The recorder of ``jcache run``: turns JAX's persistent cache on in this process, and notes what it does.
+"""The recorder of ``jcache run``: turns JAX's persistent cache on in this process, and logs what the cache does.
 
 ``jcache run`` puts this directory first on PYTHONPATH, so Python imports this file at start-up in place of any other
-``sitecustomize``; it steps aside and lets that one run (`_start`). It needs no jcache and no third-party package, runs
-on any Python from 3.8 on, and imports nothing that start-up has not imported already, until JAX is there.
+``sitecustomize``, which it then runs (`_start`). It is one file on purpose: it needs no jcache and no third-party
+package, runs on any Python from 3.8 on, and imports no module that start-up has not imported, until JAX is imported.
 
-JAX's cache is off under `jcache run` (`jcache.runs.environment`) until this file has turned it on in the process
+JAX's cache is off under `jcache run` (`jcache.runs.environment`) until this file turns it on in the process
 (`jcache.runs.recorder.jax_cache`).
 
-It waits until the program itself has imported JAX (`_Hook`), then registers listeners with ``jax.monitoring`` and puts
-a tap in front of the ``logger`` and ``warnings`` of three JAX modules: keys and reasons stand only in those messages.
-No logger's level, handler or filter changes, so what the user sees stays the same.
+The recorder waits until the program has imported JAX (`_Hook`). Then it registers listeners with ``jax.monitoring`` and
+puts a tap in front of the ``logger`` and ``warnings`` of three JAX modules: only their messages have keys and reasons.
+No logger's level, handler or filter changes, so the user's output stays the same.
 
 Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
-``os._exit`` and fork lose nothing. ``jcache.runs.log`` reads them:
+``os._exit`` and fork lose nothing. ``jcache.runs.log`` reads the lines:
 
     {"e": "start", "t", "pid", "jax", "jaxlib", "cache", "directory"}    the first line of a process (again after a
                                                                    fork, and when JAX is imported after that line)
     {"e": "directory", "t", "th", "name"}                          JAX uses another directory from now on
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
-    {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, noted when it ends
+    {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, at its end
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
     {"e": "path_key", "t", "th", "key"}                            JAX looks under a key that depends on a path
 
-and what jcache itself tells in this process (``jcache.runs.observers``), with or without JAX: lines of its own.
-``jcache.runs.in_process`` imports this file as a module of jcache, and is handed the same lines as dicts (`Ears`,
-`tap`).
+jcache in this process adds lines of its own (``jcache.runs.observers``), with or without JAX.
+``jcache.runs.in_process`` imports this file as a module of jcache, and gets the lines as dicts (`JaxListener`, `tap`).
 
-Every failure in here is silent: a recorder that harms or even disturbs the program is worse than none. That is why the
-broad ``except Exception`` clauses below pass.
+Every failure of the recorder is silent: a recorder that harms or even disturbs the program is worse than none. That is
+why the broad ``except Exception`` clauses below pass.
 """
 
 # ruff: noqa: ANN401, BLE001, S110, B905
-# ANN401: what is JAX's own has no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
+# ANN401: JAX's private objects have no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
 
 import os
 import sys
@@ -43,7 +42,7 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
     from typing import Any
 
     Line = dict[str, Any]
-    Hear = Callable[[object, tuple[object, ...]], None]
+    Notify = Callable[[object, tuple[object, ...]], None]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
@@ -51,7 +50,7 @@ _VERSIONS = ("jax.version", "jaxlib.version")
 _EVENTS = "/jax/compilation_cache/"
 _DURATIONS = (_EVENTS, "/jax/core/compile/")
 END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
-_MESSAGES = (  # how the messages begin that name a key or a reason; the same from jax 0.4.31 to 0.12
+_MESSAGES = (  # the beginnings of the messages with a key or a reason; the same from jax 0.4.31 to 0.12
     "Persistent compilation cache hit",
     "PERSISTENT COMPILATION CACHE MISS",
     "Not writing persistent cache entry",
@@ -66,23 +65,23 @@ _MESSAGES = (  # how the messages begin that name a key or a reason; the same fr
     "Cache value for key",
 )
 TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
-_LONGEST = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
+_MAX_CHARS = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
 
-_BESIDE = "_jcache_beside"  # a package with the modules of jcache that need the standard library and JAX alone
-_DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # as keys have them
+_PACKAGE = "_jcache_beside"  # a package with the modules of jcache that need the standard library and JAX alone
+_DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # in keys
 
-_cache_dir = os.environ.get("JCACHE_RUN_CACHE", "")  # of JAX, which the program may still set to another one
+_cache_dir = os.environ.get("JCACHE_RUN_CACHE", "")  # of JAX; the program may set another one
 _dir_before = os.environ.get("JCACHE_RUN_CACHE_GIVEN", "")  # what JAX_COMPILATION_CACHE_DIR was before the run
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
-_log_pid = -1  # the process that the three below belong to; another one after a fork
+_log_pid = -1  # the process of the three below; a forked child has another one
 _log_path = ""
 _log_file = -1
 _log_identity = (-1, -1)
 
 
 def _quote(text: str) -> str:
-    """A JSON string, without importing json."""
-    text = text[:_LONGEST]
+    """Return a JSON string, without importing json."""
+    text = text[:_MAX_CHARS]
     if text.isprintable() and text.isascii() and '"' not in text and "\\" not in text:
         return '"' + text + '"'
     units = text.encode("utf-16-be", "surrogatepass")
@@ -117,13 +116,13 @@ def _begin() -> None:
     _log_pid, _log_file = os.getpid(), -1
     _log_path = os.path.join(_log_dir, f"{_log_pid}-{os.urandom(4).hex()}.jsonl")
     try:
-        _write(_ears.start())
+        _write(_listener.start())
     except OSError:
         _log_path = ""  # the directory is gone or full: do not try again at every event
 
 
 def _open() -> None:
-    """Make sure that the descriptor is still ours: a daemon closes all, and its next file gets the same number."""
+    """Open the log if its descriptor is not ours: a daemon closes all, and its next file gets the same number."""
     global _log_file, _log_identity
     if _log_file >= 0:
         try:
@@ -137,17 +136,17 @@ def _open() -> None:
     _log_identity = (status.st_dev, status.st_ino)
 
 
-class Ears:
-    """Hears JAX's events and messages, and hands those that matter on as lines; raises nothing."""
+class JaxListener:
+    """Receives JAX's events and messages, and makes lines of those that matter; it raises nothing."""
 
     def __init__(self, sink: "Callable[[Line], object]") -> None:
-        self._sink = sink
-        self._cache = _cache_state()  # JAX says it once per process, and a forked child inherits it
-        self._directory = ""  # that JAX keeps its cache in, as was last said
-        self._platform_of = -1  # the process that has noted its platform
+        self._write_line = sink
+        self._cache = _cache_state()  # JAX announces it once per process, and a forked child inherits it
+        self._directory = ""  # the directory of JAX's cache in the last line that has it
+        self._platform_noted_by_pid = -1  # the process whose line has the platform
 
     def start(self) -> "Line":
-        """The first line of a process."""
+        """Return the first line of a process."""
         jax, jaxlib = (str(getattr(sys.modules.get(name), "__version__", "")) for name in _VERSIONS)
         line: Line = {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
         line["directory"] = self._directory = _directory()
@@ -162,7 +161,7 @@ class Ears:
                     self._cache = "used"
                 elif event.endswith("/compile_requests_use_cache"):
                     self._note_directory()
-                self._sink({"e": "event", "t": time(), "th": get_ident(), "name": event})
+                self._write_line({"e": "event", "t": time(), "th": get_ident(), "name": event})
         except Exception:
             pass
 
@@ -171,9 +170,9 @@ class Ears:
             if event.startswith(_DURATIONS):
                 line: Line = {"e": "time", "t": time(), "th": get_ident(), "name": event, "s": duration}
                 if event == END_OF_COMPILE:
-                    line["fun"] = str(metadata.get("fun_name", ""))[:_LONGEST]
+                    line["fun"] = str(metadata.get("fun_name", ""))[:_MAX_CHARS]
                     self._add_platform(line)
-                self._sink(line)
+                self._write_line(line)
         except Exception:
             pass
 
@@ -181,11 +180,11 @@ class Ears:
         try:
             text = str(message)
             if text.startswith(_MESSAGES):
-                values = [_plain(value) for value in arguments]
-                line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_LONGEST], "a": values}
+                values = [_to_json_value(value) for value in arguments]
+                line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_MAX_CHARS], "a": values}
                 if text.startswith("Writing") and _is_present(str(arguments[-1])):
                     line["present"] = True
-                self._sink(line)
+                self._write_line(line)
         except Exception:
             pass
 
@@ -193,24 +192,24 @@ class Ears:
         directory = _directory()
         if directory != self._directory:
             self._directory = directory
-            self._sink({"e": "directory", "t": time(), "th": get_ident(), "name": directory})
+            self._write_line({"e": "directory", "t": time(), "th": get_ident(), "name": directory})
 
     def _add_platform(self, line: "Line") -> None:
-        """The default backend's platform, once per process; it exists by the end of the first compilation."""
-        if self._platform_of != os.getpid():
-            self._platform_of = os.getpid()
+        """Add the default backend's platform, once per process; it exists by the end of the first compilation."""
+        if self._platform_noted_by_pid != os.getpid():
+            self._platform_noted_by_pid = os.getpid()
             backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
             if backend is not None:
                 line["platform"] = str(backend.platform)
 
 
-def _plain(value: object) -> "float | str":
-    """An argument of a message, without holding on to what the program may want to be rid of."""
-    return float(value) if isinstance(value, (int, float)) else str(value)[:_LONGEST]
+def _to_json_value(value: object) -> "float | str":
+    """Return an argument of a message as a number or text, so that no object of the program is kept alive."""
+    return float(value) if isinstance(value, (int, float)) else str(value)[:_MAX_CHARS]
 
 
 def _cache_state() -> str:
-    """Whether JAX has decided to use its cache in this process: "used", "disabled", or "" as long as it has not."""
+    """Return JAX's decision about its cache in this process: "used", "disabled", or "" before the decision."""
     caches = sys.modules.get("jax._src.compilation_cache")
     if not getattr(caches, "_cache_checked", False):
         return ""
@@ -218,13 +217,13 @@ def _cache_state() -> str:
 
 
 def _directory_in_use() -> str:
-    """The directory of the cache that JAX has made; "" as long as there is none."""
+    """Return the directory of the cache that JAX has made; "" if there is none yet."""
     cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
     return str(getattr(cache, "_path", None) or getattr(cache, "path", None) or "")
 
 
 def _directory() -> str:
-    """The directory of JAX's cache: of the one that it has made, which a later setting does not change, else as set."""
+    """Return the directory of JAX's cache: of the one that JAX has made, if any, else the configured one."""
     config = getattr(sys.modules.get("jax._src.config"), "config", None)
     text = _directory_in_use() or str(getattr(config, "jax_compilation_cache_dir", None) or "")
     try:
@@ -234,17 +233,17 @@ def _directory() -> str:
 
 
 def _is_present(key: str) -> bool:
-    """Whether the entry that JAX is about to write exists: its put then returns without writing, and without a word."""
+    """Return whether the entry that JAX is about to write exists: then JAX's put silently writes nothing."""
     directory = _directory_in_use()
     return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
 
 
 class _LoggerTap:
-    """A logger that tells what it is told and passes it on, in the name of its caller."""
+    """A logger that reports each message and passes it on with its caller's line."""
 
-    def __init__(self, logger: object, hear: "Hear") -> None:
+    def __init__(self, logger: object, notify: "Notify") -> None:
         object.__setattr__(self, "_logger", logger)
-        object.__setattr__(self, "_hear", hear)
+        object.__setattr__(self, "_notify", notify)
 
     def __getattr__(self, name: str) -> object:
         return getattr(object.__getattribute__(self, "_logger"), name)
@@ -253,27 +252,27 @@ class _LoggerTap:
         setattr(object.__getattribute__(self, "_logger"), name, value)
 
     def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
-        self._hear(message, arguments)  # type: ignore[operator]
-        self._logger.log(level, message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+        self._notify(message, arguments)  # type: ignore[operator]
+        self._logger.log(level, message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     def debug(self, message: object, *arguments: object, **options: object) -> None:
-        self._hear(message, arguments)  # type: ignore[operator]
-        self._logger.debug(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+        self._notify(message, arguments)  # type: ignore[operator]
+        self._logger.debug(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     def error(self, message: object, *arguments: object, **options: object) -> None:
-        self._hear(message, arguments)  # type: ignore[operator]
-        self._logger.error(message, *arguments, **_one_up(options))  # type: ignore[attr-defined]
+        self._notify(message, arguments)  # type: ignore[operator]
+        self._logger.error(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
     __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)
 
 
 class _WarningsTap:
-    """The module ``warnings`` as JAX's modules see it: failed reads and writes of the cache are only told here."""
+    """The module ``warnings`` in a JAX module: only warnings report failed reads and writes of the cache."""
 
-    def __init__(self, warnings: object, hear: "Hear") -> None:
+    def __init__(self, warnings: object, notify: "Notify") -> None:
         self._warnings = warnings
-        self._hear = hear
+        self._notify = notify
 
     def __getattr__(self, name: str) -> object:
         return getattr(object.__getattribute__(self, "_warnings"), name)
@@ -281,49 +280,62 @@ class _WarningsTap:
     def warn(
         self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
     ) -> None:
-        self._hear(message, ())
+        self._notify(message, ())
         self._warnings.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
 
 
-def _one_up(options: "dict[str, object]") -> "dict[str, object]":
-    """The options of a log call, so that the record still names the line in JAX and not the one in here."""
+def _with_callers_line(options: "dict[str, object]") -> "dict[str, object]":
+    """Return the options of a log call, changed so that the record names the line in JAX and not one in this file."""
     options["stacklevel"] = int(options.get("stacklevel", 1)) + 1  # type: ignore[call-overload]
     return options
 
 
-def tap(module: object, hear: "Hear") -> "list[tuple[object, str, Any, Any]]":
-    """Put taps into a module of JAX's; tells where: the module, the attribute, what was there and the tap."""
+def tap(module: object, notify: "Notify") -> "list[tuple[object, str, Any, Any]]":
+    """Put taps into a JAX module.
+
+    Args:
+        module: the module.
+        notify: is called with the format and the arguments of each message.
+
+    Returns:
+        For each tap, the module, the name of the attribute, its original value and the tap.
+    """
     taps: list[tuple[object, str, Any, Any]] = []
     for name, kind in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
         original = getattr(module, name, None)
         if original is not None:
-            ours = kind(original, hear)
+            ours = kind(original, notify)
             setattr(module, name, ours)
             taps.append((module, name, original, ours))
     return taps
 
 
-_ears = Ears(_write)
+_listener = JaxListener(_write)
 
 
 def _listen(module: object) -> None:
-    module.register_event_listener(_ears.on_event)  # type: ignore[attr-defined]
-    module.register_event_duration_secs_listener(_ears.on_duration)  # type: ignore[attr-defined]
+    module.register_event_listener(_listener.on_event)  # type: ignore[attr-defined]
+    module.register_event_duration_secs_listener(_listener.on_duration)  # type: ignore[attr-defined]
 
 
 def _tap(module: object) -> None:
-    tap(module, _ears.on_message)
+    tap(module, _listener.on_message)
 
 
-def _beside(name: str) -> "Any":
-    """A module of jcache's that needs the standard library and JAX alone, also where there is no jcache to import."""
+def _import_own(name: str) -> "Any":
+    """Import a module of jcache that needs only the standard library and JAX, even if jcache is not installed."""
     import importlib
 
-    if _BESIDE not in sys.modules:
-        package: Any = type(sys)(_BESIDE)
+    if _PACKAGE not in sys.modules:
+        package: Any = type(sys)(_PACKAGE)
         package.__path__ = [os.path.dirname(os.path.dirname(_HERE))]  # jcache's own
-        sys.modules[_BESIDE] = package
-    return importlib.import_module(f"{_BESIDE}.{name}")
+        sys.modules[_PACKAGE] = package
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _jax_version() -> "tuple[int, ...]":
+    """Return the numbers of JAX's version; none before JAX has set them."""
+    return tuple(getattr(sys.modules.get("jax.version"), "__version_info__", ()))
 
 
 def _tap_compiler(module: object) -> None:
@@ -331,30 +343,29 @@ def _tap_compiler(module: object) -> None:
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
-        _write(_ears.start())  # jcache has told something before JAX was there
-    if (0, 8, 1) <= getattr(sys.modules.get("jax.version"), "__version_info__", ()) < (0, 11):
-        _beside("jax_internals.callbacks").cache_callbacks(on=True)
+        _write(_listener.start())  # jcache logged something before JAX was imported
+    if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
+        _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
 
 def _turn_cache_on(module: object) -> None:
     _tap(module)
-    _Hook.jcache_turned_on = _beside("runs.recorder.jax_cache").turn_on(module, _log_dir, _cache_dir, _dir_before)
+    _Hook.jcache_turned_on = _import_own("runs.recorder.jax_cache").turn_on(module, _log_dir, _cache_dir, _dir_before)
 
 
-def _give_back_xla_caches(_module: object) -> None:
-    """The program's own children may use another jax: they decide for themselves."""
+def _restore_xla_caches(_module: object) -> None:
+    """Set the variable again for the program's children, which may use another jax and decide for themselves."""
     if _XLA_CACHES not in os.environ:
         os.environ[_XLA_CACHES] = os.environ["JCACHE_RUN_XLA_CACHES"]
 
 
 def _try_path_keys(module: "Any") -> None:
-    """Have JAX find what it has stored by itself, or `jcache.enable()` has, where nothing is under the key at hand."""
+    """Make JAX also try the keys under which it alone, or `jcache.enable()`, has stored entries in this directory."""
     _tap(module)
-    jax = sys.modules.get("jax.version")
-    if getattr(jax, "__version_info__", ()) < (0, 4, 36):
+    if _jax_version() < _import_own("jax_internals.versions").KEYS_WITH_PATHS:
         return
-    path_keys = _beside("jax_internals.path_keys")
-    plain, version = module.get_cache_key, str(getattr(jax, "__version__", ""))
+    path_keys = _import_own("jax_internals.path_keys")
+    plain, version = module.get_cache_key, str(getattr(sys.modules.get("jax.version"), "__version__", ""))
 
     def configured() -> str:
         return str(module.config.compilation_cache_dir.value or "")
@@ -368,14 +379,16 @@ def _try_path_keys(module: "Any") -> None:
         known = _DIRECTORIES if theirs == _cache_dir else [theirs]
         return [*known, path_keys.NO_PATH] if path_keys.xla_caches() and path_keys.in_keys(version) else known
 
-    ours = path_keys.with_path_keys(plain, directories, lambda key: path_keys.is_file(configured(), key), _note)
+    ours = path_keys.with_path_keys(
+        plain, directories, lambda key: path_keys.is_file(configured(), key), _note_path_key
+    )
     ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
     ours.__wrapped__ = plain
     module.get_cache_key = ours
 
 
-def _note(path_key: str, key: str) -> None:
-    """Note that JAX looks under a key that depends on a path, in place of another one."""
+def _note_path_key(path_key: str, key: str) -> None:
+    """Log that JAX looks under a key that depends on a path, instead of another key."""
     try:
         del key
         _write({"e": "path_key", "t": time(), "th": get_ident(), "key": path_key})
@@ -384,13 +397,13 @@ def _note(path_key: str, key: str) -> None:
 
 
 def _tries_path_keys() -> bool:
-    """Whether the program's own jcache does the same."""
+    """Return whether the program's own jcache already tries keys with a path."""
     keys: Any = sys.modules.get("jcache.jax_internals.cache_keys")
     return keys is not None and bool(keys.tries_path_keys())
 
 
 def _is_our_setting() -> bool:
-    """Whether it is the ``jcache run`` above that has turned XLA's caches off, and not the user."""
+    """Return whether the parent ``jcache run`` has turned XLA's caches off, and not the user."""
     ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
     return ours is not None and os.environ.get(_XLA_CACHES) == ours
 
@@ -398,10 +411,11 @@ def _is_our_setting() -> bool:
 def _hide_xla_caches() -> None:
     """Undo the parent's setting for jax >= 0.11: its keys leave out the path, and its autotune cache would be lost."""
     ours = os.environ.get("JCACHE_RUN_XLA_CACHES")
-    version = str(getattr(sys.modules.get("jax.version"), "__version__", "0.0")).split(".")
-    if ours and os.environ.get(_XLA_CACHES) == ours and (int(version[0]), int(version[1])) >= (0, 11):
+    if not ours or os.environ.get(_XLA_CACHES) != ours:
+        return
+    if _jax_version() >= _import_own("jax_internals.versions").KEYS_WITHOUT_PATHS:
         del os.environ[_XLA_CACHES]
-        _waiting_for["jax._src.config"] = _give_back_xla_caches
+        _waiting_for["jax._src.config"] = _restore_xla_caches
 
 
 _waiting_for: "dict[str, Callable[[object], None]]" = {
@@ -413,10 +427,10 @@ _waiting_for: "dict[str, Callable[[object], None]]" = {
 
 
 class _Hook:
-    """First on ``sys.meta_path``; finds nothing, and sees by the names looked for how far JAX's import has come.
+    """The first finder in ``sys.meta_path``: it finds nothing, and follows JAX's import by the names of the modules.
 
-    It wraps no loader: a frame of ours would stand in the traceback of every import of JAX that fails. A module is
-    ready when it is in ``sys.modules`` and no longer initializing; dozens of jax modules come after the last of ours.
+    It wraps no loader, since a wrapper would be in the traceback of every failing import of JAX. A module is ready when
+    it is in ``sys.modules`` and no longer initializing; JAX imports dozens of modules after the last of ours.
     """
 
     jcache_recorder = True
@@ -452,10 +466,10 @@ def _is_here(entry: str) -> bool:
 
 
 def _start() -> None:
-    """Record from now on, then let the sitecustomize run that this one shadows.
+    """Record from now on, then run the sitecustomize that this one shadows.
 
-    Its absence is an ImportError that names it, and its failures are its own: both reach Python's site module, as they
-    would have without us, and leave nothing of ours in ``sys.modules``.
+    Its absence raises an ImportError that names it, and its own failures propagate: both reach Python's site module as
+    they would without the recorder, and leave nothing of the recorder in ``sys.modules``.
     """
     try:
         sys.path[:] = [entry for entry in sys.path if not _is_here(entry)]

@@ -1,12 +1,12 @@
-"""The stream that carries entries from root to root; its grammar, and the names that the rest of jcache uses of it.
+"""Archives: the stream that carries entries from root to root. Begin with `writer`, or with `reader` for its checks.
 
 An archive is a tar inside zstd, so that ``zstd -d | tar t`` lists it. It is written and read in one pass::
 
-    archive   = zstd frames around the tar, with a window of 128 MiB at most: one if solid, else of 1 MiB at most,
-                stored where what they hold is compressed already (`zstd_frames`), those of larger entries of their own;
-                some may be there to be skipped, but none behind the tar
+    archive   = zstd frames around the tar, with a window of 128 MiB at most: one frame if solid, else frames of 1 MiB
+                of content at most, stored where the content is compressed already (`zstd_frames`); larger entries have
+                frames of their own; skippable frames may stand between them, but none behind the tar
     tar       = manifest [signature | digest] entry* neighbour* trailer end
-    manifest  = "manifest.json"          always first: canonical JSON (`jcache.shipping.archive.manifest`)
+    manifest  = "manifest.json"          always first: canonical JSON (`jcache.shipping.archive.manifest_codec`)
     signature = "manifest.json.sig"      armored SSHSIG of the bytes of manifest.json, namespace "jcache-archive"
     digest    = "manifest.json.digest"   of the bytes of manifest.json, where it is not signed
     entry     = DIRECTORY "/" key "-cache" [ ".zstd-content" | ".zlib-content" ]
@@ -16,23 +16,32 @@ An archive is a tar inside zstd, so that ``zstd -d | tar t`` lists it. It is wri
                                          the kind is "xla" and the key its path; sorted
     end       = zeros, at least 1024
 
-Members are regular files of ustar, with a pax header where the name or the size asks for one; mode 0644, everything
-else zero. The manifest lists every member after it but its signature, its digest and the trailer. What changed or
-vanished while the archive was written is in the trailer; its member is absent, or present with other bytes of the
-declared size. A stream without a trailer is truncated.
+Members are regular files of ustar, with a pax header if the name or the size needs one; mode 0644, all other fields
+zero. The manifest lists every member after it but its signature, its digest and the trailer. The trailer lists entries
+that changed or vanished while the archive was written; their members are absent, or have other bytes of the declared
+size. A stream without a trailer is truncated.
 
-In a solid archive an executable may be stored as what it holds once decompressed, under a name that says how it was
-compressed. That is done only where compressing it as JAX does gave the stored bytes again, so that a reader with the
-same compression library gives back what was stored, bit by bit; the manifest says which versions that were.
+A solid archive may hold an executable decompressed, under a name that says how it was compressed. The writer does so
+only if compressing it as JAX does gives the stored bytes again. A reader with the same compression library then
+restores the stored bytes, bit by bit; the manifest has the libraries' versions.
 """
 
-from jcache.shipping.archive.members import Head, Member, PlainMember, item_name, neighbour_name
-from jcache.shipping.archive.plain_tar import PlainReader, open_plain
-from jcache.shipping.archive.reader import Reader, open_archive
+from jcache.shipping.archive.members import ArchiveMember, Head, PlainTarMember, item_name, neighbour_name
+from jcache.shipping.archive.plain_tar import PlainTarReader, open_plain_tar
+from jcache.shipping.archive.reader import ArchiveReader, open_archive
 from jcache.shipping.archive.recompression import recompressors
-from jcache.shipping.archive.writer import Writer
+from jcache.shipping.archive.writer import ArchiveWriter
 
 __all__ = [
-    "Head", "Member", "PlainMember", "PlainReader", "Reader", "Writer", "item_name", "neighbour_name", "open_archive",
-    "open_plain", "recompressors",
-]  # fmt: skip
+    "ArchiveMember",
+    "ArchiveReader",
+    "ArchiveWriter",
+    "Head",
+    "PlainTarMember",
+    "PlainTarReader",
+    "item_name",
+    "neighbour_name",
+    "open_archive",
+    "open_plain_tar",
+    "recompressors",
+]

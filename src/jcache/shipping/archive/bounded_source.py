@@ -1,4 +1,4 @@
-"""The bytes of an archive as they come from a stream, buffered and counted, and limits on what a stream may waste."""
+"""The input of an archive: buffered and counted bytes of a stream, and limits on bytes that carry no content."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jcache.errors import BadArchive, Truncated
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PIECE: Final = 1 << 20
-_BUFFER: Final = 128 << 10
-_IDLE_STEPS: Final = 1 << 16  # blocks, frames and gzip members that need not hold anything
-_SKIPPED: Final = 1 << 20  # bytes to be skipped that nothing need be said for
+PIECE_BYTES: Final = 1 << 20
+_BUFFER_BYTES: Final = 128 << 10
+_MAX_EMPTY_STEPS: Final = 1 << 16  # blocks, frames and gzip members that may be empty
+_MAX_SKIPPED_BYTES: Final = 1 << 20  # skippable bytes that need no content beside them
 
 
-class _Counted(RawIOBase):
+class _CountedRaw(RawIOBase):
     """A stream whose bytes are counted. Closing it leaves the stream open."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -29,13 +29,13 @@ class _Counted(RawIOBase):
         )
         self._name = name
         self.received = 0
-        _widen(stream)
+        _enlarge_pipe(stream)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, memory: WriteableBuffer, /) -> int:
-        """Puts what is there into memory, without waiting for all that would fit."""
+        """Put the available bytes into memory, without waiting for more."""
         try:
             count = self._readinto(memory)
             if count is None:
@@ -46,16 +46,16 @@ class _Counted(RawIOBase):
         return count
 
 
-class Source:
-    """The bytes of a stream.
+class InputStream:
+    """The bytes of a stream, buffered and counted.
 
     Attributes:
         name: of the archive, for messages.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._counted = _Counted(stream, name)
-        self._buffered = BufferedReader(self._counted, _BUFFER)
+        self._counted = _CountedRaw(stream, name)
+        self._buffered = BufferedReader(self._counted, _BUFFER_BYTES)
         self.name = name
 
     @property
@@ -64,28 +64,28 @@ class Source:
         return self._counted.received
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Fills memory with the next bytes; returns how many there were, fewer than fit at the end only."""
+        """Fill memory with the next bytes; return how many there were, fewer than fit only at the end."""
         return self._buffered.readinto(memory)
 
-    def some(self, size: int) -> bytes:
-        """At least one byte and at most so many; none at the end only."""
+    def read_some(self, size: int) -> bytes:
+        """Return at least one byte and at most so many; none only at the end."""
         return self._buffered.read1(size)
 
     def read(self, size: int) -> bytes:
-        """Just so many bytes, fewer at the end only."""
+        """Return exactly so many bytes, fewer only at the end."""
         return self._buffered.read(size)
 
 
-def _widen(stream: BinaryIO) -> None:
-    """Has a pipe hold more, where the system can, so that neither end waits for the other all the time."""
+def _enlarge_pipe(stream: BinaryIO) -> None:
+    """Enlarge a pipe's buffer, if the system can, so that its ends wait less for each other."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import fcntl
 
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIECE)
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIECE_BYTES)
 
 
 class Budget:
-    """How much of a stream may be there for nothing."""
+    """Limits the parts of a stream that carry no content."""
 
     def __init__(self, name: str, content: Callable[[], int]) -> None:
         self._name = name
@@ -93,28 +93,28 @@ class Budget:
         self._steps = self._skipped = 0
 
     def spend(self, *, steps: int = 0, skipped: int = 0) -> None:
-        """Raises BadArchive if there are more steps, or more bytes skipped, than the content so far accounts for."""
+        """Count empty steps and skipped bytes; raise BadArchive if there are too many for the content so far."""
         self._steps += steps
         self._skipped += skipped
-        if self._steps > _IDLE_STEPS and self._steps > _IDLE_STEPS + self._content() // 512:
-            raise BadArchive(f"Refused {self._name}: it is made of empty pieces without end.")
-        if self._skipped > _SKIPPED + self._content() // 100:
-            raise BadArchive(f"Refused {self._name}: it has {self._skipped} bytes to be skipped.")
+        if self._steps > _MAX_EMPTY_STEPS and self._steps > _MAX_EMPTY_STEPS + self._content() // 512:
+            raise BadArchive(f"Refused {self._name}: it has {self._steps:,} pieces that are nearly all empty.")
+        if self._skipped > _MAX_SKIPPED_BYTES + self._content() // 100:
+            raise BadArchive(f"Refused {self._name}: it has {self._skipped:,} bytes of padding.")
 
 
-def damaged(name: str, received: int, why: str = "") -> BadArchive:
-    """The error that says that the stream is not as it was made."""
+def damaged_error(name: str, received: int, why: str = "") -> BadArchive:
+    """Return the error that the stream has changed since it was made."""
     reason = f": {why}" if why else ""
     return BadArchive(f"{name} is damaged near byte {received}{reason}; fetch or make it again.")
 
 
-def truncated(name: str, received: int) -> Truncated:
-    """The error that says that there should be more."""
+def truncated_error(name: str, received: int) -> Truncated:
+    """Return the error that the stream ends too early."""
     return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")
 
 
-def too_short(name: str, received: int) -> Truncated:
-    """The error that says that not even a first member is there."""
+def too_short_error(name: str, received: int) -> Truncated:
+    """Return the error that the stream ends before its first member."""
     return Truncated(
         f"{name} ends after {received} bytes: it is truncated, or neither an archive of jcache nor a tar, tar.gz or "
         "tar.zst; fetch or make it again."

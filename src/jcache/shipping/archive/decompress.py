@@ -1,8 +1,8 @@
-"""The bytes inside a compressed stream that anybody may have made: whole, within bounds, and nothing behind them.
+"""Safe decompression of untrusted streams: truncation, trailing data and content out of proportion are errors.
 
-zstd (RFC 8878, see `zstd_frames`), gzip (RFC 1952) and streams that are not compressed are read. A zstd decompressor
-neither tells that its input ended in the middle of a frame, nor stops at a thousand million empty blocks. So the blocks
-are walked on their way to it, and stored ones do not go there at all.
+It reads zstd (RFC 8878, see `zstd_frames`), gzip (RFC 1952) and uncompressed streams. The zstd library neither reports
+that its input ended in the middle of a frame, nor stops at a thousand million empty blocks. So this module parses the
+blocks on their way to the library, and reads stored frames without it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from jcache.errors import BadArchive
 from jcache.shipping.archive import zstd_frames as frames
-from jcache.shipping.archive.bounded_source import PIECE, Budget, Source, damaged, truncated
+from jcache.shipping.archive.bounded_source import PIECE_BYTES, Budget, InputStream, damaged_error, truncated_error
 
-SLACK: Final = 64 << 20  # content that is not held against any ratio
-_OTHERS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
-_GZIP: Final = b"\x1f\x8b"
-_GZIP_RATIO: Final = 200  # it cannot reach more than 1032, which zeros do
-_GZIP_INPUT: Final = 128 << 10  # the library hands back what it has not used
+FREE_CONTENT_BYTES: Final = 64 << 20  # content that no ratio limits
+_OTHER_FORMATS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_MAX_GZIP_RATIO: Final = 200  # gzip reaches 1032 for zeros
+_GZIP_INPUT_BYTES: Final = 128 << 10  # the library copies input that it has not used
 
 
-class _Stream(Protocol):
+class _Decoder(Protocol):
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
 
 
-class Unpacked:
-    """What a stream holds, whether it is zstd, gzip or neither.
+class DecompressedStream:
+    """The decompressed bytes of a stream, whether it is zstd, gzip or neither.
 
     Attributes:
         name: of the archive, for messages.
-        content: bytes handed out so far.
-        ratio: how many times as much as was received may come out, beyond `SLACK`.
+        content: number of bytes returned so far.
+        ratio: highest ratio of content to received bytes, beyond `FREE_CONTENT_BYTES`.
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, ratio: int) -> None:
@@ -43,9 +43,9 @@ class Unpacked:
         self.ratio = ratio
         self._errors = zstandard.ZstdError, zlib.error, MemoryError
         self.content = 0
-        self._held = b""  # content that is handed out next
-        self._source = Source(stream, name)
-        self._stream = self._opened()
+        self._held = b""  # content that is returned next
+        self._source = InputStream(stream, name)
+        self._decoder = self._open_decoder()
 
     @property
     def received(self) -> int:
@@ -54,11 +54,11 @@ class Unpacked:
 
     @property
     def is_skipping(self) -> bool:
-        """Whether the last frame of zstd so far was one to be skipped."""
-        return isinstance(self._stream, _Zstd) and self._stream.is_skipping
+        """Whether the last zstd frame so far was a skippable one."""
+        return isinstance(self._decoder, _ZstdDecoder) and self._decoder.is_skipping
 
     def read(self, size: int) -> bytes:
-        """The next bytes, just as many as asked for; fewer at the end only.
+        """Return the next bytes, exactly as many as requested; fewer only at the end.
 
         Raises:
             BadArchive: the stream is torn, or holds more than its size allows.
@@ -70,69 +70,68 @@ class Unpacked:
         return bytes(memory[:at])
 
     def peek(self, size: int) -> bytes:
-        """The same, and they stay."""
+        """Return the next bytes as `read` does, and keep them for the next call."""
         data = self.read(size)
         self._held = data + self._held
         self.content -= len(data)
         return data
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only.
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end.
 
         Raises:
-            BadArchive: as of `read`.
+            BadArchive: as in `read`.
         """
         if self._held:
             count = min(len(memory), len(self._held))
             memory[:count], self._held = self._held[:count], self._held[count:]
         else:
             try:
-                count = self._stream.readinto(memory[:PIECE])
+                count = self._decoder.readinto(memory[:PIECE_BYTES])
             except self._errors as error:
-                raise damaged(self.name, self.received, str(error)) from error
+                raise damaged_error(self.name, self.received, str(error)) from error
         self.content += count
-        if self.content > SLACK + self.ratio * self._source.received:
+        if self.content > FREE_CONTENT_BYTES + self.ratio * self._source.received:
             raise BadArchive(
-                f"Refused {self.name}: {self.received} bytes of it claim to hold more than {self.content}, which is "
-                f"over {self.ratio} times as much."
+                f"Refused {self.name}: {self.received} bytes of it hold over {self.ratio} times as much content."
             )
         return count
 
-    def _opened(self) -> _Stream:
-        """What decompresses the stream, by its first bytes."""
+    def _open_decoder(self) -> _Decoder:
+        """Return the decoder for the stream, chosen by its first bytes."""
         magic = self._source.read(4)
         if magic == frames.MAGIC or frames.is_skippable(magic):
-            return _Zstd(self._source, lambda: self.content, magic)
-        if magic[:2] == _GZIP:
-            self.ratio = min(self.ratio, _GZIP_RATIO)
-            return _Gzip(self._source, lambda: self.content, magic)
-        if other := _OTHERS.get(magic[:3]):
+            return _ZstdDecoder(self._source, lambda: self.content, magic)
+        if magic[:2] == _GZIP_MAGIC:
+            self.ratio = min(self.ratio, _MAX_GZIP_RATIO)
+            return _GzipDecoder(self._source, lambda: self.content, magic)
+        if other := _OTHER_FORMATS.get(magic[:3]):
             raise BadArchive(f"{self.name} is {other}, which is not read: unpack it and give the tar inside.")
         self._held = magic
         return self._source
 
 
-class _Zstd:
-    """The content of zstd frames, one after the other up to the end."""
+class _ZstdDecoder:
+    """Decodes zstd frames up to the end of the stream."""
 
-    def __init__(self, source: Source, content: Callable[[], int], magic: bytes) -> None:
-        """The magic number of the first frame has been read from the source."""
+    def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
+        """Begin after the first frame's magic number, which has been read from the source."""
         import zstandard
 
         self._source = source
         self._budget = Budget(source.name, content)
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.WINDOW)
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=frames.MAX_WINDOW_BYTES)
         self._open: zstandard.ZstdDecompressionReader | None = None
-        self._frame: _Frame | None = None
+        self._frame: _FrameBlocks | None = None
         self._magic = magic
         self._stored_left = self._block_left = 0  # content of the stored frame, and of its block, still to be read
         self.is_skipping = False
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
         while True:
             if self._stored_left:
-                return self._of_stored(memory)
+                return self._read_stored(memory)
             if self._open and self._frame:
                 if count := self._open.readinto(memory):
                     return count
@@ -141,22 +140,22 @@ class _Zstd:
             elif not self._next_frame():
                 return 0
 
-    def _of_stored(self, memory: memoryview) -> int:
-        """Puts content of a block of the stored frame into memory; returns how much."""
+    def _read_stored(self, memory: memoryview) -> int:
+        """Put content of a stored frame's block into memory; return how many bytes."""
         if not self._block_left:
-            header = self._source.read(frames.BLOCK_HEADER)
-            if len(header) == frames.BLOCK_HEADER and header != frames.stored_block(self._stored_left):
-                raise damaged(self._source.name, self._source.received)
-            self._block_left = min(self._stored_left, frames.BLOCK)
+            header = self._source.read(frames.BLOCK_HEADER_BYTES)
+            if len(header) == frames.BLOCK_HEADER_BYTES and header != frames.stored_block_header(self._stored_left):
+                raise damaged_error(self._source.name, self._source.received)
+            self._block_left = min(self._stored_left, frames.BLOCK_BYTES)
         count = self._source.readinto(memory[: self._block_left])
         if not count:
-            raise truncated(self._source.name, self._source.received)
+            raise truncated_error(self._source.name, self._source.received)
         self._stored_left -= count
         self._block_left -= count
         return count
 
     def _next_frame(self) -> bool:
-        """Goes on to the next frame; False at the end."""
+        """Go on to the next frame; return False at the end."""
         magic, self._magic = self._magic or self._source.read(4), b""
         if not magic:
             return False
@@ -167,85 +166,85 @@ class _Zstd:
         elif magic == frames.MAGIC:
             self._start(self._source.read(1))
         else:
-            what = f"something else behind its end, which begins with {magic!r}"
-            raise BadArchive(f"{self._source.name} has {what}: an archive must be alone in its file.")
+            found = f"other data after its end, which begins with {magic!r}"
+            raise BadArchive(f"{self._source.name} has {found}: an archive must be alone in its file.")
         return True
 
     def _skip(self) -> None:
         size = self._source.read(4)
         left = int.from_bytes(size, "little")
         self._budget.spend(skipped=left)
-        while left and (data := self._source.some(min(left, PIECE))):
+        while left and (data := self._source.read_some(min(left, PIECE_BYTES))):
             left -= len(data)
         if left or len(size) < 4:
-            raise truncated(self._source.name, self._source.received)
+            raise truncated_error(self._source.name, self._source.received)
 
     def _start(self, descriptor: bytes) -> None:
-        """Opens a frame, of which magic and descriptor are read: a stored one by itself, any other for the library."""
+        """Open a frame after its magic number and descriptor: read a stored one here, give others to the library."""
         prefix = frames.MAGIC + descriptor
         if descriptor == frames.STORED_DESCRIPTOR:
-            declared = self._source.read(frames.SIZE)
+            declared = self._source.read(frames.CONTENT_SIZE_BYTES)
             size = int.from_bytes(declared, "little")
-            if len(declared) < frames.SIZE:
-                raise truncated(self._source.name, self._source.received)
-            if 0 < size <= frames.STORED:
+            if len(declared) < frames.CONTENT_SIZE_BYTES:
+                raise truncated_error(self._source.name, self._source.received)
+            if 0 < size <= frames.MAX_STORED_BYTES:
                 self._stored_left = size
                 return
             prefix += declared
-        self._frame = _Frame(self._source, self._budget, prefix)
-        self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE)
+        self._frame = _FrameBlocks(self._source, self._budget, prefix)
+        self._open = self._decompressor.stream_reader(cast("BinaryIO", self._frame), read_size=PIECE_BYTES)
 
 
-class _Frame:
-    """A frame on its way to the library, block by block, and not a byte more."""
+class _FrameBlocks:
+    """Feeds one frame to the library, block by block, and not a byte more."""
 
-    def __init__(self, source: Source, budget: Budget, prefix: bytes) -> None:
-        """The prefix is all that was read of it: up to the descriptor, or to the first block."""
+    def __init__(self, source: InputStream, budget: Budget, prefix: bytes) -> None:
+        """Begin after the prefix, which has been read: up to the descriptor, or to the first block."""
         self._source = source
         self._budget = budget
         self._is_over = False
         descriptor = prefix[4] if len(prefix) > 4 else 0
-        self._checksum = frames.CHECKSUM * frames.has_checksum(descriptor)
-        self._prefix = prefix + source.read(5 + frames.head_length(descriptor) - len(prefix))
+        self._checksum = frames.CHECKSUM_BYTES * frames.has_checksum(descriptor)
+        self._prefix = prefix + source.read(5 + frames.header_length(descriptor) - len(prefix))
 
     def read(self, size: int = -1) -> bytes:
-        """The next block with its header; `size` is larger than any."""
+        """Return the next block with its header; ``size`` is larger than any block."""
         prefix, self._prefix = self._prefix, b""
         if self._is_over:
             return prefix
-        header = self._source.read(frames.BLOCK_HEADER)
+        header = self._source.read(frames.BLOCK_HEADER_BYTES)
         self._budget.spend(steps=1)
         number = int.from_bytes(header, "little")
         kind, length = number >> 1 & 3, number >> 3
         if kind == 3:
-            raise damaged(self._source.name, self._source.received, "a block of no type")
+            raise damaged_error(self._source.name, self._source.received, "a block of no type")
         if kind == 1:
             length = 1
         self._is_over = bool(number & 1)
         length += self._checksum * self._is_over
         body = self._source.read(length)
-        if len(header) < frames.BLOCK_HEADER or len(body) < length:
-            raise truncated(self._source.name, self._source.received)
+        if len(header) < frames.BLOCK_HEADER_BYTES or len(body) < length:
+            raise truncated_error(self._source.name, self._source.received)
         return prefix + header + body
 
     def check_end(self) -> None:
-        """Raises BadArchive if the library has stopped before the end."""
+        """Raise BadArchive if the library has stopped before the end."""
         if not self._is_over or self._prefix:
-            raise damaged(self._source.name, self._source.received)
+            raise damaged_error(self._source.name, self._source.received)
 
 
-class _Gzip:
-    """The content of gzip members, and nothing but zeros behind them."""
+class _GzipDecoder:
+    """Decodes gzip members, which only zeros may follow."""
 
-    def __init__(self, source: Source, content: Callable[[], int], magic: bytes) -> None:
-        """The first bytes have been read from the source."""
+    def __init__(self, source: InputStream, content: Callable[[], int], magic: bytes) -> None:
+        """Begin after the first bytes, which have been read from the source."""
         self._source = source
         self._budget = Budget(source.name, content)
         self._member = zlib.decompressobj(31)
         self._input, self._held = magic, b""
 
     def readinto(self, memory: memoryview, /) -> int:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
         if not self._held:
             self._held = self._piece()
         count = min(len(memory), len(self._held))
@@ -253,24 +252,24 @@ class _Gzip:
         return count
 
     def _piece(self) -> bytes:
-        """A piece of the content, ``b""`` at the end only."""
+        """Return a piece of the content; ``b""`` only at the end."""
         while True:
-            self._input = self._input or self._source.some(_GZIP_INPUT)
+            self._input = self._input or self._source.read_some(_GZIP_INPUT_BYTES)
             if self._member.eof and not self._next_member():
                 return b""
             if not self._input:
-                raise truncated(self._source.name, self._source.received)
-            data = self._member.decompress(self._input, _GZIP_INPUT)
+                raise truncated_error(self._source.name, self._source.received)
+            data = self._member.decompress(self._input, _GZIP_INPUT_BYTES)
             self._input = self._member.unconsumed_tail or self._member.unused_data
             if data:
                 return data
             self._budget.spend(steps=1)
 
     def _next_member(self) -> bool:
-        """Whether there is another; what is not one must be padding of zeros."""
+        """Go on to the next member, past padding of zeros; return False at the end."""
         while self._input and not self._input.strip(b"\0"):
             self._budget.spend(skipped=len(self._input))
-            self._input = self._source.some(_GZIP_INPUT)
+            self._input = self._source.read_some(_GZIP_INPUT_BYTES)
         if not self._input:
             return False
         self._budget.spend(steps=1)

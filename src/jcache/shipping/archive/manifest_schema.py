@@ -1,28 +1,26 @@
-"""The lines of a manifest: what each field may hold, how its value is written as JSON, how it is read and checked."""
+"""The schema of a manifest's lines: the values of each field, how they are written as JSON, read and checked."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.formats.digest import is_digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
 from jcache.store.files import LATEST_NS
 
-MAX_ENTRY: Final = 8 << 30  # stored bytes of one entry; the largest executable seen in reports is 2 GiB
-_MAX_TEXT: Final = 4096  # characters: a path of Linux, and more than any name of a device
-_MAX_MANY: Final = 4096  # of parents, CPU features, GPUs
-_MAX_LINE: Final = 1 << 20
+MAX_ENTRY_BYTES: Final = 8 << 30  # stored bytes of one entry; the largest executable in public reports has 2 GiB
+_MAX_TEXT_LENGTH: Final = 4096  # characters; Linux's longest path
+_MAX_LIST_LENGTH: Final = 4096  # of parents, CPU features, GPUs
 _MAX_DEPTH: Final = 16
 _MAX_SECONDS: Final = 1e10
-_SHOWN: Final = 80  # characters of what somebody else chose
+_MAX_EXCERPT: Final = 80  # characters of a value in a message
 _BIT_SET = re.compile(r"[1-9a-f][0-9a-f]{0,1023}")
-_OTHERS_KEY = re.compile(r"[A-Za-z0-9_.]{1,64}-[0-9a-f]{1,128}")
+_FOREIGN_KEY = re.compile(r"[A-Za-z0-9_.]{1,64}-[0-9a-f]{1,128}")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
@@ -31,11 +29,11 @@ _loads: Final = json.JSONDecoder().raw_decode
 
 
 class Malformed(ValueError):
-    """Something in a manifest is not as it has to be; its text says what, for people."""
+    """Something in a manifest is wrong; the text says what, for people."""
 
 
 class Field(NamedTuple):
-    """A field: from value to JSON, and from JSON to value; the latter raises ValueError if that is not as expected."""
+    """A field's functions from value to JSON and back; the latter raises ValueError for other values than expected."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -45,124 +43,124 @@ class Field(NamedTuple):
 _T = TypeVar("_T")
 
 
-def _same(value: _T) -> _T:
+def _unchanged(value: _T) -> _T:
     return value
 
 
-def _is(condition: object) -> None:
+def _require(condition: object) -> None:
     if not condition:
         raise ValueError
 
 
-def _writable(value: str) -> str:
-    """The text, with escapes in the place of what cannot be printed or is no Unicode, and no longer than allowed."""
+def _to_text(value: str) -> str:
+    """Return the text with escapes for unprintable characters and surrogates, cut to the longest that is allowed."""
     if not value.isprintable():
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
-    return value[:_MAX_TEXT]
+    return value[:_MAX_TEXT_LENGTH]
 
 
-def _text(value: Any) -> str:  # noqa: ANN401  of JSON, as in what follows
-    _is(type(value) is str and len(value) <= _MAX_TEXT and value.isprintable())
+def _read_text(value: Any) -> str:  # noqa: ANN401  from JSON, like the values below
+    _require(type(value) is str and len(value) <= _MAX_TEXT_LENGTH and value.isprintable())
     return str(value)
 
 
-def _writable_path(value: str) -> str:
-    """The text of a path as it is, but for what is no Unicode: JAX hashes each character, whether it shows or not."""
-    return value.encode(errors="backslashreplace").decode()[:_MAX_TEXT]
+def _to_path_text(value: str) -> str:
+    """Return a path as it is, with escapes for surrogates alone: JAX hashes every character, printable or not."""
+    return value.encode(errors="backslashreplace").decode()[:_MAX_TEXT_LENGTH]
 
 
-def _any_path(value: Any) -> str:  # noqa: ANN401
-    _is(type(value) is str and len(value) <= _MAX_TEXT and "\0" not in value)
+def _read_path_text(value: Any) -> str:  # noqa: ANN401
+    _require(type(value) is str and len(value) <= _MAX_TEXT_LENGTH and "\0" not in value)
     return str(value)
 
 
-def _kind(value: Any) -> Kind:  # noqa: ANN401
-    _is(type(value) is str and value in _KINDS)
+def _read_kind(value: Any) -> Kind:  # noqa: ANN401
+    _require(type(value) is str and value in _KINDS)
     return _KINDS[value]
 
 
-def _key(value: Any) -> str:  # noqa: ANN401
-    """A key of JAX's, or one that another program's may be: which of them it has to be, the whole manifest tells."""
-    _is(type(value) is str)
-    return value if _OTHERS_KEY.fullmatch(value) else check_key(value)
+def _read_key(value: Any) -> str:  # noqa: ANN401
+    """Return a key of JAX's, or a possible key of another program's. The manifest as a whole tells which it must be."""
+    _require(type(value) is str)
+    return value if _FOREIGN_KEY.fullmatch(value) else check_key(value)
 
 
-def _natural(limit: int) -> Field:
+def _natural_field(limit: int) -> Field:
     def read(value: Any) -> int:  # noqa: ANN401
-        _is(type(value) is int and 0 <= value <= limit)
+        _require(type(value) is int and 0 <= value <= limit)
         return int(value)
 
-    return Field(_same, read, f"a whole number from 0 to {limit}")
+    return Field(_unchanged, read, f"a whole number from 0 to {limit}")
 
 
-def _digest(value: Any) -> str:  # noqa: ANN401
-    _is(type(value) is str and is_digest(value))
+def _read_digest(value: Any) -> str:  # noqa: ANN401
+    _require(type(value) is str and is_digest(value))
     return str(value)
 
 
-def _bits(value: Any) -> str:  # noqa: ANN401
-    _is(type(value) is str and _BIT_SET.fullmatch(value))
+def _read_bit_set(value: Any) -> str:  # noqa: ANN401
+    _require(type(value) is str and _BIT_SET.fullmatch(value))
     return str(value)
 
 
-def _word(value: Any) -> str:  # noqa: ANN401
-    _is(value in ("zstandard", "zlib"))
+def _read_compression(value: Any) -> str:  # noqa: ANN401
+    _require(value in ("zstandard", "zlib"))
     return str(value)
 
 
-def _caches(value: Any) -> str:  # noqa: ANN401
-    _is(value in ("all", "xla_gpu_kernel_cache_file"))
+def _read_xla_caches(value: Any) -> str:  # noqa: ANN401
+    _require(value in ("all", "xla_gpu_kernel_cache_file"))
     return str(value)
 
 
-def _flag(value: Any) -> bool:  # noqa: ANN401
-    _is(type(value) is bool)
+def _read_flag(value: Any) -> bool:  # noqa: ANN401
+    _require(type(value) is bool)
     return bool(value)
 
 
-def _seconds(value: Any) -> float:  # noqa: ANN401
-    _is(type(value) is float and 0 <= value <= _MAX_SECONDS)
+def _read_seconds(value: Any) -> float:  # noqa: ANN401
+    _require(type(value) is float and 0 <= value <= _MAX_SECONDS)
     return float(value)
 
 
-def _writable_seconds(value: float) -> float:
+def _to_seconds(value: float) -> float:
     return min(max(float(value), 0.0), _MAX_SECONDS) + 0.0 if math.isfinite(value) else 0.0
 
 
-def _codec(value: Any) -> str:  # noqa: ANN401
-    _is(value in ("zstd", "zlib"))
+def _read_codec(value: Any) -> str:  # noqa: ANN401
+    _require(value in ("zstd", "zlib"))
     return str(value)
 
 
-def _path(value: Any) -> str:  # noqa: ANN401
-    """A path below XLA's names, which leads nowhere else."""
-    path = _text(value)
+def _read_neighbour_path(value: Any) -> str:  # noqa: ANN401
+    """Return a path below XLA's names that leads nowhere else."""
+    path = _read_text(value)
     parts = path.split("/")
-    _is(parts[0] in (AUTOTUNE_NAME, KERNELS_NAME) and len(parts) <= _MAX_DEPTH)
-    _is(all(part not in {"", ".", ".."} and len(part.encode()) <= NAME_LIMIT for part in parts))
+    _require(parts[0] in (AUTOTUNE_NAME, KERNELS_NAME) and len(parts) <= _MAX_DEPTH)
+    _require(all(part not in {"", ".", ".."} and len(part.encode()) <= NAME_LIMIT for part in parts))
     return path
 
 
-def _many(field: Field) -> Field:
-    """A tuple of what a field holds."""
+def _list_field(field: Field) -> Field:
+    """Return a field for tuples of another field's values."""
 
     def write(values: Iterable[Any]) -> list[Any]:
         return [field.write(value) for value in values]
 
     def read(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
-        _is(type(values) is list and len(values) <= _MAX_MANY)
+        _require(type(values) is list and len(values) <= _MAX_LIST_LENGTH)
         return tuple(map(field.read, values))
 
-    return Field(write, read, f"a list of at most {_MAX_MANY}, each {field.expected}")
+    return Field(write, read, f"a list of at most {_MAX_LIST_LENGTH}, each {field.expected}")
 
 
-def _pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
-    _is(type(value) is list and len(value) == 2)
-    return _text(value[0]), _text(value[1])
+def _read_pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
+    _require(type(value) is list and len(value) == 2)
+    return _read_text(value[0]), _read_text(value[1])
 
 
 def optional(field: Field) -> Field:
-    """What a field holds, or None."""
+    """Return a field for another field's values or None."""
     return Field(
         lambda value: None if value is None else field.write(value),
         lambda value: None if value is None else field.read(value),
@@ -170,69 +168,71 @@ def optional(field: Field) -> Field:
     )
 
 
-TEXT: Final = Field(_writable, _text, f"a printable text of at most {_MAX_TEXT} characters")
-TEXTS: Final = _many(TEXT)
-PATH: Final = Field(_writable_path, _any_path, f"the text of a path, of at most {_MAX_TEXT} characters")
-FLAG: Final = Field(_same, _flag, "true or false")
-PAIRS: Final = _many(Field(lambda pair: [_writable(text) for text in pair], _pair, "a pair of printable texts"))
-_TIME: Final = _natural(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
-_BYTES: Final = _natural(MAX_ENTRY)
-_DIGEST_FIELD: Final = Field(_same, _digest, "blake3: and 64 hexadecimal digits")
-_BITS: Final = Field(_same, _bits, "a bit set of at most 1,024 hexadecimal digits")
-_KEY: Final = Field(_same, _key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
+TEXT: Final = Field(_to_text, _read_text, f"a printable text of at most {_MAX_TEXT_LENGTH} characters")
+TEXTS: Final = _list_field(TEXT)
+PATH: Final = Field(_to_path_text, _read_path_text, f"the text of a path, of at most {_MAX_TEXT_LENGTH} characters")
+FLAG: Final = Field(_unchanged, _read_flag, "true or false")
+PAIRS: Final = _list_field(
+    Field(lambda pair: [_to_text(text) for text in pair], _read_pair, "a pair of printable texts")
+)
+_TIME: Final = _natural_field(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
+_BYTES: Final = _natural_field(MAX_ENTRY_BYTES)
+_DIGEST_FIELD: Final = Field(_unchanged, _read_digest, "blake3: and 64 hexadecimal digits")
+_BITS: Final = Field(_unchanged, _read_bit_set, "a bit set of at most 1,024 hexadecimal digits")
+_KEY: Final = Field(_unchanged, _read_key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
 
 ITEM: Final = {
-    "kind": Field(str, _kind, f"one of {', '.join(_KINDS)}"), "key": _KEY, "bytes": _BYTES, "digest": _DIGEST_FIELD,
-    "created_ns": _TIME, "recency_ns": _TIME, "sidecar": FLAG, "pinned": FLAG,
-    "seconds": Field(_writable_seconds, _seconds, f"a number with a point from 0.0 to {_MAX_SECONDS:.1f}"),
-    "origin": TEXT, "parents": _many(_KEY), "codec": Field(_same, _codec, "zstd or zlib"), "portable": FLAG,
-    "maker": _natural(1 << 20),
+    "kind": Field(str, _read_kind, f"one of {', '.join(_KINDS)}"), "key": _KEY, "bytes": _BYTES,
+    "digest": _DIGEST_FIELD, "created_ns": _TIME, "recency_ns": _TIME, "sidecar": FLAG, "pinned": FLAG,
+    "seconds": Field(_to_seconds, _read_seconds, f"a number with a point from 0.0 to {_MAX_SECONDS:.1f}"),
+    "origin": TEXT, "parents": _list_field(_KEY), "codec": Field(_unchanged, _read_codec, "zstd or zlib"),
+    "portable": FLAG, "maker": _natural_field(1 << 20),
 }  # fmt: skip
 MAKER: Final = {
     "platform": TEXT, "jaxlib": TEXT, "cpu_name": TEXT, "cpu_features": TEXTS, "compute_capability": TEXT,
     "abi_version": PAIRS, "cache_path": PATH,
-    "xla_caches": Field(_same, _caches, "all or xla_gpu_kernel_cache_file"),
-    "xla_options": _BITS, "compression": Field(_same, _word, "zstandard or zlib"),
+    "xla_caches": Field(_unchanged, _read_xla_caches, "all or xla_gpu_kernel_cache_file"),
+    "xla_options": _BITS, "compression": Field(_unchanged, _read_compression, "zstandard or zlib"),
 }  # fmt: skip
 NEIGHBOUR: Final = {
-    "path": Field(_same, _path, f"a path below {AUTOTUNE_NAME} or {KERNELS_NAME}"), "bytes": _BYTES,
+    "path": Field(_unchanged, _read_neighbour_path, f"a path below {AUTOTUNE_NAME} or {KERNELS_NAME}"), "bytes": _BYTES,
     "digest": _DIGEST_FIELD,
 }  # fmt: skip
 
 
 def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
-    """The value of a field of some name; raises Malformed if it is not as expected."""
+    """Return the value of a field; raise Malformed if it is not as expected."""
     try:
         return field.read(value)
     except ValueError:
-        raise _unexpected(name, field, value) from None
+        raise _unexpected_value(name, field, value) from None
 
 
-def _unexpected(name: str, field: Field, value: Any) -> Malformed:  # noqa: ANN401
-    return Malformed(f"its '{name}' is {shown(value)}, and should be {field.expected}")
+def _unexpected_value(name: str, field: Field, value: Any) -> Malformed:  # noqa: ANN401
+    return Malformed(f"its '{name}' is {json_excerpt(value)}, and should be {field.expected}")
 
 
-def shown(value: Any) -> str:  # noqa: ANN401
-    """What somebody else chose, as JSON, fit for a sentence."""
+def json_excerpt(value: Any) -> str:  # noqa: ANN401
+    """Return a value as JSON for a sentence, cut if it is long."""
     if isinstance(value, (dict, list)):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = json.dumps(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge number"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}…"
 
 
 class Row(NamedTuple):
-    """A kind of line: the fields that an object of it may have, and those that it must have.
+    """The schema of a line's object.
 
     Attributes:
         fields: by name.
-        defaults: of those that may be left out, and then must be.
+        defaults: values of the optional fields, which must be left out where they have these values.
     """
 
     fields: dict[str, Field]
     defaults: dict[str, Any]
 
     def write(self, values: tuple[Any, ...]) -> str:
-        """The object of the values, in the order of the fields; raises ValueError or TypeError if none may read it."""
+        """Return the object of values in the fields' order; raise ValueError or TypeError if `read` refuses it."""
         record, defaults = {}, self.defaults
         for (name, field), value in zip(self.fields.items(), values, strict=True):
             if name not in defaults or value != defaults[name]:
@@ -240,14 +240,14 @@ class Row(NamedTuple):
                 try:
                     field.read(written)
                 except ValueError:
-                    raise _unexpected(name, field, written) from None
+                    raise _unexpected_value(name, field, written) from None
         return dumps(record)
 
     def read(self, line: bytes) -> dict[str, Any]:
-        """The values of an object; raises ValueError or RecursionError."""
+        """Return the values of an object; raise ValueError or RecursionError."""
         text = line.decode()
         record, _ = _loads(text)
-        if type(record) is not dict or dumps(record) != text:  # a key twice, blanks, escapes, something behind it
+        if type(record) is not dict or dumps(record) != text:  # duplicate keys, blanks, escapes, trailing data
             raise Malformed("it is not one object in canonical JSON")
         try:
             return self._values(record)
@@ -255,10 +255,10 @@ class Row(NamedTuple):
             raise Malformed(f"{self._name(record)}{error}") from None
 
     def _name(self, record: dict[str, Any]) -> str:
-        """Of what an object is, for a sentence; nothing if that is what is wrong."""
+        """Return the beginning of a sentence that names the entry; an empty text if its name is wrong."""
         for name in {"key", "path"} & self.fields.keys() & record.keys():
             with suppress(ValueError):
-                return f"{shown(self.fields[name].read(record[name]))}: "
+                return f"{json_excerpt(self.fields[name].read(record[name]))}: "
         return ""
 
     def _values(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -266,35 +266,14 @@ class Row(NamedTuple):
         for name, value in record.items():
             field = self.fields.get(name)
             if field is None:
-                raise Malformed(f"it has a field {shown(name)}, which there is not")
+                raise Malformed(f"it has a field {json_excerpt(name)}, which there is not")
             try:
                 values[name] = read = field.read(value)
             except ValueError:
-                raise _unexpected(name, field, value) from None
+                raise _unexpected_value(name, field, value) from None
             if name in defaults and read == defaults[name]:
-                raise Malformed(f"its '{name}' is what it is by default, and should be left out")
+                raise Malformed(f"its '{name}' has its default value, and should be left out")
         for name in self.fields if len(values) < len(self.fields) else ():
             if name not in values and name not in self.defaults:
                 raise Malformed(f"it lacks the field '{name}'")
         return values
-
-
-def lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The lines without what separates them, and of each whether it is an element of a list.
-
-    An element ends with a comma if, and only if, another one follows.
-    """
-    stream, first, wants_more = BytesIO(data), True, False
-    while line := stream.readline(_MAX_LINE):
-        if line[-1:] != b"\n":
-            raise Malformed(
-                f"it is over {_MAX_LINE} bytes, or has no end, as if something had written the manifest anew"
-            )
-        is_element = line[:1] == b"{" and not first
-        if wants_more and not is_element:
-            raise Malformed("an object is missing")
-        wants_more = is_element and line[-2:-1] == b","
-        if is_element and not wants_more and data[stream.tell() : stream.tell() + 1] == b"{":
-            raise Malformed("a comma is missing")
-        yield line[: -2 if wants_more else -1], is_element
-        first = False

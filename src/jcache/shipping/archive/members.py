@@ -1,4 +1,4 @@
-"""What an archive is made of: names of members, limits, and what a reader hands out."""
+"""Members of an archive: their names, and the objects that readers yield."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_START: Final = b'{"directory":'
 SIGNATURE_NAME: Final = "manifest.json.sig"
-DIGEST_NAME: Final = "manifest.json.digest"  # where there is no signature, which says more
+DIGEST_NAME: Final = "manifest.json.digest"  # only without a signature, which also detects changes
 TRAILER_NAME: Final = "trailer.json"
 TRAILER_START: Final = b'{"omitted":['
 TRAILER_END: Final = b"]}\n"
 XLA_KIND: Final = "xla"  # of a neighbour, in the trailer
-PIECE: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 
 ReadInto: TypeAlias = Callable[[memoryview], int | None]
-"""Puts the next bytes into memory, at least one; gives how many, 0 at the end only."""
+"""Puts the next bytes, at least one, into memory; returns how many, 0 only at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands before the payload of an archive.
+    """The head of an archive, before its entries.
 
     Attributes:
-        manifest: what it lists.
-        manifest_size: of its bytes, which are what is signed.
-        signature: armored SSHSIG; None if it is not signed.
+        manifest: the manifest.
+        manifest_size: number of its bytes, which are signed.
+        signature: armored SSHSIG; None if the archive is not signed.
     """
 
     manifest: Manifest
@@ -41,8 +41,8 @@ class Head:
     signature: bytes | None
 
 
-class _Content:
-    """Bytes of a member, read in order."""
+class _MemberContent:
+    """The bytes of a member, read in order."""
 
     __slots__ = ("readinto", "size")
 
@@ -50,8 +50,8 @@ class _Content:
         self.size = size
         self.readinto = readinto
 
-    def read(self, size: int = PIECE) -> bytes:
-        """The next bytes, at most so many; ``b""`` at the end.
+    def read(self, size: int = PIECE_BYTES) -> bytes:
+        """Return the next bytes, at most so many; ``b""`` at the end.
 
         Raises:
             BadArchive: the archive ends too early or cannot be decompressed.
@@ -59,17 +59,25 @@ class _Content:
         data = bytearray(size)
         return bytes(data[: self.readinto(memoryview(data))])
 
+    def read_all(self) -> bytes:
+        """Return all bytes that are left.
 
-class Member(_Content):
-    """An entry or neighbour of an archive: its stored bytes, whatever form the archive has them in.
+        Raises:
+            BadArchive: as in `read`.
+        """
+        return b"".join(iter(self.read, b""))
 
-    It can be read until the next one is asked for; what is left of it then is passed over. Its size is the manifest's,
-    its digest need not be: compare.
+
+class ArchiveMember(_MemberContent):
+    """An entry or neighbour of an archive: its stored bytes, in whatever form the archive holds them.
+
+    It can be read until the next member is requested. Its size is the manifest's. Its digest may differ, so the caller
+    must compare it.
 
     Attributes:
-        entry: as the manifest lists it.
-        name: in the archive.
-        size: of the stored bytes.
+        entry: the manifest's item or neighbour.
+        name: of the member.
+        size: number of stored bytes.
     """
 
     __slots__ = ("entry", "name")
@@ -80,13 +88,13 @@ class Member(_Content):
         self.name = name
 
 
-class PlainMember(_Content):
+class PlainTarMember(_MemberContent):
     """A regular file of a tar without a manifest.
 
     Attributes:
         path: in the tar, relative, without ``.`` and ``..``.
         name: last part of the path.
-        modified_ns: its modification time, nanoseconds since 1970, not below 0.
+        modified_ns: modification time, nanoseconds since 1970, at least 0.
     """
 
     __slots__ = ("modified_ns", "path")
@@ -102,12 +110,12 @@ class PlainMember(_Content):
 
 
 def item_name(item: Item, adapter: Adapter | None = None) -> str:
-    """The name of an entry's member: another program's file has the name that it has there."""
+    """Return the name of an entry's member; another program's file keeps its name."""
     if adapter is not None:
         return file_name_of(item.kind, item.key, adapter=adapter)
     return f"{DIRECTORY_NAMES[item.kind]}/{item.key}{ENTRY_SUFFIX}"
 
 
 def neighbour_name(neighbour: Neighbour) -> str:
-    """The name of a neighbour's member."""
+    """Return the name of a neighbour's member."""
     return f"{XLA_KIND}/{neighbour.path}"

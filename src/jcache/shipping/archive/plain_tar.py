@@ -1,4 +1,4 @@
-"""Reading what people have today: a tar, tar.gz or tar.zst of a JAX directory."""
+"""Reader of a tar, tar.gz or tar.zst of a cache directory, without a manifest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import BinaryIO, Final
 
 from jcache import layout
 from jcache.errors import BadArchive
-from jcache.shipping.archive.decompress import Unpacked
-from jcache.shipping.archive.members import PlainMember
+from jcache.shipping.archive.decompress import DecompressedStream
+from jcache.shipping.archive.members import PlainTarMember
 from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR
-from jcache.shipping.archive.tar_reader import TarMember, TarStream
+from jcache.shipping.archive.tar_reader import TarMember, TarReader
 from jcache.store.files import LATEST_NS
 
-_MAX_RATIO: Final = 200  # entries are compressed already; a million sidecars shrink to a twentieth
-_DIRECTORIES: Final = {name: kind for kind, name in layout.DIRECTORY_NAMES.items()}
+_MAX_RATIO: Final = 200  # entries are compressed already, and a million sidecars shrink to a twentieth
+_KINDS_BY_DIRECTORY: Final = {name: kind for kind, name in layout.DIRECTORY_NAMES.items()}
 _REMEDIES: Final = {
     b"1": "make the tar again with --hard-dereference",
     b"2": "make the tar again with -h, which follows links",
@@ -25,19 +25,27 @@ _REMEDIES: Final = {
 }
 
 
-class PlainReader:
+class PlainTarReader:
     """Reads the regular files of a tar without a manifest; directories are passed over, anything else is refused.
 
     Attributes:
         name: of the archive, for messages.
     """
 
-    def __init__(self, stream: BinaryIO, *, name: str = "the archive", unpacked: Unpacked | None = None) -> None:
-        """The name is of the archive, for messages; unpacked is for `open_archive`."""
+    def __init__(
+        self, stream: BinaryIO, *, name: str = "the archive", unpacked: DecompressedStream | None = None
+    ) -> None:
+        """Read from a stream.
+
+        Args:
+            stream: the tar.
+            name: of the archive, for messages.
+            unpacked: the stream's decompressed bytes, where `open_archive` has peeked into them.
+        """
         self.name = name
-        self._unpacked = unpacked or Unpacked(stream, name=name, ratio=_MAX_RATIO)
+        self._unpacked = unpacked or DecompressedStream(stream, name=name, ratio=_MAX_RATIO)
         self._unpacked.ratio = _MAX_RATIO
-        self._tar = TarStream(self._unpacked)
+        self._tar = TarReader(self._unpacked)
         self._seen: set[int] = set()
 
     @property
@@ -45,11 +53,12 @@ class PlainReader:
         """Bytes taken from the stream so far, for a progress bar."""
         return self._unpacked.received
 
-    def members(self) -> Iterator[PlainMember]:
-        """All regular files in their order, those too that are no entries; none of a name that was there before.
+    def members(self) -> Iterator[PlainTarMember]:
+        """Yield all regular files in their order, entries or not.
 
         Raises:
-            BadArchive: it is no tar, is torn or hostile, or holds links, devices or sparse files.
+            BadArchive: the stream is no tar, is torn or hostile, has a name twice, or holds links, devices or sparse
+                files.
         """
         while member := self._tar.next():
             path = self._path(member)
@@ -59,47 +68,47 @@ class PlainReader:
                 raise self._not_regular(member)
             self._check_first(path)
             modified_ns = min(member.header.modified * 1_000_000_000, LATEST_NS)
-            yield PlainMember(path, member.header.size, modified_ns, member.readinto)
+            yield PlainTarMember(path, member.header.size, modified_ns, member.readinto)
 
     def _path(self, member: TarMember) -> str:
         name = member.header.name
         if name.startswith("/") and (name.strip("/") or member.header.type != DIRECTORY):
-            raise self._tar.refused(f"{shown(name)} in it is absolute: make the tar again without -P")
+            raise self._tar.refusal(f"its member {quote_name(name)} is absolute: make the tar again without -P")
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if ".." in parts:
-            raise self._tar.refused(f"{shown(name)} in it leads out of it")
+            raise self._tar.refusal(f"the path of its member {quote_name(name)} leads out of it")
         return "/".join(parts)
 
     def _not_regular(self, member: TarMember) -> BadArchive:
         remedy = _REMEDIES.get(member.header.type)
-        reason = f"{shown(member.header.name)} in it is {member.header.what}"
-        return self._tar.refused(f"{reason}: {remedy}" if remedy else reason)
+        reason = f"its member {quote_name(member.header.name)} is {member.header.type_name}"
+        return self._tar.refusal(f"{reason}: {remedy}" if remedy else reason)
 
     def _check_first(self, path: str) -> None:
-        """An entry is one of its kind wherever that lies; two of a key would be for chance to choose from."""
+        """Raise BadArchive if a path, or an entry's kind and key in any directory, is there twice."""
         base = path.rpartition("/")[2]
         is_entry = layout.member(base)[0] in {layout.Member.ENTRY, layout.Member.SIDECAR}
         mark = hash((kind_of(path), base) if is_entry else path)  # names would take ten times the memory
         if mark in self._seen:
-            raise self._tar.refused(f"{shown(path)} is twice in it: pack one directory, and into a new tar")
+            raise self._tar.refusal(f"it has {quote_name(path)} twice: pack one directory, and into a new tar")
         self._seen.add(mark)
 
 
-def open_plain(stream: BinaryIO, *, name: str = "the archive") -> PlainReader:
-    """A reader of a tar, tar.gz or tar.zst.
+def open_plain_tar(stream: BinaryIO, *, name: str = "the archive") -> PlainTarReader:
+    """Return a reader of a tar, tar.gz or tar.zst.
 
     Raises:
-        BadArchive: it is none of these.
+        BadArchive: the stream is none of these.
     """
-    return PlainReader(stream, name=name)
+    return PlainTarReader(stream, name=name)
 
 
 def kind_of(path: str) -> layout.Kind:
-    """The kind of an entry at a path, by the directory that it lies in: where none says so, an executable."""
-    return _DIRECTORIES.get(path.rpartition("/")[0].rpartition("/")[2], layout.Kind.EXECUTABLES)
+    """Return the kind of an entry at a path, by the directory that it is in; an executable if no directory tells."""
+    return _KINDS_BY_DIRECTORY.get(path.rpartition("/")[0].rpartition("/")[2], layout.Kind.EXECUTABLES)
 
 
-def shown(name: str) -> str:
-    """A name that somebody else chose, fit for a terminal."""
+def quote_name(name: str) -> str:
+    """Return a member's name between quotes for a message, with escapes, cut if it is long."""
     text = name if name.isprintable() else name.encode("unicode_escape", "surrogatepass").decode()
     return f"'{text}'" if len(text) <= 200 else f"'{text[:200]}…'"

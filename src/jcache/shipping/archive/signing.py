@@ -103,7 +103,7 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
         files = ("-s", _SIGNATURE, "-f", _SIGNERS)
         found = _run("find-principals", *files, folder=folder)
         said = found.stderr
-        for principal in found.stdout.split("\n"):  # patterns, of which those with a ! name nobody
+        for principal in found.stdout.split("\n"):  # patterns; those with a ! name nobody
             if principal and not principal.startswith("!"):
                 done = _run("verify", *files, "-n", NAMESPACE, "-I", principal, folder=folder, data=data)
                 if done.returncode == 0:
@@ -123,7 +123,7 @@ def _fingerprint(data: bytes, folder: Path) -> str:
     if done.returncode != 0:
         raise Untrusted(
             f"The signature is not one of this manifest for '{NAMESPACE}': ssh-keygen says '{_reason(done)}': get the "
-            "archive anew from who made it."
+            "archive anew from its maker."
         )
     return done.stdout.split()[-1]
 
@@ -145,7 +145,7 @@ def _read(allowed_signers: Path) -> bytes:
 
 @contextmanager
 def _folder(contents: dict[str, bytes] | None = None) -> Iterator[Path]:
-    """A private directory with these files, removed in the end."""
+    """Make a private directory with these files; remove it in the end."""
     from tempfile import TemporaryDirectory
 
     with refusal("write temporary files"), TemporaryDirectory(prefix="jcache-") as name:
@@ -204,7 +204,7 @@ def _refusals(limit_s: float) -> Iterator[None]:
 
 @contextmanager
 def _terminal() -> Iterator[int]:
-    """The terminal on which ssh-keygen may ask; /dev/null where there is none."""
+    """Open the terminal on which ssh-keygen may ask; /dev/null if there is none."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -216,7 +216,7 @@ def _terminal() -> Iterator[int]:
 
 
 def _can_ask() -> bool:
-    """Whether there is a terminal, or a program that asks in its place (see SSH_ASKPASS in ssh(1))."""
+    """Return whether there is a terminal, or a program that asks in its place (see SSH_ASKPASS in ssh(1))."""
     with _terminal() as terminal:
         return os.isatty(terminal) or (
             "SSH_ASKPASS" in os.environ and any(os.environ.get(name) for name in _PROMPT_VARIABLES)
@@ -224,6 +224,6 @@ def _can_ask() -> bool:
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """The first line of what ssh-keygen says, but for the frame around its warnings."""
+    """Return the first line that ssh-keygen printed, without the frame around its warnings."""
     lines = (line.strip() for line in done.stderr.splitlines() if not line.startswith("@"))
     return shown(next(filter(None, lines), "nothing").rstrip("."))

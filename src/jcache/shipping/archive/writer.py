@@ -1,4 +1,4 @@
-"""Writing an archive in one pass."""
+"""Writer of an archive, in one pass."""
 
 from __future__ import annotations
 
@@ -7,73 +7,89 @@ from typing import BinaryIO, Final
 
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES, Kind
-from jcache.shipping.archive.compress import Packer, Squeezing, Storing, solid, usual
+from jcache.shipping.archive.compress import (
+    CompressingFrameWriter,
+    FrameWriter,
+    StoringFrameWriter,
+    level_compressor,
+    solid_compressor,
+)
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
     DIGEST_NAME,
     MANIFEST_NAME,
-    PIECE,
+    PIECE_BYTES,
     SIGNATURE_NAME,
     TRAILER_END,
     TRAILER_NAME,
     TRAILER_START,
 )
-from jcache.shipping.archive.recompression import MAX_CONTENT, content_of
-from jcache.shipping.archive.tar_headers import BLOCK, END, written
+from jcache.shipping.archive.recompression import MAX_CONTENT_BYTES, decompress_entry
+from jcache.shipping.archive.tar_headers import BLOCK, END, encode_header
 
-SMALL: Final = 64 << 10  # bytes of a member that are put together with its header before they are written
+SMALL_MEMBER_BYTES: Final = 64 << 10  # a member up to this size is written together with its header
 _EXECUTABLES: Final = DIRECTORY_NAMES[Kind.EXECUTABLES] + "/"
 
 
-class Writer:
-    """Writes an archive to a stream; the calls come in the order of the methods."""
+class ArchiveWriter:
+    """Writes an archive to a stream. Call `write_manifest`, then `write_member` for each member, then `close`."""
 
     def __init__(self, stream: BinaryIO, *, level: int | None = None, solid: bool = False) -> None:
-        """Level None is one that suits: entries as they are; thorough if solid."""
+        """Write to a stream.
+
+        Args:
+            stream: the archive goes there.
+            level: of zstd; None stores compressed entries as they are, and compresses a solid archive thoroughly.
+            solid: whether to recompress across entries.
+        """
         self._stream = stream
         self._solid = solid
         self._level = level
-        self._packer: Packer | None = None
+        self._packer: FrameWriter | None = None
 
     @property
     def written(self) -> int:
         """Bytes given to the stream so far."""
         return self._packer.written if self._packer else 0
 
-    def manifest(self, data: bytes, signature: bytes | None = None) -> None:
-        """Writes the manifest, as `manifest.encode` gives it, and its signature or else its digest."""
+    def write_manifest(self, data: bytes, signature: bytes | None = None) -> None:
+        """Write the manifest, as `manifest_codec.encode` returns it, and its signature or else its digest."""
         self._packer = self._made_packer()
-        self._write, self._pass_on = self._packer.write, self._packer.pass_on
+        self._write, self._write_large = self._packer.write, self._packer.write_large
         self._file(MANIFEST_NAME, data)
         if signature is not None:
             self._file(SIGNATURE_NAME, signature)
         else:
             self._file(DIGEST_NAME, digest(data).encode())
 
-    def _made_packer(self) -> Packer:
+    def _made_packer(self) -> FrameWriter:
         if self._solid:
-            return Squeezing(self._stream, solid(self._level))
-        return Storing(self._stream) if self._level is None else Squeezing(self._stream, usual(self._level))
+            return CompressingFrameWriter(self._stream, solid_compressor(self._level))
+        return (
+            StoringFrameWriter(self._stream)
+            if self._level is None
+            else CompressingFrameWriter(self._stream, level_compressor(self._level))
+        )
 
-    def member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
-        """Writes a member (`item_name`, `neighbour_name`) of the size that the manifest gives it.
+    def write_member(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
+        """Write a member.
 
         Args:
-            name: of the member.
-            size: of the member.
+            name: of the member (`item_name`, `neighbour_name`).
+            size: of the member, as in the manifest.
             chunks: its bytes.
 
         Returns:
-            Whether the chunks had just this size; if not, they were cut or filled with zeros, and the entry must be
-            among the omitted.
+            Whether the chunks had exactly this size. If not, they were cut or filled with zeros, and the trailer must
+            list the entry as omitted.
         """
-        if size <= SMALL and not self._solid:
-            data = _joined(chunks, size)
+        if size <= SMALL_MEMBER_BYTES and not self._solid:
+            data = _join_chunks(chunks, size)
             self._file(name, data[:size].ljust(size, b"\0"))
             return len(data) == size
-        if self._solid and size <= MAX_CONTENT and name.startswith(_EXECUTABLES):
-            stored = _joined(chunks, size)
-            suffix, content = content_of(stored) if len(stored) == size else ("", None)
+        if self._solid and size <= MAX_CONTENT_BYTES and name.startswith(_EXECUTABLES):
+            stored = _join_chunks(chunks, size)
+            suffix, content = decompress_entry(stored) if len(stored) == size else ("", None)
             if content is not None:
                 self._file(name + suffix, content)
                 return True
@@ -81,11 +97,11 @@ class Writer:
         return self._streamed(name, size, chunks)
 
     def close(self, omitted: Iterable[tuple[str, str]] = ()) -> None:
-        """Writes the trailer and the end; the stream is flushed and stays open.
+        """Write the trailer and the end; flush the stream and leave it open.
 
         Args:
-            omitted: kind (``"xla"`` for a neighbour) and key (its path) of what is not in the archive as the manifest
-                has it.
+            omitted: kind (``"xla"`` for a neighbour) and key (its path) of the entries that the archive lacks, or holds
+                with other bytes than the manifest lists.
         """
         pairs = sorted({(str(kind), key) for kind, key in omitted})
         self._file(TRAILER_NAME, TRAILER_START + ",".join(map(dumps, pairs)).encode() + TRAILER_END)
@@ -94,28 +110,28 @@ class Writer:
             self._packer.close()
 
     def _file(self, name: str, data: bytes) -> None:
-        self._write(b"".join((written(name, len(data)), data, bytes(-len(data) % BLOCK))))
+        self._write(b"".join((encode_header(name, len(data)), data, bytes(-len(data) % BLOCK))))
 
     def _streamed(self, name: str, size: int, chunks: Iterable[bytes | memoryview]) -> bool:
-        self._write(written(name, size))
+        self._write(encode_header(name, size))
         left = size
         is_whole = True
         is_compressed = name.startswith(_EXECUTABLES)
         for chunk in chunks:
             is_whole = is_whole and len(chunk) <= left
-            self._pass_on(memoryview(chunk)[:left], is_compressed=is_compressed)
+            self._write_large(memoryview(chunk)[:left], is_compressed=is_compressed)
             left -= min(len(chunk), left)
         is_whole = is_whole and not left
         while left:
-            zeros = bytes(min(left, PIECE))
+            zeros = bytes(min(left, PIECE_BYTES))
             self._write(zeros)
             left -= len(zeros)
         self._write(bytes(-size % BLOCK))
         return is_whole
 
 
-def _joined(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
-    """The chunks in one; of what is more than the size only so much that it can be seen."""
+def _join_chunks(chunks: Iterable[bytes | memoryview], size: int) -> bytes:
+    """Return the chunks in one; stop after the first that exceeds the size."""
     pieces, length = [], 0
     for chunk in chunks:
         pieces.append(chunk)

@@ -1,1 +1,1 @@
-"""Export: survey what is asked for, read and compare it, and write an archive. Begin with `export`."""
+"""Export: survey the selected entries, read and compare them again, and write an archive. Begin with `export`."""

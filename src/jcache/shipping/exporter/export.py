@@ -1,10 +1,10 @@
-"""Entries into an archive: chosen, surveyed for the manifest, then read, compared and written to the stream.
+"""Export entries: select them, survey them for the manifest, then read, compare and write each to the stream.
 
-The survey checks every entry as `jcache verify` does, so that nothing damaged leaves the root, and takes its digest.
-What is on record as sound, and unchanged since, is not read for that. The second reading goes into the stream: every
-byte is read and compared with the digest before the entry's first byte is written. A file that has other bytes by then,
-or is gone, is named in the archive's trailer, and no reader of the archive takes it. No lock is taken, no file of the
-cache changes.
+The survey checks every entry as `jcache verify` does, so that no damaged entry leaves the root, and takes its digest.
+It does not read entries that the ledger records as sound and that are unchanged since. The second reading goes into the
+stream: every byte is read and compared with the digest before the entry's first byte is written. A file that has other
+bytes by then, or is gone, is named in the archive's trailer, and no reader of the archive takes it. Export takes no
+lock and changes no file of the cache.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ from jcache.layout import XLA_NAMES, Kind, storable
 from jcache.runs.calls import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
-from jcache.shipping.archive import Writer, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of, encode
+from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
+from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.exporter.scan import hash_file
-from jcache.shipping.exporter.send import AT_ONCE, damage_of, send
-from jcache.shipping.exporter.survey import Progress, Source, Survey
+from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
+from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
-from jcache.shipping.forecast.machine import installed
+from jcache.shipping.forecast.installation import this_installation
 from jcache.store.store import Store
 
-_STEPS: Final = 256  # of progress
+_PROGRESS_STEPS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to export.
+class ExportRequest:
+    """The entries to export, and how. Every condition narrows the selection.
 
     Attributes:
-        selection: entries as `jcache ls` selects them; legacy ones are never exported.
-        keys: of these, those with these keys or unambiguous beginnings of keys; none for all.
-        run: of these, those that this recorded run has stored or hit; ``last`` for the last one.
-        exclude: but none with these keys.
-        xla: also XLA's sub-caches.
-        solid: recompress across entries.
-        grace_ns: what was written less than this ago may still be in the making.
-        processes: how many read at once; None for as many as there are cores for us.
+        selection: entries as `jcache ls` selects them; legacy entries are never exported.
+        keys: only entries with these keys, or unambiguous prefixes of keys; empty for all.
+        run: only entries that this recorded run stored or hit; ``last`` for the last run.
+        exclude: no entries with these keys.
+        xla: whether to export XLA's sub-caches, too.
+        solid: whether to recompress across entries.
+        grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
+        processes: number of processes that read at once; None for one for each available core.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -65,40 +66,40 @@ class Request:
 
 
 @dataclass(slots=True)
-class Prepared:
-    """What can be exported, read and checked.
+class PreparedExport:
+    """The entries that can be exported, surveyed and checked.
 
     Attributes:
-        manifest: what comes first.
-        findings: the damaged entries, which stay behind.
-        in_the_making: those that were left out since somebody was writing them.
-        legacy: how many were left out since only jax <= 0.4.30 reads them.
-        excluded: how many were left out on request.
+        manifest: the archive's manifest.
+        findings: the damaged entries, which are left out.
+        being_written: the entries that were left out because another process was writing them.
+        legacy: number of entries that were left out because only jax <= 0.4.30 reads them.
+        excluded: number of entries that were left out on request.
         sources: files of the manifest's items, then of its neighbours.
     """
 
     manifest: Manifest
     findings: list[Finding] = field(default_factory=list)
-    in_the_making: list[tuple[Kind, str]] = field(default_factory=list)
+    being_written: list[tuple[Kind, str]] = field(default_factory=list)
     legacy: int = 0
     excluded: int = 0
-    sources: list[Source] = field(default_factory=list)
+    sources: list[SourceFile] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
-        """Of all that goes into the stream."""
-        return sum(source.mark.stamp.bytes for source in self.sources)
+        """Stored bytes of all entries and neighbours."""
+        return sum(source.state.stamp.bytes for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What was written.
+class ExportResult:
+    """The content of an archive that was written.
 
     Attributes:
-        entries: how many, whole.
-        neighbours: how many files of XLA's sub-caches, whole.
-        bytes: of both, as they lie in the root.
-        omitted: what changed or vanished meanwhile, as pairs of kind (or ``xla``) and key (or path).
+        entries: number of entries that are whole.
+        neighbours: number of files of XLA's sub-caches that are whole.
+        bytes: stored bytes of both.
+        omitted: entries that changed or vanished meanwhile, as pairs of kind (or ``xla``) and key (or path).
     """
 
     entries: int
@@ -107,15 +108,15 @@ class Exported:
     omitted: tuple[tuple[str, str], ...]
 
 
-def _silent(done: int, total: int) -> None:
+def _no_progress(done: int, total: int) -> None:
     del done, total
 
 
-# -- choosing
+# -- the selection
 
 
-def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
-    """The entries that were asked for, in the manifest's order; those that are left out are counted."""
+def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExport) -> list[Entry]:
+    """Return the requested entries in the manifest's order; count those that are left out."""
     found = {
         (entry.kind, entry.key): entry
         for entry in select(store, dataclasses.replace(request.selection, legacy=True), seconds=False)
@@ -125,7 +126,7 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
         wanted = {key if key in exact else store.find(key).key for key in request.keys}
         found = {place: entry for place, entry in found.items() if entry.key in wanted}
     if request.run is not None:
-        of_run = _of_run(store, request.run)
+        of_run = _entries_of_run(store, request.run)
         found = {place: entry for place, entry in found.items() if place in of_run}
     chosen = [entry for entry in found.values() if not entry.legacy]
     prepared.legacy = len(found) - len(chosen)
@@ -134,13 +135,13 @@ def _choose(store: Store, request: Request, prepared: Prepared) -> list[Entry]:
     return sorted(kept)
 
 
-def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
-    """The entries that a recorded run has stored or hit."""
+def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
+    """Return the entries that a recorded run stored or hit."""
     report = report_named(read_reports(store.ledger.runs()), wanted, store.root.path)
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:
-        store.notice(f"Of run {report['id']}, which was long ago, only what it stored is known, not what it hit.")
+        store.notice(f"Run {report['id']} was long ago: the entries that it stored are known, those that it hit not.")
     for program in report.get("programs", ()):
         if program["outcome"] in (HIT, STORED) and program["key"]:
             found |= {(Kind.EXECUTABLES, key) for key in (program["key"], storable(program["key"]))}
@@ -150,58 +151,58 @@ def _of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
 # -- the first reading
 
 
-def prepare(store: Store, request: Request, progress: Progress = _silent) -> Prepared:
-    """Chooses the entries, checks each, and makes the manifest.
+def prepare_export(store: Store, request: ExportRequest, progress: Progress = _no_progress) -> PreparedExport:
+    """Select the entries, check each, and make the manifest.
 
     Args:
         store: of the root.
-        request: what to export.
-        progress: is told how many bytes are read, and of how many.
+        request: the entries to export, and how.
+        progress: called with the bytes that are read and the bytes to read.
 
     Raises:
-        UnknownKey: no entry, or no run, or more than one, answers to what was asked for.
+        UnknownKey: a key or a run that was asked for matches no entry or run, or several.
         CannotWrite: a directory of the root cannot be read.
-        LedgerUnavailable: a run was asked for, and what it did cannot be read.
+        LedgerUnavailable: a run was asked for, and its record cannot be read.
         InvalidValue: ``JCACHE_PYTHON`` names no interpreter.
         JcacheError: a process that was reading was killed.
     """
-    mine, directory = installed(os.environ), _text(store.root.directory(Kind.EXECUTABLES))
-    prepared = Prepared(
+    installed, directory = this_installation(os.environ), _path_text(store.root.directory(Kind.EXECUTABLES))
+    prepared = PreparedExport(
         Manifest(
             jcache=__version__,
-            root=_text(store.root.path),
+            root=_path_text(store.root.path),
             directory=directory,
             layout=None if store.root.adapter is None else store.root.adapter.name,
-            jax=mine.jax,
-            jaxlib=mine.jaxlib,
-            host=provenance.host(),
+            jax=installed.jax,
+            jaxlib=installed.jaxlib,
+            host=provenance.describe_host(),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
         )
     )
-    chosen = _choose(store, request, prepared)
+    chosen = _choose_entries(store, request, prepared)
     survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
-    prepared.findings, prepared.in_the_making, prepared.sources = survey.findings, survey.in_the_making, survey.sources
+    prepared.findings, prepared.being_written, prepared.sources = survey.findings, survey.being_written, survey.sources
     xla = request.xla and store.root.adapter is None
-    beside = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if xla else []
-    prepared.sources += (source for _, source in beside)
+    neighbours = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if xla else []
+    prepared.sources += (source for _, source in neighbours)
     prepared.manifest = dataclasses.replace(
         prepared.manifest,
-        makers=tuple(maker._replace(compression=mine.zstd_word) for maker in survey.makers),
+        makers=tuple(maker._replace(compression=installed.zstd_word) for maker in survey.makers),
         items=tuple(survey.items),
-        neighbours=tuple(neighbour for neighbour, _ in beside),
+        neighbours=tuple(neighbour for neighbour, _ in neighbours),
     )
     return prepared
 
 
-def _text(path: Path) -> str:
-    """A path as the manifest has it, which is text whatever bytes a name has."""
+def _path_text(path: Path) -> str:
+    """Return a path as text for the manifest, whatever bytes its names have."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
-    """The files of XLA's sub-caches, in order; links, and what is not text, are none of them."""
+def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, SourceFile]]:
+    """Yield the files of XLA's sub-caches, sorted, without links and names that are not printable text."""
     found: list[str] = []
     for name in XLA_NAMES:
         top = directory / name
@@ -214,17 +215,16 @@ def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, Source]]:
         with suppress(OSError):
             hashed = hash_file(file) if relative.isprintable() else None
             if hashed is not None:
-                mark, digest = hashed
-                source = Source(file, mark, digest)
-                yield Neighbour(relative, mark.stamp.bytes, digest), source
+                state, digest = hashed
+                yield Neighbour(relative, state.stamp.bytes, digest), SourceFile(file, state, digest)
 
 
-def keyed_for(manifest: Manifest) -> dict[str, int]:
-    """The directories that executables are keyed for, by JAX's default settings, and how many are; the most first."""
+def count_key_directories(manifest: Manifest) -> dict[str, int]:
+    """Return how many executables have keys that contain a directory, by directory, the most first."""
     found: Counter[str] = Counter()
     for item in manifest.items:
         if item.maker is not None:
-            path = provenance.keyed_for(manifest.makers[item.maker], portable=item.portable)
+            path = provenance.key_directory(manifest.makers[item.maker], portable=item.portable)
             found.update([path] if path is not None else ())
     return dict(found.most_common())
 
@@ -232,52 +232,58 @@ def keyed_for(manifest: Manifest) -> dict[str, int]:
 # -- the second reading
 
 
-def write(
-    prepared: Prepared,
+def write_archive(
+    prepared: PreparedExport,
     stream: BinaryIO,
     *,
     sign: Callable[[bytes], bytes] | None = None,
     level: int | None = None,
-    progress: Progress = _silent,
-) -> Exported:
-    """Writes the archive of what is prepared.
+    progress: Progress = _no_progress,
+) -> ExportResult:
+    """Write the archive of a prepared export.
 
     Args:
-        prepared: what `prepare` gave; its findings are completed.
-        stream: where to.
-        sign: makes the signature of the manifest's bytes; None for none.
-        level: of compression; None for what suits.
-        progress: is told how many bytes of the entries are written, and of how many.
+        prepared: the result of `prepare_export`; damage that is found now is added to its findings.
+        stream: the archive goes there.
+        sign: returns the signature of the manifest's bytes; None for an unsigned archive.
+        level: of compression; None for the default.
+        progress: called with the bytes of entries that are written and the bytes to write.
 
     Raises:
         OSError: the stream cannot be written.
     """
     manifest, total = prepared.manifest, prepared.bytes
-    adapter = adapter_of(manifest)
-    members = [(item.kind.value, item.key, item_name(item, adapter)) for item in manifest.items]
-    members += [(XLA_KIND, one.path, neighbour_name(one)) for one in manifest.neighbours]
-    writer = Writer(stream, level=level, solid=manifest.solid)
+    writer = ArchiveWriter(stream, level=level, solid=manifest.solid)
     data = encode(manifest)
-    writer.manifest(data, None if sign is None else sign(data))
-    sent: dict[tuple[str, str], Source] = {}
+    writer.write_manifest(data, None if sign is None else sign(data))
+    sent: dict[tuple[str, str], SourceFile] = {}
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
-    buffer = bytearray(AT_ONCE)
-    passed = due = 0
-    for (kind, name, path), source in zip(members, prepared.sources, strict=True):
-        passed += source.mark.stamp.bytes
-        if send(writer, path, source, buffer):
+    buffer = bytearray(BUFFER_BYTES)
+    done = due = 0
+    for (kind, name, path), source in zip(_member_names(manifest), prepared.sources, strict=True):
+        done += source.state.stamp.bytes
+        if send_file(writer, path, source, buffer):
             sent[kind, name] = source
-        elif finding := damage_of(source):
+        elif finding := find_damage(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
         else:
             omitted.append((kind, name))
-        if passed >= due:
-            progress(passed, total)
-            due = min(passed + total // _STEPS, total)
+        if done >= due:
+            progress(done, total)
+            due = min(done + total // _PROGRESS_STEPS, total)
     writer.close(omitted + damaged)
     prepared.findings.sort(key=lambda finding: finding.path)
     entries = sum(kind != XLA_KIND for kind, _ in sent)
-    size = sum(source.mark.stamp.bytes for source in sent.values())
-    return Exported(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))
+    size = sum(source.state.stamp.bytes for source in sent.values())
+    return ExportResult(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))
+
+
+def _member_names(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+    """Yield kind (or ``xla``), key (or path) and member's name of each item and neighbour, in the manifest's order."""
+    adapter = adapter_of(manifest)
+    for item in manifest.items:
+        yield item.kind.value, item.key, item_name(item, adapter)
+    for neighbour in manifest.neighbours:
+        yield XLA_KIND, neighbour.path, neighbour_name(neighbour)

@@ -1,6 +1,6 @@
-"""Reading entries for an archive: checked, digested and understood at once, in as many processes as there are cores.
+"""Scan entries for an archive: check, hash and inspect each in one reading, in as many processes as there are cores.
 
-What is on record as sound, and remembered inside, is only hashed, in pieces. Nothing here changes a file.
+Entries that the ledger records as sound, and whose content it knows, are only hashed, in pieces. No file is changed.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from jcache.findings import Stamp
 from jcache.formats.digest import digest_of_file
 from jcache.formats.envelope import MAX_HEADER, read_header
 from jcache.layout import Kind, is_key
-from jcache.shipping.forecast.provenance import content_of
+from jcache.shipping.forecast.provenance import inspect_bytes
 from jcache.store import files
 from jcache.store.ledger import Content
 from jcache.verify.checks import Checked, Claim, check, moved_of
 from jcache.verify.pool import cores, uninterrupted
 
-_ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
+_MIN_PARALLEL_BYTES: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_ENVELOPE_HEAD: Final = MAX_HEADER + 64
+_ENVELOPE_HEAD_BYTES: Final = MAX_HEADER + 64
 
 
-class Wanted(NamedTuple):
-    """An entry to read.
+class ScanRequest(NamedTuple):
+    """An entry to scan.
 
     Attributes:
-        claim: which, and what is known of its bytes.
-        bytes: how many it has, as far as is known.
-        understood: whether what is inside the bytes on record is remembered.
+        claim: the entry, and what is known of its bytes.
+        bytes: their number, as far as it is known.
+        understood: whether the ledger knows the content of the bytes on record.
     """
 
     claim: Claim
@@ -45,13 +45,13 @@ class Wanted(NamedTuple):
     understood: bool
 
 
-class Seen(NamedTuple):
-    """What reading an entry gave.
+class ScanResult(NamedTuple):
+    """The result of scanning an entry.
 
     Attributes:
-        checked: what checking it gave.
-        content: what is inside of an executable; None where that is remembered.
-        seconds: what building a trace or graph took, as its header says.
+        checked: the result of checking it.
+        content: the content of an executable; None where the ledger knows it.
+        seconds: build time of a trace or graph in seconds, from its header.
         parents: the keys that its header names.
     """
 
@@ -61,23 +61,23 @@ class Seen(NamedTuple):
     parents: tuple[str, ...] = ()
 
 
-class Mark(NamedTuple):
-    """By what a file is known to be the very one that was read before."""
+class FileState(NamedTuple):
+    """The state of a file by which a later reading recognizes it: inode, size and times."""
 
     stamp: Stamp
     changed_ns: int
 
     @classmethod
-    def of(cls, file: FileIO | int) -> Mark:
+    def of(cls, file: FileIO | int) -> FileState:
         status = os.fstat(file if isinstance(file, int) else file.fileno())
         return cls(Stamp.of(status), status.st_ctime_ns)
 
 
 def open_regular(path: str | Path) -> FileIO:
-    """A regular file, unbuffered.
+    """Open a regular file, unbuffered.
 
     Raises:
-        OSError: there is none, or something else, a symbolic link among it.
+        OSError: the path is absent, or is no regular file, such as a symbolic link.
     """
     descriptor = files.open_to_look(path)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -86,48 +86,49 @@ def open_regular(path: str | Path) -> FileIO:
     return FileIO(descriptor)
 
 
-def hash_file(path: str | Path) -> tuple[Mark, str] | None:
-    """A file and the digest of its bytes, in constant memory; None if it changed meanwhile.
+def hash_file(path: str | Path) -> tuple[FileState, str] | None:
+    """Return a file's state and the digest of its bytes, in constant memory; None if the file changed meanwhile.
 
     Raises:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        before = Mark.of(file)
+        before = FileState.of(file)
         found = digest_of_file(file)
-        return (before, found) if Mark.of(file) == before else None
+        return (before, found) if FileState.of(file) == before else None
 
 
-def read_all(
-    directories: dict[Kind, Path], wanted: Sequence[Wanted], *, processes: int | None = None
-) -> Iterator[tuple[int, list[Seen]]]:
-    """Reads entries and yields what came out of each batch, in order, with the batch's bytes.
+def scan_entries(
+    directories: dict[Kind, Path], wanted: Sequence[ScanRequest], *, processes: int | None = None
+) -> Iterator[tuple[int, list[ScanResult]]]:
+    """Scan entries; yield the results of each batch, in order, with the batch's bytes.
 
     Args:
-        directories: where the entries of each kind lie.
-        wanted: what to read.
-        processes: how many at once; None for as many as there are cores for us.
+        directories: the directory of each kind.
+        wanted: the entries to scan.
+        processes: number of processes that read at once; None for one for each available core.
 
     Raises:
         JcacheError: a process was killed.
     """
-    batches = list(_batches(wanted))
+    batches = list(_split_batches(wanted))
     sizes = [sum(one.bytes for one in batch) for batch in batches]
-    work = partial(_read_batch, directories)
+    work = partial(_scan_batch, directories)
     count = cores() if processes is None else processes
-    if count <= 1 or sum(sizes) < _ALONE_BELOW:
+    if count <= 1 or sum(sizes) < _MIN_PARALLEL_BYTES:
         yield from zip(sizes, map(work, batches), strict=True)
         return
     from concurrent.futures.process import BrokenProcessPool
 
-    pool = _pool(count, wanted)
+    pool = _start_pool(count, wanted)
     try:
         with uninterrupted():
             results = pool.map(work, batches)
-        for size, some in zip(sizes, results, strict=True):
+        for size, scanned in zip(sizes, results, strict=True):
             for kind, directory in directories.items():
-                files.note_moved_in(directory, moved_of(one.checked for one in some if one.checked.claim.kind is kind))
-            yield size, some
+                of_kind = (result.checked for result in scanned if result.checked.claim.kind is kind)
+                files.note_moved_in(directory, moved_of(of_kind))
+            yield size, scanned
     except BrokenProcessPool:
         raise JcacheError(
             "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "
@@ -137,9 +138,9 @@ def read_all(
         pool.shutdown(cancel_futures=True)
 
 
-def _pool(count: int, wanted: Sequence[Wanted]) -> Executor:
-    """Threads where there is only hashing to do, which lets other threads run; grammar does not."""
-    if all(_is_known(one) for one in wanted):
+def _start_pool(count: int, wanted: Sequence[ScanRequest]) -> Executor:
+    """Start threads if all entries need only hashing, which releases Python's lock; otherwise start processes."""
+    if all(_needs_only_digest(one) for one in wanted):
         return ThreadPoolExecutor(count)
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -147,8 +148,8 @@ def _pool(count: int, wanted: Sequence[Wanted]) -> Executor:
     return ProcessPoolExecutor(count, get_context("spawn"))
 
 
-def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    batch: list[Wanted] = []
+def _split_batches(wanted: Sequence[ScanRequest]) -> Iterator[list[ScanRequest]]:
+    batch: list[ScanRequest] = []
     size = 0
     for one in wanted:
         if batch and (size + one.bytes > _BATCH_BYTES or len(batch) >= _BATCH_ENTRIES):
@@ -160,42 +161,42 @@ def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
         yield batch
 
 
-def _read_batch(directories: dict[Kind, Path], batch: Sequence[Wanted]) -> list[Seen]:
-    return [read_one(directories[one.claim.kind], one) for one in batch]
+def _scan_batch(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> list[ScanResult]:
+    return [scan_entry(directories[one.claim.kind], one) for one in batch]
 
 
-def read_one(directory: Path, wanted: Wanted) -> Seen:
-    """Reads an entry of a directory."""
+def scan_entry(directory: Path, wanted: ScanRequest) -> ScanResult:
+    """Scan an entry of a directory."""
     claim = wanted.claim
     path = os.path.join(directory, claim.file_name)
-    if _is_known(wanted) and (same := _as_on_record(path, claim)):
-        return Seen(same)
+    if _needs_only_digest(wanted) and (same := _check_digest_on_record(path, claim)):
+        return ScanResult(same)
     checked = check(directory, claim)
     if checked.finding is not None or checked.stamp is None or checked.being_written or claim.adapter is not None:
-        return Seen(checked)
+        return ScanResult(checked)
     try:
-        data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD)
+        data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD_BYTES)
         if Stamp.of(os.lstat(path)) != checked.stamp:
-            return Seen(checked._replace(being_written=True))
+            return ScanResult(checked._replace(being_written=True))
     except FileNotFoundError:
-        return Seen(checked._replace(gone=True))
+        return ScanResult(checked._replace(gone=True))
     if claim.kind is Kind.EXECUTABLES:
-        return Seen(checked, content_of(data, checked.digest))
+        return ScanResult(checked, inspect_bytes(data, checked.digest))
     header = read_header(data)
-    return Seen(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
+    return ScanResult(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
 
 
-def _is_known(wanted: Wanted) -> bool:
+def _needs_only_digest(wanted: ScanRequest) -> bool:
     return wanted.claim.kind is Kind.EXECUTABLES and wanted.claim.passed and wanted.understood
 
 
-def unread(path: str | Path, wanted: Wanted) -> Seen | None:
-    """What is on record of a file that nobody has changed since; None for any other, which is to be read.
+def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None:
+    """Return the recorded result of a file that is unchanged since; None for a file that must be read.
 
-    That the bytes still have the digest remains to be seen: a disk may lose bits without telling.
+    The bytes must still be compared with the digest: a disk may lose bits without an error.
     """
     claim = wanted.claim
-    if not _is_known(wanted) or (claim.copied_ns is not None and claim.digest_ns <= claim.copied_ns):
+    if not _needs_only_digest(wanted) or (claim.copied_ns is not None and claim.digest_ns <= claim.copied_ns):
         return None
     try:
         status = os.lstat(path)
@@ -203,16 +204,16 @@ def unread(path: str | Path, wanted: Wanted) -> Seen | None:
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns > claim.digest_ns:
         return None
-    return Seen(Checked(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
+    return ScanResult(Checked(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
 
 
-def _as_on_record(path: str, claim: Claim) -> Checked | None:
-    """A file whose digest is the one on record; None for any other, which is looked at more closely."""
+def _check_digest_on_record(path: str, claim: Claim) -> Checked | None:
+    """Return the result for a file whose digest is the one on record; None for a file that must be checked."""
     try:
         hashed = hash_file(path)
     except OSError:
         return None
     if hashed is None or hashed[1] != claim.digest:
         return None
-    mark, found = hashed
-    return Checked(claim, mark.stamp, found, passed=True, taken_ns=mark.changed_ns)
+    state, found = hashed
+    return Checked(claim, state.stamp, found, passed=True, taken_ns=state.changed_ns)

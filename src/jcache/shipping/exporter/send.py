@@ -1,4 +1,4 @@
-"""Files on their way into an archive: each is read and compared with its digest before its first byte is written."""
+"""Send files into an archive: read each and compare it with its digest before its first byte is written."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Final
 
 from jcache.findings import Damage, Finding
 from jcache.formats.digest import Hasher, digest, digest_of_file
-from jcache.shipping.archive import Writer
+from jcache.shipping.archive import ArchiveWriter
 from jcache.shipping.exporter.scan import open_regular
-from jcache.shipping.exporter.survey import Source
+from jcache.shipping.exporter.survey import SourceFile
 from jcache.verify.checks import check
 
-AT_ONCE: Final = 4 << 20
-_CHUNK: Final = 1 << 20
+BUFFER_BYTES: Final = 4 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 
-def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
-    """Writes a member, unless the file does not have the bytes of the digest.
+def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: bytearray) -> bool:
+    """Write a file as a member, if its bytes have the digest.
 
     A file that is larger than the buffer is read twice, once to compare it and once to write it, and is compared again
     while it is written.
@@ -33,9 +33,9 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
         buffer: memory to use.
 
     Returns:
-        Whether the archive has the bytes of the digest; otherwise the entry must be among the omitted.
+        Whether the archive has the bytes of the digest; otherwise the trailer must list the entry as omitted.
     """
-    size = source.mark.stamp.bytes
+    size = source.state.stamp.bytes
     try:
         file = open_regular(source.path)
     except OSError:
@@ -45,26 +45,26 @@ def send(writer: Writer, name: str, source: Source, buffer: bytearray) -> bool:
             return False
         if size <= len(buffer):
             whole = memoryview(buffer)[:size]
-            return _filled(whole, file) and digest(whole) == source.digest and writer.member(name, size, (whole,))
+            return _fill(whole, file) and digest(whole) == source.digest and writer.write_member(name, size, (whole,))
         if not _has_digest(file, source.digest):
             return False
         file.seek(0)
         hasher = Hasher()
-        return writer.member(name, size, _pieces(file, hasher)) and hasher.digest() == source.digest
+        return writer.write_member(name, size, _read_pieces(file, hasher)) and hasher.digest() == source.digest
 
 
-def damage_of(source: Source) -> Finding | None:
-    """What is wrong with a file that was not sent, if it is damaged and nobody has changed it since it was surveyed."""
+def find_damage(source: SourceFile) -> Finding | None:
+    """Return the damage of a file that was not sent, if it is damaged and unchanged since it was surveyed."""
     if source.claim is None:
         return None
     checked = check(Path(source.path).parent, source.claim)
     if checked.finding is None or checked.finding.damage is Damage.UNREADABLE:
         return checked.finding
-    return checked.finding if (checked.stamp, checked.taken_ns) == source.mark else None
+    return checked.finding if (checked.stamp, checked.taken_ns) == source.state else None
 
 
-def _filled(memory: memoryview, file: FileIO) -> bool:
-    """Fills the memory with a file; whether there was so much."""
+def _fill(memory: memoryview, file: FileIO) -> bool:
+    """Fill the memory with a file's bytes; return whether it had so many."""
     with suppress(OSError):
         while memory and (count := file.readinto(memory)):
             memory = memory[count:]
@@ -77,9 +77,9 @@ def _has_digest(file: FileIO, expected: str) -> bool:
     return False
 
 
-def _pieces(file: FileIO, hasher: Hasher) -> Iterator[bytes]:
-    """The bytes of a file as far as it can be read."""
+def _read_pieces(file: FileIO, hasher: Hasher) -> Iterator[bytes]:
+    """Yield and hash the bytes of a file, as far as it can be read."""
     with suppress(OSError):
-        while piece := file.read(_CHUNK):
+        while piece := file.read(_PIECE_BYTES):
             hasher.update(piece)
             yield piece

@@ -1,4 +1,4 @@
-"""Where an archive goes: into what is open, such as a pipe, or into a file that is there once it is whole."""
+"""Destinations of an archive: an open descriptor, such as a pipe, or a file that appears once it is whole."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from jcache.errors import JcacheError
 from jcache.store import files
 from jcache.units import format_size
 
-_AT_ONCE: Final = 64  # pieces; Linux takes 1,024
+_MAX_PIECES_PER_CALL: Final = 64  # pieces; Linux takes 1,024
 
 
 class Sink:
     """Writes all bytes that it is given, and counts them.
 
     Attributes:
-        written: bytes so far.
+        written: bytes written so far.
     """
 
     def __init__(self, where: str) -> None:
-        """Messages call the place that it writes to ``where``."""
+        """Messages call the destination ``where``."""
         self.written = 0
         self._where = where
 
     def writelines(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Writes pieces, one behind the other.
+        """Write pieces, one after the other.
 
         Raises:
             JcacheError: the reader of the pipe has ended.
@@ -37,12 +37,12 @@ class Sink:
                 self._put(pieces)
             except BrokenPipeError:
                 raise JcacheError(
-                    f"What read the archive has ended before it had all, after {format_size(self.written)}: its own "
+                    f"The reader of the archive ended before it had all, after {format_size(self.written)}: its own "
                     "message says why."
                 ) from None
 
     def flush(self) -> None:
-        """Does nothing, since nothing is held back."""
+        """Do nothing, since every byte is written at once."""
 
     def _put(self, pieces: Sequence[bytes | memoryview]) -> None:
         raise NotImplementedError
@@ -61,7 +61,7 @@ class FileSink(Sink):
             self.written += len(piece)
 
 
-class OpenSink(Sink):
+class DescriptorSink(Sink):
     """Writes to an open descriptor."""
 
     def __init__(self, descriptor: int, where: str) -> None:
@@ -72,7 +72,7 @@ class OpenSink(Sink):
         left = list(pieces)
         while left:
             try:
-                count = os.writev(self._descriptor, left[:_AT_ONCE])
+                count = os.writev(self._descriptor, left[:_MAX_PIECES_PER_CALL])
             except BlockingIOError:
                 self._wait()
                 continue
@@ -83,7 +83,7 @@ class OpenSink(Sink):
                 left[0] = memoryview(left[0])[count:]
 
     def _wait(self) -> None:
-        """Waits for a pipe that somebody has set to non-blocking."""
+        """Wait until a pipe that another program has set to non-blocking takes more."""
         import select
 
         select.select([], [self._descriptor], [])

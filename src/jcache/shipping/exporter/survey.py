@@ -1,8 +1,8 @@
-"""The first reading of entries for an archive: what the manifest says of each, and which stay behind.
+"""The survey of an export, its first reading: what the manifest says of each entry, and which entries are left out.
 
-Every entry is checked as `jcache verify` does, unless it is on record as sound and nobody has changed it since:
-`jcache.shipping.exporter.send` compares it with that digest. What may still be being written is looked at twice, with a
-pause between. What was learnt (digests, what is inside) goes to the ledger, so that the next survey need not read it.
+Every entry is checked as `jcache verify` does, unless the ledger records it as sound and it is unchanged since:
+`jcache.shipping.exporter.send` compares it with that digest. An entry that may still be being written is read twice,
+with a pause between. New digests and contents go to the ledger, so that the next survey need not read these entries.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Maker
-from jcache.shipping.exporter.scan import Mark, Seen, Wanted, read_all, read_one, unread
+from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, result_on_record, scan_entries, scan_entry
 from jcache.shipping.forecast import provenance
 from jcache.store.files import LATEST_NS
 from jcache.store.ledger import Content, Known, holds_from
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
-_PAUSE_S: Final = 0.5
+_RETRY_PAUSE_S: Final = 0.5
 
 Progress = Callable[[int, int], None]
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that becomes a member.
 
     Attributes:
-        path: where it is.
-        mark: of the file as it was surveyed.
+        path: its path.
+        state: the file's state when it was surveyed.
         digest: of its bytes then, or on record.
-        claim: which entry it is, and what is on record of it; None for a file of XLA's sub-caches.
+        claim: the entry and its record; None for a file of XLA's sub-caches.
     """
 
     path: str
-    mark: Mark
+    state: FileState
     digest: str
     claim: Claim | None = None
 
 
-class _Sound(NamedTuple):
-    seen: Seen
-    mark: Mark
+class _SoundEntry(NamedTuple):
+    result: ScanResult
+    state: FileState
     digest: str
 
 
 class Survey:
-    """Reads entries, and keeps what is to be told of them, and what the ledger is to learn.
+    """Reads entries; collects the manifest's items and the ledger's new records.
 
     Args:
         store: of the root.
-        entries: what to read, in the manifest's order.
-        grace_ns: what was written less than this ago may still be in the making.
-        processes: how many read at once; None for as many as there are cores for us.
+        entries: the entries to read, in the manifest's order.
+        grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
+        processes: number of processes that read at once; None for one for each available core.
 
     Attributes:
         items, makers: for the manifest.
         sources: files of the items.
         findings: the damaged entries.
-        in_the_making: those that somebody was writing.
+        being_written: the entries that another process was writing.
     """
 
     def __init__(
@@ -79,122 +79,122 @@ class Survey:
     ) -> None:
         self.items: list[Item] = []
         self.makers: list[Maker] = []
-        self.sources: list[Source] = []
+        self.sources: list[SourceFile] = []
         self.findings: list[Finding] = []
-        self.in_the_making: list[tuple[Kind, str]] = []
+        self.being_written: list[tuple[Kind, str]] = []
         self._store = store
         self._grace_ns = grace_ns
         self._processes = processes
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
-        self._contents = provenance.remembered(store)
-        self._known = {kind: self._ask_ledger(kind) for kind in Kind}
+        self._contents = provenance.load_contents(store)
+        self._known = {kind: self._query_ledger(kind) for kind in Kind}
         self._copied_ns = store.softly(store.ledger.copied_ns)
-        self._sound: dict[tuple[Kind, str], _Sound] = {}
+        self._sound: dict[tuple[Kind, str], _SoundEntry] = {}
         self._news: list[Known] = []
         self._new_contents: list[Content] = []
 
     def read(self, progress: Progress) -> None:
-        """Reads all; what is learnt is written down even if that is interrupted.
+        """Read all entries; record new facts in the ledger even if this is interrupted.
 
         Args:
-            progress: is told how many bytes are read, and of how many.
+            progress: called with the bytes that are read and the bytes to read.
 
         Raises:
             JcacheError: a process that was reading was killed.
         """
-        wanted = [one for one in map(self._wanted, self._entries.values()) if not self._pass_over(one)]
+        wanted = [one for one in map(self._request, self._entries.values()) if not self._take_from_record(one)]
         total, done = sum(one.bytes for one in wanted), 0
-        unsure: list[Seen] = []
+        unsure: list[ScanResult] = []
         try:
-            for size, some in read_all(self._directories, wanted, processes=self._processes):
-                for seen in some:
-                    if self._is_unsure(seen):
-                        unsure.append(seen)
+            for size, results in scan_entries(self._directories, wanted, processes=self._processes):
+                for result in results:
+                    if self._is_unsure(result):
+                        unsure.append(result)
                     else:
-                        self._judge(seen)
+                        self._collect(result)
                 done += size
                 progress(done, total)
-            self._look_again(unsure)
+            self._scan_again(unsure)
         finally:
-            self._write_down()
+            self._record()
         self._describe()
 
-    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+    def _query_ledger(self, kind: Kind) -> dict[str, Known]:
         return self._store.softly(lambda: self._store.ledger.known(kind)) or {}
 
-    def _wanted(self, entry: Entry) -> Wanted:
+    def _request(self, entry: Entry) -> ScanRequest:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
         passed = known.checks == CHECKS_VERSION
         claim = Claim(
             entry.kind, entry.key, digest=known.digest, digest_ns=known.digest_ns or 0, copied_ns=self._copied_ns,
             passed=passed, adapter=self._store.root.adapter,
         )  # fmt: skip
-        return Wanted(claim, entry.bytes, known.digest in self._contents)
+        return ScanRequest(claim, entry.bytes, known.digest in self._contents)
 
-    def _pass_over(self, wanted: Wanted) -> bool:
-        """Whether the ledger says all that there is to say."""
+    def _take_from_record(self, wanted: ScanRequest) -> bool:
+        """Collect an entry without reading it if its record suffices; return whether it does."""
         claim = wanted.claim
-        seen = unread(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
-        if seen is not None:
-            self._judge(seen)
-        return seen is not None
+        result = result_on_record(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
+        if result is not None:
+            self._collect(result)
+        return result is not None
 
-    def _is_unsure(self, seen: Seen) -> bool:
-        """Whether what is wrong may come from somebody who writes just now."""
-        checked = seen.checked
+    def _is_unsure(self, result: ScanResult) -> bool:
+        """Return whether damage may come from a process that is writing the entry now."""
+        checked = result.checked
         if checked.finding is None or checked.finding.stamp is None:
             return checked.being_written
         return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._grace_ns)
 
-    def _look_again(self, unsure: list[Seen]) -> None:
+    def _scan_again(self, unsure: list[ScanResult]) -> None:
         if unsure:
-            clock.sleep(_PAUSE_S)
+            clock.sleep(_RETRY_PAUSE_S)
         for before in unsure:
             claim = before.checked.claim
-            seen = read_one(self._directories[claim.kind], self._wanted(self._entries[claim.kind, claim.key]))
-            if self._is_unsure(seen):
-                self.in_the_making.append((claim.kind, claim.key))
+            result = scan_entry(self._directories[claim.kind], self._request(self._entries[claim.kind, claim.key]))
+            if self._is_unsure(result):
+                self.being_written.append((claim.kind, claim.key))
             else:
-                self._judge(seen)
+                self._collect(result)
 
-    def _judge(self, seen: Seen) -> None:
-        checked = seen.checked
+    def _collect(self, result: ScanResult) -> None:
+        checked = result.checked
         claim = checked.claim
         if checked.finding is not None:
             self.findings.append(checked.finding)
         elif checked.gone:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
-            mark = Mark(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _Sound(seen, mark, checked.digest)
-            if seen.content is not None:
-                self._new_contents.append(seen.content)
+            state = FileState(checked.stamp, checked.taken_ns)
+            self._sound[claim.kind, claim.key] = _SoundEntry(result, state, checked.digest)
+            if result.content is not None:
+                self._new_contents.append(result.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
             if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
                 version = None if checked.opaque else CHECKS_VERSION
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
                 self._news.append(about._replace(verified_ns=clock.now_ns(), checks=version))
 
-    def _write_down(self) -> None:
-        """That saves time the next time, so a ledger that cannot be written is no failure."""
+    def _record(self) -> None:
+        """Record new facts in the ledger. They only save time, so a ledger that cannot be written is no failure."""
         with suppress(LedgerUnavailable):
             if self._news:
                 self._store.ledger.record(self._news, anew=False)
         if self._new_contents:
-            provenance.remember(self._store, self._new_contents)
+            provenance.save_contents(self._store, self._new_contents)
 
     # -- the manifest
 
     def _describe(self) -> None:
-        """Puts what was read into the manifest."""
+        """Make the manifest's items and makers."""
         self._contents |= {content.digest: content for content in self._new_contents}
         provenances = {
             place: provenance.of_content(self._contents[sound.digest], self._known[place[0]].get(place[1]))
             for place, sound in self._sound.items()
             if place[0] is Kind.EXECUTABLES
         }
-        few = {id(made): made for made in provenances.values()}  # to hash each of thousands takes longer than the rest
+        few = {id(made): made for made in provenances.values()}  # hashing each of thousands takes longer than the rest
         self.makers = sorted({made.maker for made in few.values()}, key=json.dumps)
         places = {maker: number for number, maker in enumerate(self.makers)}
         numbers = {identity: places[made.maker] for identity, made in few.items()}
@@ -207,19 +207,19 @@ class Survey:
                 self.items.append(item)
                 name = self._store.root.file_name(entry.kind, entry.key)
                 path = os.path.join(self._directories[entry.kind], name)
-                self.sources.append(Source(path, sound.mark, sound.digest, sound.seen.checked.claim))
+                self.sources.append(SourceFile(path, sound.state, sound.digest, sound.result.checked.claim))
         self.findings.sort(key=lambda finding: finding.path)
 
-    def _item(self, entry: Entry, sound: _Sound) -> Item:
+    def _item(self, entry: Entry, sound: _SoundEntry) -> Item:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
         content, seconds = self._contents.get(sound.digest), known.seconds
         if seconds is None:
-            seconds = sound.seen.seconds if content is None else float(content.seconds)
-        written_ns = min(max(sound.mark.stamp.written_ns, 0), LATEST_NS)
+            seconds = sound.result.seconds if content is None else float(content.seconds)
+        written_ns = min(max(sound.state.stamp.written_ns, 0), LATEST_NS)
         return Item(
             entry.kind,
             entry.key,
-            bytes=sound.mark.stamp.bytes,
+            bytes=sound.state.stamp.bytes,
             digest=sound.digest,
             created_ns=written_ns,
             recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
@@ -227,5 +227,5 @@ class Survey:
             pinned=bool(entry.pinned),
             seconds=seconds,
             origin=known.origin,
-            parents=sound.seen.parents,
+            parents=sound.result.parents,
         )

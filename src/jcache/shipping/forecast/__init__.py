@@ -1,1 +1,1 @@
-"""What will hit or load on this machine, told before an import and by `info`. Begin with `judge`."""
+"""Forecast: which executables will hit on this machine, judged without importing JAX. Begin with `judge`."""

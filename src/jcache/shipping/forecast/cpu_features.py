@@ -1,8 +1,9 @@
-"""The features of a CPU: what this one has, and what an executable was made for.
+"""Features of CPUs: those of this CPU, compared with those that an executable was compiled for.
 
-LLVM and the kernel have names of their own for them. The tables have those that the kernel shows just where LLVM finds
-them. Left out are those that it hides, or clears for reasons of its own (``xsaves``, ``rdseed``, ``shstk``, …), as are
-LLVM's tuning features (``prefer-no-gather``): these may differ, and nobody says so. Of all others nothing is known.
+LLVM and the kernel name them differently. The tables list the features that the kernel shows exactly where LLVM finds
+them. They leave out features that the kernel hides, or clears for reasons of its own (``xsaves``, ``rdseed``,
+``shstk``, …), and LLVM's tuning features (``prefer-no-gather``): these may differ without notice. All other features
+are unknown.
 """
 
 import re
@@ -28,17 +29,17 @@ _OLD_ARM: Final = "asimd=neon fp=fp-armv8 crc32=crc atomics=lse"
 _RECENT_ARM: Final = (
     "asimddp=dotprod asimdfhm=fp16fml bf16 fcma=complxnum fphp=fullfp16 i8mm jscvt=jsconv lrcpc=rcpc sve sve2"
 )
-_SHOWS_RECENT: Final = (5, 16)  # the first kernel that shows them all; older ones may have them and say nothing
+_FIRST_KERNEL_WITH_RECENT: Final = (5, 16)  # the first that shows them all; older ones may hide some
 _X86: Final = frozenset({"x86_64", "amd64", "i686"})
-_UNTOLD: Final = (
+_HIDDEN: Final = (
     "crc32 enqcmd evex512 hreset invpcid kl pconfig ptwrite rdrnd rdseed sgx shstk uintr widekl xsaves"
     " aes crypto outline-atomics rand sha2 sha3 sm4 sve-aes sve2-aes sve2-sha3 sve2-sm4"
 )
-_TUNING: Final = ("prefer-", "slow-", "fast-", "false-deps-")
+_TUNING_PREFIXES: Final = ("prefer-", "slow-", "fast-", "false-deps-")
 
 
-def shown(machine: str, kernel: str) -> dict[str, bool]:
-    """What the kernel shows of the first CPU; all are alike as far as LLVM can tell."""
+def kernel_features(machine: str, kernel: str) -> dict[str, bool]:
+    """Return the features of the first CPU that the kernel shows; all CPUs are alike as far as LLVM can tell."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -48,50 +49,50 @@ def shown(machine: str, kernel: str) -> dict[str, bool]:
     if not flags:
         return {}
     old, recent = (_OLD_X86, _RECENT_X86) if machine in _X86 else (_OLD_ARM, _RECENT_ARM)
-    features = {llvm: flag in flags for flag, llvm in _pairs(old)}
-    shows_recent = numbers(kernel) >= _SHOWS_RECENT
-    return features | {llvm: flag in flags for flag, llvm in _pairs(recent) if shows_recent or flag in flags}
+    features = {llvm: flag in flags for flag, llvm in _name_pairs(old)}
+    shows_recent = numbers(kernel) >= _FIRST_KERNEL_WITH_RECENT
+    return features | {llvm: flag in flags for flag, llvm in _name_pairs(recent) if shows_recent or flag in flags}
 
 
-def _pairs(table: str) -> list[tuple[str, str]]:
-    """The kernel's and LLVM's names; where they are the same, a table has one."""
+def _name_pairs(table: str) -> list[tuple[str, str]]:
+    """Return the kernel's and LLVM's names; a table has one word where they are the same."""
     return [(flag, llvm or flag) for flag, _, llvm in (word.partition("=") for word in table.split())]
 
 
-def signed(features: Collection[str]) -> dict[str, bool]:
-    """Features that a list has with ``+`` (True), with ``-`` (False), or without a sign (True)."""
+def parse_signs(features: Collection[str]) -> dict[str, bool]:
+    """Return a list's features: True for those with ``+`` or without a sign, False for those with ``-``."""
     return {name.lstrip("+-"): not name.startswith("-") for name in features}
 
 
-class Compared(NamedTuple):
-    """What an executable was made for, beside what this CPU has.
+class FeatureComparison(NamedTuple):
+    """The differences between the features of an executable and those of this CPU.
 
     Attributes:
-        lacking: features that it needs and the CPU has not.
-        extra: features that the CPU has and it was made without.
-        untold: features that it needs, and of which nothing tells whether the CPU has them.
+        missing: features that the executable needs and the CPU lacks.
+        extra: features that the CPU has and the executable was compiled without.
+        unknown: features that the executable needs, and that the CPU may have or not.
     """
 
-    lacking: list[str]
+    missing: list[str]
     extra: list[str]
-    untold: list[str]
+    unknown: list[str]
 
 
-def compared(made_for: Collection[str], here: Mapping[str, bool]) -> Compared:
-    """The features that an executable was made for, beside those of this CPU.
+def compare_features(made_for: Collection[str], here: Mapping[str, bool]) -> FeatureComparison:
+    """Compare the features that an executable was compiled for with those of this CPU.
 
-    Lists without any ``-`` are of jax <= 0.9 and have no signs: what is not in them was not there.
+    Lists without any ``-`` are of jax <= 0.9 and have no signs: features that are not in them were not there.
     """
-    wanted = signed(made_for)
+    wanted = parse_signs(made_for)
     if all(wanted.values()):
         wanted = dict.fromkeys(here, False) | wanted
     differing = [name for name, has in wanted.items() if name in here and here[name] != has]
-    return Compared(
+    return FeatureComparison(
         sorted(name for name in differing if wanted[name]),
         sorted(name for name in differing if not wanted[name]),
-        sorted(name for name, has in wanted.items() if has and name not in here and not _may_differ(name)),
+        sorted(name for name, has in wanted.items() if has and name not in here and not _is_hidden(name)),
     )
 
 
-def _may_differ(name: str) -> bool:
-    return name in _UNTOLD.split() or name.startswith(_TUNING)
+def _is_hidden(name: str) -> bool:
+    return name in _HIDDEN.split() or name.startswith(_TUNING_PREFIXES)

@@ -1,7 +1,7 @@
-"""What executables were made by and for, and whether their keys depend on a directory: for manifests.
+"""The provenance of executables for manifests: by and for what they were made, and whether keys contain a directory.
 
-An executable must be decompressed for that, 1 GB/s on a core. So it is remembered in the ledger by the digest of the
-stored bytes, and a second look at known bytes costs their digest alone.
+An executable must be decompressed to read it, at 1 GB/s on a core. So the ledger keeps it by the digest of the stored
+bytes, and a second look at known bytes costs their digest alone.
 """
 
 import os
@@ -20,15 +20,15 @@ from jcache.store.ledger import Content, Known
 from jcache.store.store import Store
 from jcache.verify import path_keys
 
-_FEW: Final = 64  # makers that are remembered at once; a cache has a handful
-_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
+_CACHED_MAKERS: Final = 64  # a cache has a handful of makers
+_NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
 
 
 class Provenance(NamedTuple):
-    """What an executable was made by and for.
+    """The provenance of an executable.
 
     Attributes:
-        maker: by and for what.
+        maker: by and for what it was made.
         codec: ``zstd`` or ``zlib``.
         portable: whether its key is known not to depend on the directory.
     """
@@ -38,58 +38,58 @@ class Provenance(NamedTuple):
     portable: bool
 
 
-def of(data: bytes, known: Known | None = None) -> Provenance:
-    """What an executable was made by and for.
+def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
+    """Return the provenance of an executable.
 
     Args:
         data: the stored bytes.
-        known: what the ledger knows of the entry.
+        known: the entry's record in the ledger.
 
     Raises:
-        DamagedEntry: they cannot be decompressed.
+        DamagedEntry: the bytes cannot be decompressed.
     """
-    return of_content(content_of(data), known)
+    return of_content(inspect_bytes(data), known)
 
 
 def of_content(content: Content, known: Known | None) -> Provenance:
-    """The same of what was read, or remembered, before."""
-    return _provenance(content.maker, _jaxlib(known), content.codec, is_portable(known))
+    """Return the provenance of an executable whose content was read, now or before."""
+    return _provenance(content.maker, _recorded_jaxlib(known), content.codec, is_portable(known))
 
 
-@lru_cache(maxsize=_FEW)
+@lru_cache(maxsize=_CACHED_MAKERS)
 def _provenance(maker: str, jaxlib: str | None, codec: str, portable: bool) -> Provenance:  # noqa: FBT001
-    return Provenance((_maker(maker) or Maker())._replace(jaxlib=jaxlib), codec, portable)
+    return Provenance((_parse_maker(maker) or Maker())._replace(jaxlib=jaxlib), codec, portable)
 
 
 def is_portable(known: Known | None) -> bool:
-    """Whether an entry was stored with portable keys.
+    """Return whether an entry is known to be stored with portable keys.
 
-    Those of `jcache run` name no cache directory at all where its own settings were in effect, so nothing need be
-    known of them.
+    Entries of `jcache run` name no cache directory at all where its own settings were in effect, so that no record of
+    them is needed.
     """
     return known is not None and known.origin in path_keys.PORTABLE_ORIGINS
 
 
-def keyed_for(maker: Maker, *, portable: bool) -> str | None:
-    """The directory that the keys of a maker's executables depend on, None for none."""
+def key_directory(maker: Maker, *, portable: bool) -> str | None:
+    """Return the directory that the keys of a maker's executables contain; None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
     return path_keys.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
 
 
-def _jaxlib(known: Known | None) -> str | None:
-    """The one version that is on record: a run of several environments records all of theirs."""
+def _recorded_jaxlib(known: Known | None) -> str | None:
+    """Return the one version on record; a run of several environments records several, of which none counts."""
     return known.jaxlib if known is not None and known.jaxlib and "," not in known.jaxlib else None
 
 
-def content_of(data: bytes, digest_: str | None = None) -> Content:
-    """What the stored bytes of an executable tell of themselves.
+def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
+    """Return what the stored bytes of an executable contain.
 
     Args:
         data: the bytes.
-        digest_: theirs, where it is known.
+        digest_: their digest, where it is known.
 
     Raises:
-        DamagedEntry: they cannot be decompressed.
+        DamagedEntry: the bytes cannot be decompressed.
     """
     found = inspect(data)
     maker = Maker(
@@ -102,49 +102,49 @@ def content_of(data: bytes, digest_: str | None = None) -> Content:
         xla_caches=found.xla_caches,
         xla_options=None if found.xla_options is None else f"{found.xla_options:x}",
     )
-    return Content(digest_ or digest(data), found.codec.value, found.seconds, _text(maker))
+    return Content(digest_ or digest(data), found.codec.value, found.seconds, _maker_text(maker))
 
 
-# -- remembering
+# -- the ledger
 
 
-def remembered(store: Store) -> dict[str, Content]:
-    """What is remembered of executables, by the digest of their bytes."""
+def load_contents(store: Store) -> dict[str, Content]:
+    """Return the contents of executables that the ledger knows, by the digest of their bytes."""
     try:
         contents = store.ledger.contents()
-    except LedgerUnavailable:  # whoever needs the ledger for more will say so
+    except LedgerUnavailable:  # callers that need the ledger for more report it
         return {}
-    readable = {text: _maker(text) is not None for text in {content.maker for content in contents.values()}}
+    readable = {text: _parse_maker(text) is not None for text in {content.maker for content in contents.values()}}
     return {key: content for key, content in contents.items() if readable[content.maker]}
 
 
-def remember(store: Store, news: Iterable[Content]) -> None:
-    """Remembers what was read, or does not: it only saves time."""
+def save_contents(store: Store, news: Iterable[Content]) -> None:
+    """Record the contents of executables in the ledger, if it can be written: they only save time."""
     with suppress(LedgerUnavailable):
         store.ledger.record_contents(news)
 
 
-def remember_imported(store: Store, manifest: Manifest) -> None:
-    """Remembers of executables that are there now what their manifest says."""
-    texts = [_text(maker) for maker in manifest.makers]
+def save_imported(store: Store, manifest: Manifest) -> None:
+    """Record the contents that a manifest lists of executables that are in the root now."""
+    texts = [_maker_text(maker) for maker in manifest.makers]
     news = [
         Content(item.digest, item.codec, int(item.seconds), texts[item.maker])
         for item in manifest.items
         if item.maker is not None and item.codec is not None and item.seconds is not None
     ]
     if news:
-        store.flush()  # the ledger keeps this of entries alone that it knows
-        remember(store, news)
+        store.flush()  # the ledger keeps contents only of entries that it knows
+        save_contents(store, news)
 
 
-def _text(maker: Maker) -> str:
-    """What is remembered of a maker: what the executable itself tells."""
+def _maker_text(maker: Maker) -> str:
+    """Return a maker as text for the ledger: only the fields that the executable itself contains."""
     return path_keys.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
 
 
-@lru_cache(maxsize=_FEW)
-def _maker(text: str) -> Maker | None:
-    """The maker that a text of `content_of` means, None for that of another version."""
+@lru_cache(maxsize=_CACHED_MAKERS)
+def _parse_maker(text: str) -> Maker | None:
+    """Return the maker that a text of `_maker_text` stands for; None for a text of another version."""
     told = path_keys.told_by(text)
     if told is None or not told.keys() <= set(Maker._fields):
         return None
@@ -159,12 +159,12 @@ def _maker(text: str) -> Maker | None:
 # -- the machine
 
 
-def host() -> Host:
-    """The machine that we are on, as far as the system tells."""
-    return Host(cpu=_cpu(), gpus=tuple(sorted(_gpus())))
+def describe_host() -> Host:
+    """Return the machine of this process, as far as the system tells it."""
+    return Host(cpu=_cpu_model(), gpus=tuple(sorted(_gpu_models())))
 
 
-def _cpu() -> str | None:
+def _cpu_model() -> str | None:
     with suppress(OSError, UnicodeDecodeError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, colon, value = line.partition(":")
@@ -173,12 +173,12 @@ def _cpu() -> str | None:
     return platform.processor() or platform.machine() or None
 
 
-def _gpus() -> list[str]:
-    """Models of NVIDIA's GPUs, as the driver names them; one line each."""
+def _gpu_models() -> list[str]:
+    """Return the models of NVIDIA's GPUs, as the driver names them."""
     found = []
     with suppress(OSError, UnicodeDecodeError):
-        for name in os.listdir(_DRIVER):
-            for line in (_DRIVER / name / "information").read_text().splitlines():
+        for name in os.listdir(_NVIDIA_DRIVER):
+            for line in (_NVIDIA_DRIVER / name / "information").read_text().splitlines():
                 title, colon, value = line.partition(":")
                 if colon and title.strip() == "Model":
                     found.append(value.strip())

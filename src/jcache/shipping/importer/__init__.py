@@ -1,1 +1,4 @@
-"""Import: plan what an archive brings, write it beside the root, check and publish it. Begin with `archive_import`."""
+"""Import: plan what an archive brings, write entries to hidden files, compare and publish them.
+
+Begin with `archive_import`; `tar_import` takes tars without a manifest.
+"""

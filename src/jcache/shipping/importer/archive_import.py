@@ -1,10 +1,10 @@
-"""An archive into a root: everything that can be refused is refused from the manifest, then entry by entry.
+"""Import of an archive into a root: refuse what the manifest shows to be wrong, then check each entry's digest.
 
-What an archive is believed: nothing but the digests in its manifest, and these because whoever wrote the manifest wrote
-the digests; with a signature that is somebody who is known. Every entry must have its digest. That it is what its key
-says was checked when it was exported, and is not checked again, which would take longer than all the rest; whoever
-does not trust the sender asks for a signature, or verifies: an imported entry counts as not verified yet. Tars without
-a manifest vouch for nothing, and each of their entries passes all checks first (`jcache.shipping.importer.tar_import`).
+Import believes only the digests in the manifest. The author of the manifest wrote them, and a signature tells who that
+is. Every entry must have its digest. That an entry is what its key says was checked when it was exported, and is not
+checked again, since that would take longer than all the rest. Users who do not trust the sender require a signature, or
+run `jcache verify`: an imported entry counts as not verified yet. Tars without a manifest have no digests, so that each
+of their entries passes all checks first (`jcache.shipping.importer.tar_import`).
 """
 
 from __future__ import annotations
@@ -16,134 +16,84 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jcache.errors import InvalidValue, NoCacheHere, Untrusted
+from jcache.errors import InvalidValue, Untrusted
 from jcache.layout import Kind, Root
-from jcache.shipping.archive import Member
+from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
 from jcache.shipping.archive.signing import check_signature, verify
-from jcache.shipping.forecast.judge import Forecast
-from jcache.shipping.forecast.provenance import keyed_for
-from jcache.shipping.importer.intake import Intake
-from jcache.shipping.importer.outcome import WRITTEN, Fate, Imported, Name, fate_of
+from jcache.shipping.forecast.report import Forecast
+from jcache.shipping.importer.entry_import import EntryImporter
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable
-from jcache.store.foreign import meant_by, state_of
-from jcache.store.roots import is_vacant, open_root
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
-    from jcache.store.foreign import Adapter
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """Who signed an archive.
+    """The signer of an archive.
 
     Attributes:
-        signed: whether it has a signature.
-        signer: whom the allowed signers name for it; None if it was not checked.
+        signed: whether the archive has a signature.
+        signer: the principal that the allowed signers name for its key; None if that was not checked.
     """
 
     signed: bool = False
     signer: str | None = None
 
 
-_AT_ONCE: Final = 1024
+_UPDATE_BATCH: Final = 1024
 UNSIGNED: Final = Trust()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPlan:
-    """What an import will do.
+    """The plan of an import.
 
     Attributes:
         manifest: of the archive.
-        fates: what will become of each entry.
-        neighbours: of each file of XLA's sub-caches, by its path.
-        trust: who signed it.
-        forecast: what will hit here.
+        outcomes: the planned outcome for each entry.
+        neighbours: the planned outcome for each file of XLA's sub-caches, by path.
+        trust: the signer of the archive.
+        forecast: which executables will hit here.
     """
 
     manifest: Manifest
-    fates: Mapping[Name, Fate]
-    neighbours: Mapping[str, Fate] = field(default_factory=dict)
+    outcomes: Mapping[EntryId, ImportOutcome]
+    neighbours: Mapping[str, ImportOutcome] = field(default_factory=dict)
     trust: Trust = UNSIGNED
     forecast: Forecast
 
-    def count(self, *fates: Fate) -> int:
-        """How many entries have one of these fates."""
-        counted = Counter(self.fates.values())
-        return sum(counted[fate] for fate in fates)
+    def count(self, *outcomes: ImportOutcome) -> int:
+        """Return how many entries have one of these outcomes."""
+        counted = Counter(self.outcomes.values())
+        return sum(counted[outcome] for outcome in outcomes)
 
     @property
     def written(self) -> list[Item | Neighbour]:
-        """What will be written."""
-        items = [item for item in self.manifest.items if self.fates[item.kind, item.key] in WRITTEN]
+        """The entries and neighbours that will be written."""
+        items = [item for item in self.manifest.items if self.outcomes[item.kind, item.key] in WRITTEN]
         return [*items, *(n for n in self.manifest.neighbours if self.neighbours[n.path] in WRITTEN)]
 
     @property
     def bytes(self) -> int:
-        """How many bytes will be written."""
-        return sum(what.bytes for what in self.written)
-
-
-def future_root(path: Path, *, plain: bool) -> Root:
-    """The root at a path, or the one that will be made there; nothing is made.
-
-    Raises:
-        NoCacheHere: the path holds something else.
-    """
-    try:
-        return open_root(path)
-    except NoCacheHere:
-        if not is_vacant(path):
-            raise
-    root = Root(path, plain=plain)
-    return laid_out(root, meant_by(path))
-
-
-def as_keyed_for(root: Root, manifest: Manifest) -> Root:
-    """The root that will be made in a vacant place: a plain JAX directory, if executables are keyed for that very path.
-
-    JAX alone then finds them again under the string that it has always been told.
-    """
-    if not is_undecided(root):
-        return root
-    kinds = {item.kind for item in manifest.items}
-    alike = {(item.maker, item.portable) for item in manifest.items if item.maker is not None}
-    keyed = {keyed_for(manifest.makers[maker], portable=portable) for maker, portable in alike}
-    return Root(root.path, plain=kinds == {Kind.EXECUTABLES} and str(root.path) in keyed)
-
-
-def is_undecided(root: Root) -> bool:
-    """Whether what comes decides if it will be a plain JAX directory."""
-    return not root.plain and root.adapter is None and is_vacant(root.path)
-
-
-def laid_out(root: Root, adapter: Adapter | None) -> Root:
-    """The root for entries of JAX's, or of another program's: itself, or the one that will be made in a vacant place.
-
-    Raises:
-        InvalidValue: it is laid out for others.
-    """
-    if root.adapter is adapter:
-        return root
-    if adapter is not None and root.adapter is None and is_vacant(root.path):
-        return Root(root.path, plain=True, adapter=adapter, state_path=state_of(root.path))
-    theirs = adapter.title if adapter else "a JAX cache"
-    raise InvalidValue(f"What is to come is from {theirs}, and {root.path} is {root.title}: name another --root.")
+        """Stored bytes that will be written."""
+        return sum(entry.bytes for entry in self.written)
 
 
 def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, allowed_signers: Path | None) -> Trust:
-    """Who signed an archive. Whoever names allowed signers wants one of them to have signed it.
+    """Check an archive's signature; return its signer. Allowed signers imply that a signature is required.
 
     Args:
         manifest: the bytes that are signed.
-        signature: of them; None if there is none.
-        required: whether there must be one, even if nobody is named.
-        allowed_signers: who may sign; None to take what anybody has, if it is what they have signed, or nobody.
+        signature: of these bytes; None if there is none.
+        required: whether there must be a signature.
+        allowed_signers: file of the principals who may sign; None to accept any valid signature.
 
     Raises:
-        Untrusted: it is not signed and must be, or not by somebody who is allowed to.
+        Untrusted: the signature is missing and required, or invalid, or not by an allowed signer.
         InvalidValue: the file of allowed signers cannot be read, or is missing.
         JcacheError: ssh-keygen, which checks signatures, is missing or too old.
     """
@@ -151,7 +101,7 @@ def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, all
         raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
     if signature is None:
         if required or allowed_signers is not None:
-            raise Untrusted("The archive is not signed, so nothing of it was taken: export it with --sign.")
+            raise Untrusted("The archive is not signed, so nothing was imported: export it with --sign.")
         return UNSIGNED
     if allowed_signers is None:
         check_signature(manifest, signature)
@@ -169,69 +119,74 @@ def plan_import(
     skip_incompatible: bool = False,
     allow_code: bool = False,
 ) -> ImportPlan:
-    """What importing an archive will do; reads the root where it has entries of the same keys, and changes nothing.
+    """Plan the import of an archive: read entries of the same keys in the root, and change nothing.
 
     Args:
         manifest: of the archive.
-        root: where to; it need not be there.
-        forecast: what will hit there.
-        trust: who signed the archive.
-        replace: whether entries of the archive take the place of others under their keys.
-        skip_incompatible: whether to leave out what cannot be hit here.
-        allow_code: whether to take what another program executes when it reads it.
+        root: the destination, which need not exist.
+        forecast: which executables will hit there.
+        trust: the signer of the archive.
+        replace: whether entries of the archive replace others under their keys.
+        skip_incompatible: whether to leave out executables that cannot be hit here.
+        allow_code: whether to import files that another program executes when it reads them.
 
     Raises:
-        CannotWrite: the root is read-only, or the disk has no room for it.
+        CannotWrite: the root is read-only, or the disk has no room for the entries.
     """
     places = {kind: root.directory(kind) for kind in Kind}
     directory = places[Kind.EXECUTABLES]
     adapter = root.adapter
-    fates: dict[Name, Fate] = {}
+    outcomes: dict[EntryId, ImportOutcome] = {}
     for item in manifest.items:
         place = os.path.join(places[item.kind], root.file_name(item.kind, item.key))
         unwanted = skip_incompatible and item.kind is Kind.EXECUTABLES and forecast.verdicts[item.key].incompatible
-        fate = Fate.INCOMPATIBLE if unwanted else fate_of(place, item, replace=replace)
-        if adapter is not None and fate is not Fate.PRESENT and adapter.is_code(item.kind, item.key) and not allow_code:
-            fate = Fate.CODE
-        fates[item.kind, item.key] = fate
-    neighbours = {n.path: fate_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}
+        outcome = ImportOutcome.INCOMPATIBLE if unwanted else outcome_of(place, item, replace=replace)
+        if (
+            adapter is not None
+            and outcome is not ImportOutcome.PRESENT
+            and adapter.is_code(item.kind, item.key)
+            and not allow_code
+        ):
+            outcome = ImportOutcome.CODE
+        outcomes[item.kind, item.key] = outcome
+    neighbours = {n.path: outcome_of(directory / n.path, n, replace=replace) for n in manifest.neighbours}
     plan = ImportPlan(
         manifest=manifest,
-        fates=fates,
+        outcomes=outcomes,
         neighbours=neighbours,
         trust=trust,
         forecast=forecast,
     )
     written = plan.written
-    kinds = {what.kind if isinstance(what, Item) else Kind.EXECUTABLES for what in written}
+    kinds = {entry.kind if isinstance(entry, Item) else Kind.EXECUTABLES for entry in written}
     check_writable(root, sorted(kinds))
     check_room(root, written)
     return plan
 
 
 def total_bytes(manifest: Manifest) -> int:
-    """Stored bytes of all that an archive holds."""
+    """Return the stored bytes of all entries and neighbours of an archive."""
     return sum(item.bytes for item in manifest.items) + sum(one.bytes for one in manifest.neighbours)
 
 
-def receive(
+def execute_plan(
     plan: ImportPlan,
-    members: Iterable[Member],
+    members: Iterable[ArchiveMember],
     store: Store,
-    imported: Imported,
+    imported: ImportResult,
     *,
     omitted: Callable[[], Iterable[tuple[str, str]]] = tuple,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Carries out a plan.
+    """Carry out a plan.
 
     Args:
         plan: what to do.
         members: of the archive.
-        store: of the root, which is there.
-        imported: is told what became of each entry, also if this ends with an error.
-        omitted: tells, once the members have come to their end, what the archive says that it lacks.
-        progress: is told of the bytes that are done, and of all of them.
+        store: of the root, which exists.
+        imported: receives the outcome of each entry, also if this ends with an error.
+        omitted: returns what the archive's trailer lists as omitted; called after the last member.
+        progress: called with the bytes that are done and the bytes in all.
 
     Raises:
         BadArchive: the archive is torn or malformed.
@@ -244,50 +199,60 @@ def receive(
     def jaxlib_of(item: Item) -> str | None:
         return None if item.maker is None else manifest.makers[item.maker].jaxlib
 
-    with Intake(store, imported, jaxlib_of) as intake:
-        present: list[Item] = []
-        for item in manifest.items:
-            fate = plan.fates[item.kind, item.key]
-            if fate not in WRITTEN:
-                imported.fates[item.kind, item.key] = fate
-                if fate is Fate.PRESENT:
-                    present.append(item)
-            if len(present) >= _AT_ONCE or (present and item is manifest.items[-1]):
-                intake.take_over(*present)
-                present.clear()
-        imported.neighbours |= {path: fate for path, fate in plan.neighbours.items() if fate not in WRITTEN}
+    with EntryImporter(store, imported, jaxlib_of) as importer:
+        _settle_unwritten(plan, imported, importer)
         for member in members:
-            _take(plan, member, intake)
+            _import_member(plan, member, importer)
             done += member.size
             if done >= due:
                 progress(done, total)
                 due = done + total // 256
-    _settle(plan, imported, frozenset(omitted()))
+    _settle_missing(plan, imported, frozenset(omitted()))
 
 
-def _take(plan: ImportPlan, member: Member, intake: Intake) -> None:
-    what = member.entry
-    if isinstance(what, Neighbour):
-        fate = plan.neighbours[what.path]
-        if fate in WRITTEN:
-            intake.take_neighbour(what, member, replace=fate is Fate.REPLACED)
-    elif plan.fates[what.kind, what.key] in WRITTEN:
-        intake.take(what, member, replace=plan.fates[what.kind, what.key] is Fate.REPLACED)
+def _settle_unwritten(plan: ImportPlan, imported: ImportResult, importer: EntryImporter) -> None:
+    """Report the outcome of everything that will not be written; update the metadata of entries that are present."""
+    present: list[Item] = []
+    for item in plan.manifest.items:
+        outcome = plan.outcomes[item.kind, item.key]
+        if outcome not in WRITTEN:
+            imported.outcomes[item.kind, item.key] = outcome
+            if outcome is ImportOutcome.PRESENT:
+                present.append(item)
+        if len(present) >= _UPDATE_BATCH or (present and item is plan.manifest.items[-1]):
+            importer.update_present(*present)
+            present.clear()
+    imported.neighbours |= {path: outcome for path, outcome in plan.neighbours.items() if outcome not in WRITTEN}
 
 
-def _settle(plan: ImportPlan, imported: Imported, omitted: frozenset[tuple[str, str]]) -> None:
-    """Says of what did not come whether the archive does without it or had other bytes for it."""
+def _import_member(plan: ImportPlan, member: ArchiveMember, importer: EntryImporter) -> None:
+    entry = member.entry
+    if isinstance(entry, Neighbour):
+        outcome = plan.neighbours[entry.path]
+        if outcome in WRITTEN:
+            importer.add_neighbour(entry, member, replace=outcome is ImportOutcome.REPLACED)
+    elif plan.outcomes[entry.kind, entry.key] in WRITTEN:
+        importer.add(entry, member, replace=plan.outcomes[entry.kind, entry.key] is ImportOutcome.REPLACED)
+
+
+def _settle_missing(plan: ImportPlan, imported: ImportResult, omitted: frozenset[tuple[str, str]]) -> None:
+    """Set the outcome of entries that did not come: omitted by the archive, or refused for their bytes.
+
+    A signer vouches for the manifest and not for the trailer: entries that it omits and whose bytes are wrong count as
+    refused.
+    """
     lacking = {(str(kind), key) for kind, key in omitted}
-    wrong = {(what.kind, what.key) for refused in imported.refused if isinstance(what := refused.what, Item)}
-    for name, fate in plan.fates.items():
-        if fate in WRITTEN and name not in imported.fates:
-            honest = (str(name[0]), name[1]) in lacking and not (plan.trust.signer and name in wrong)
-            imported.fates[name] = Fate.OMITTED if honest else Fate.REFUSED
+    wrong = {(entry.kind, entry.key) for refused in imported.refused if isinstance(entry := refused.entry, Item)}
+    for name, outcome in plan.outcomes.items():
+        if outcome in WRITTEN and name not in imported.outcomes:
+            is_omitted = (str(name[0]), name[1]) in lacking and not (plan.trust.signer and name in wrong)
+            imported.outcomes[name] = ImportOutcome.OMITTED if is_omitted else ImportOutcome.REFUSED
     imported.refused = [
         refused
         for refused in imported.refused
-        if not isinstance(refused.what, Item) or imported.fates[refused.what.kind, refused.what.key] is Fate.REFUSED
+        if not isinstance(refused.entry, Item)
+        or imported.outcomes[refused.entry.kind, refused.entry.key] is ImportOutcome.REFUSED
     ]
-    for path, fate in plan.neighbours.items():
-        if fate in WRITTEN and path not in imported.neighbours:
-            imported.neighbours[path] = Fate.OMITTED if ("xla", path) in lacking else Fate.REFUSED
+    for path, outcome in plan.neighbours.items():
+        if outcome in WRITTEN and path not in imported.neighbours:
+            imported.neighbours[path] = ImportOutcome.OMITTED if ("xla", path) in lacking else ImportOutcome.REFUSED

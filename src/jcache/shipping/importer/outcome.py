@@ -1,4 +1,4 @@
-"""What becomes of entries that are to come into a root."""
+"""The outcome of an import for each entry: new, present, replaced, refused, ...."""
 
 from __future__ import annotations
 
@@ -9,77 +9,77 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item, Neighbour
 from jcache.shipping.exporter.scan import hash_file
 
-Name = tuple[Kind, str]
+EntryId = tuple[Kind, str]
 
 
-class Fate(StrEnum):
-    """What becomes of an entry, or of a file of XLA's sub-caches."""
+class ImportOutcome(StrEnum):
+    """The outcome for an entry, or for a file of XLA's sub-caches."""
 
     NEW = "new"
     PRESENT = "present"  # and equal
-    DIFFERENT = "different"  # from what is there, which stays
+    DIFFERENT = "different"  # from the entry that is there, which stays
     REPLACED = "replaced"
-    CODE = "code"  # runs when its program reads it, which was not allowed
-    INCOMPATIBLE = "incompatible"  # cannot be hit here, and was not wanted then
-    REFUSED = "refused"  # its bytes are not what they should be
+    CODE = "code"  # left out: it runs when its program reads it, which was not allowed
+    INCOMPATIBLE = "incompatible"  # left out: it cannot be hit here, and --skip-incompatible was given
+    REFUSED = "refused"  # its bytes do not have the digest, or fail a check
     OMITTED = "omitted"  # by the archive
 
 
-WRITTEN: Final = frozenset({Fate.NEW, Fate.REPLACED})
+WRITTEN: Final = frozenset({ImportOutcome.NEW, ImportOutcome.REPLACED})
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """An entry, or a neighbour, that was not taken, and why, as a sentence."""
+class RefusedMember:
+    """An entry or neighbour that was refused, and the evidence as a sentence."""
 
-    what: Item | Neighbour
+    entry: Item | Neighbour
     evidence: str
 
 
 @dataclass(slots=True)
-class Imported:
-    """What has been imported so far.
+class ImportResult:
+    """The result of an import so far.
 
     Attributes:
-        fates: of the entries that were dealt with.
-        neighbours: of the files of XLA's sub-caches, by their paths.
-        bytes: of what was written.
-        refused: what was not taken.
+        outcomes: of the entries, by kind and key.
+        neighbours: outcomes of the files of XLA's sub-caches, by path.
+        bytes: stored bytes that were written.
+        refused: the entries and neighbours that were refused.
     """
 
-    fates: dict[Name, Fate] = field(default_factory=dict)
-    neighbours: dict[str, Fate] = field(default_factory=dict)
+    outcomes: dict[EntryId, ImportOutcome] = field(default_factory=dict)
+    neighbours: dict[str, ImportOutcome] = field(default_factory=dict)
     bytes: int = 0
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedMember] = field(default_factory=list)
 
-    def count(self, *fates: Fate) -> int:
-        """How many entries have one of these fates."""
-        return sum(fate in fates for fate in self.fates.values())
+    def count(self, *outcomes: ImportOutcome) -> int:
+        """Return how many entries have one of these outcomes."""
+        return sum(outcome in outcomes for outcome in self.outcomes.values())
 
-    def of(self, *fates: Fate) -> list[Name]:
-        """The entries that have one of these fates."""
-        return [name for name, fate in self.fates.items() if fate in fates]
+    def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
+        """Return the entries that have one of these outcomes."""
+        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
 
-def fate_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> Fate:
-    """What becomes of an entry whose place is a path: by its size and, if that is the same, its digest."""
+def outcome_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> ImportOutcome:
+    """Return the outcome for an entry that belongs at a path: compare sizes and, if these are equal, digests."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return Fate.NEW
+        return ImportOutcome.NEW
     if not stat.S_ISREG(status.st_mode):
-        return Fate.DIFFERENT
+        return ImportOutcome.DIFFERENT
     if status.st_size == item.bytes:
         digest = _digest_of(path)
         if digest == item.digest:
-            return Fate.PRESENT
-        if digest is None:  # it cannot be read, and may well be the same
-            return Fate.DIFFERENT
-    return Fate.REPLACED if replace else Fate.DIFFERENT
+            return ImportOutcome.PRESENT
+        if digest is None:  # it cannot be read, and may be the same
+            return ImportOutcome.DIFFERENT
+    return ImportOutcome.REPLACED if replace else ImportOutcome.DIFFERENT
 
 
 def _digest_of(path: str | os.PathLike[str]) -> str | None:
@@ -87,3 +87,8 @@ def _digest_of(path: str | os.PathLike[str]) -> str | None:
         found = hash_file(os.fspath(path))
         return found and found[1]
     return None
+
+
+def entry_path(root: Root, item: Item) -> str:
+    """Return the path of an entry in a root."""
+    return os.path.join(root.directory(item.kind), root.file_name(item.kind, item.key))

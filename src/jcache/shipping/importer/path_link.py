@@ -1,7 +1,7 @@
-"""A symbolic link at the path that executables are keyed for.
+"""Symbolic links at paths that keys of executables contain.
 
-JAX up to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, and not what it leads to: with a link
-at the old path and that path as the setting, the old keys hit in the new place.
+JAX up to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, and not the directory that it leads to:
+with a link at the old path and that path as the setting, the old keys hit in the new place.
 """
 
 import os
@@ -14,27 +14,27 @@ from jcache.store.files import refusal
 from jcache.text import shown
 
 
-def link(old_path: str | Path, directory: Path) -> bool:
-    """Makes the old path a link to a directory; the directories above are made where they are missing.
+def make_link(old_path: str | Path, directory: Path) -> bool:
+    """Make the old path a link to a directory; make missing parent directories.
 
     Args:
-        old_path: what the keys are of.
-        directory: where the executables lie now, or will.
+        old_path: the path in the keys.
+        directory: where the executables are now, or will be.
 
     Returns:
-        Whether there was something to do: not if it leads there already.
+        Whether a link was made; False if the path leads there already.
 
     Raises:
-        CannotWrite: something else is there, it is no absolute path, or it cannot be made.
+        CannotWrite: something else is at the path, the path is not absolute, or the link cannot be made.
     """
-    if not is_needed(old_path, directory):
+    if not needs_link(old_path, directory):
         return False
     old, target = Path(old_path), Path(os.path.abspath(directory))
     with refusal(f"link {shown(str(old))} to {shown(str(target))}"):
         made = _make_parents(old.parent)
         try:
             os.symlink(target, old)
-        except FileExistsError:  # another process was faster, to the same end perhaps
+        except FileExistsError:  # another process was faster, and may have made the same link
             if os.path.realpath(old) != os.path.realpath(target):
                 raise
             return False
@@ -46,11 +46,11 @@ def link(old_path: str | Path, directory: Path) -> bool:
     return True
 
 
-def is_needed(old_path: str | Path, directory: Path) -> bool:
-    """Whether a link is still to be made; nothing changes.
+def needs_link(old_path: str | Path, directory: Path) -> bool:
+    """Return whether a link must still be made; change nothing.
 
     Raises:
-        CannotWrite: it cannot be, as far as can be seen.
+        CannotWrite: the link cannot be made, as far as can be seen.
     """
     old, target = Path(old_path), Path(os.path.abspath(directory))
     what = f"Cannot link {shown(str(old_path))} to {shown(str(target))}"
@@ -60,24 +60,24 @@ def is_needed(old_path: str | Path, directory: Path) -> bool:
         return False
     if os.path.realpath(target).startswith(os.path.join(os.path.realpath(old), "")):
         raise CannotWrite(f"{what}, which lies in it.")
-    if (there := blocking(old)) is not None:
-        found = f"{_what(old)} is there" if there == old else f"{shown(str(there))} is {_what(there)}"
+    if (there := blocking_path(old)) is not None:
+        found = f"{_describe(old)} is there" if there == old else f"{shown(str(there))} is {_describe(there)}"
         raise CannotWrite(f"{what}: {found}; move it away first.")
-    if (above := closed_above(old)) is not None:
-        raise CannotWrite(f"{what}: {shown(str(above))} is read-only, or not ours to write.")
+    if (above := unwritable_directory(old)) is not None:
+        raise CannotWrite(f"{what}: {shown(str(above))} is read-only, or you may not write in it.")
     return True
 
 
-def closed_above(path: Path) -> Path | None:
-    """The directory in which something would have to be made for a path to be, where that cannot be; None if it can."""
+def unwritable_directory(path: Path) -> Path | None:
+    """Return the existing directory in which a path would have to be made, if it cannot be written; None if it can."""
     above = path.parent
     while not os.path.lexists(above):
         above = above.parent
     return above if above.is_dir() and not os.access(above, os.W_OK | os.X_OK) else None
 
 
-def blocking(path: Path) -> Path | None:
-    """What is there already: something at the path, or no directory above it; None if a link can be made."""
+def blocking_path(path: Path) -> Path | None:
+    """Return what prevents a link: something at the path, or a file in place of a directory above; None for nothing."""
     if os.path.lexists(path):
         return path
     above = path.parent
@@ -87,7 +87,7 @@ def blocking(path: Path) -> Path | None:
 
 
 def _make_parents(path: Path) -> list[Path]:
-    """Makes a directory and those above it; gives those that were made, the deepest first."""
+    """Make a directory and its parents; return those that were made, the deepest first."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -100,7 +100,7 @@ def _make_parents(path: Path) -> list[Path]:
     return made
 
 
-def _what(path: Path) -> str:
+def _describe(path: Path) -> str:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         return f"a link to {shown(os.readlink(path))}"

@@ -1,4 +1,4 @@
-"""Bytes that arrive, written to files that nobody sees yet, piece by piece as they come, and compared at the end."""
+"""Staging: write incoming bytes to files without a visible name, piece by piece, and compare size and digest."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import NamedTuple, Protocol
 
 from jcache.formats.digest import Hasher, shown
 from jcache.shipping.archive.manifest import Item, Neighbour
-from jcache.shipping.archive.members import PIECE
+from jcache.shipping.archive.members import PIECE_BYTES
 from jcache.store.files import Unpublished
 
 
-class Incoming(Protocol):
-    """Where the stored bytes of an entry come from."""
+class ByteSource(Protocol):
+    """A source of an entry's stored bytes."""
 
     def readinto(self, memory: memoryview, /) -> int | None:
-        """Puts the next bytes into memory, at least one; returns how many, 0 at the end only."""
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
 
 
-class Mismatch(Exception):
-    """The bytes are not those that they should be; its text says how."""
+class ContentMismatch(Exception):
+    """The bytes do not have the size or digest of the manifest, or fail a check; the text says which."""
 
 
-class Staged(NamedTuple):
-    """A file that is written, and as of when its bytes are known."""
+class StagedFile(NamedTuple):
+    """A file that is written, and the time in nanoseconds as of which its bytes are known."""
 
     file: Unpublished
     taken_ns: int
 
 
-class Landing:
-    """A new file that is written piece by piece; nothing stays of it if that fails.
+class FileStager:
+    """Writes a new file piece by piece; removes it if that fails.
 
     Args:
-        directory: descriptor of the one in which it is to be published.
-        written_ns: the modification time to be.
-        used_ns: the access time to be; None for the same.
+        directory: descriptor of the directory in which the file will be published.
+        written_ns: its modification time, nanoseconds since 1970.
+        used_ns: its access time, nanoseconds since 1970; None for the modification time.
     """
 
     def __init__(self, directory: int, written_ns: int, used_ns: int | None = None) -> None:
@@ -43,92 +43,92 @@ class Landing:
         self._times = written_ns, used_ns
         self._file: Unpublished | None = None
 
-    def add(self, data: memoryview, *, is_last: bool) -> Staged | None:
-        """Writes the next bytes; with the last, the file is done.
+    def add(self, data: memoryview, *, is_last: bool) -> StagedFile | None:
+        """Write the next bytes; return the file with the last ones.
 
         Raises:
-            OSError: it cannot be written; nothing stays, and nothing more is to be added.
+            OSError: they cannot be written. The file is removed, and nothing more may be added.
         """
         try:
             if self._file is None:
                 self._file = Unpublished(self._directory)
             self._file.write(data)
-            return Staged(self._file, self._file.settle(*self._times)) if is_last else None
+            return StagedFile(self._file, self._file.settle(*self._times)) if is_last else None
         except BaseException:
             self.discard()
             raise
 
     def discard(self) -> None:
-        """Lets nothing stay of it."""
+        """Remove the file, if there is one."""
         if self._file is not None:
             self._file.discard()
 
 
-def pieces(
-    content: Incoming, what: Item | Neighbour, room: Callable[[int], memoryview]
+def checked_pieces(
+    content: ByteSource, entry: Item | Neighbour, reserve: Callable[[int], memoryview]
 ) -> Iterator[tuple[memoryview, bool]]:
-    """All bytes, in one or more pieces of memory that is filled with them, and whether each is the last.
+    """Yield all bytes, in one or more pieces of filled memory, and whether each piece is the last.
 
     Args:
-        content: where they come from.
-        what: what they should be.
-        room: lends memory for so many bytes, or for as many as there is room for.
+        content: the source of the bytes.
+        entry: the manifest's size and digest.
+        reserve: lends memory for so many bytes, or for as many as it has room for.
 
     Raises:
-        Mismatch: the bytes are not those that they should be; before the last piece is handed out.
+        ContentMismatch: size or digest differ. It is raised before the last piece is yielded.
     """
     hasher, size = Hasher(), 0
     while True:
-        memory = left = room(what.bytes - size)
+        memory = left = reserve(entry.bytes - size)
         while left and (count := content.readinto(left)):
-            hasher.update(left[:count])  # at once, while they are in the cache of a core
+            hasher.update(left[:count])  # at once, while they are in the core's cache
             left = left[count:]
         size += len(memory) - len(left)
         if left:
-            raise Mismatch(f"It has {size:,} bytes, not the {what.bytes:,} of the manifest.")
-        is_last = size == what.bytes
+            raise ContentMismatch(f"It has {size:,} bytes, not the {entry.bytes:,} of the manifest.")
+        is_last = size == entry.bytes
         if is_last and content.readinto(memoryview(bytearray(1))):
-            raise Mismatch(f"It has more than the {what.bytes:,} bytes of the manifest.")
-        if is_last and (found := hasher.digest()) != what.digest:
-            raise Mismatch(f"Its digest {shown(found)} is not {shown(what.digest)} as in the manifest.")
+            raise ContentMismatch(f"It has more than the {entry.bytes:,} bytes of the manifest.")
+        if is_last and (found := hasher.digest()) != entry.digest:
+            raise ContentMismatch(f"Its digest {shown(found)} is not the manifest's {shown(entry.digest)}.")
         yield memory, is_last
         if is_last:
             return
 
 
-def landed(content: Incoming, what: Item | Neighbour, directory: int, written_ns: int) -> Staged:
-    """A file of all bytes.
+def stage_file(content: ByteSource, entry: Item | Neighbour, directory: int, written_ns: int) -> StagedFile:
+    """Write all bytes to a new file.
 
     Args:
-        content: where they come from.
-        what: what they should be.
-        directory: as of `Landing`.
-        written_ns: as of `Landing`.
+        content: the source of the bytes.
+        entry: the manifest's size and digest.
+        directory: as in `FileStager`.
+        written_ns: as in `FileStager`.
 
     Raises:
-        OSError: it cannot be written.
-        Mismatch: the bytes are not those that they should be.
+        OSError: the file cannot be written.
+        ContentMismatch: size or digest differ.
     """
-    landing = Landing(directory, written_ns)
+    stager = FileStager(directory, written_ns)
     try:
-        for piece, is_last in pieces(content, what, _lender()):
-            if staged := landing.add(piece, is_last=is_last):
+        for piece, is_last in checked_pieces(content, entry, _reused_buffer()):
+            if staged := stager.add(piece, is_last=is_last):
                 return staged
     except BaseException:
-        landing.discard()
+        stager.discard()
         raise
     raise AssertionError("the last piece is the last one")
 
 
-def whole(content: Incoming, what: Item | Neighbour) -> bytes:
-    """All bytes in memory; raises Mismatch unless they are those that they should be."""
+def checked_bytes(content: ByteSource, entry: Item | Neighbour) -> bytes:
+    """Return all bytes; raise ContentMismatch if size or digest differ."""
     data = bytearray()
-    for piece, _ in pieces(content, what, _lender()):
+    for piece, _ in checked_pieces(content, entry, _reused_buffer()):
         data += piece
     return bytes(data)
 
 
-def _lender() -> Callable[[int], memoryview]:
-    """Lends the same memory again and again."""
-    memory = memoryview(bytearray(PIECE))
+def _reused_buffer() -> Callable[[int], memoryview]:
+    """Return a function that lends the same memory again and again."""
+    memory = memoryview(bytearray(PIECE_BYTES))
     return lambda size: memory[:size]

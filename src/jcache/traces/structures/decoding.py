@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import fields_of_namedtuple, find, found_at, is_namedtuple, name_of
+from jcache.formats.pytrees.classes import fields_of_namedtuple, find, is_namedtuple, lookup, name_of
 from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import (
     LEAF,
@@ -102,7 +102,7 @@ class _Reader:
             raise _malformed() from error
 
     def _object(self, name: str, _depth: int) -> Any:
-        found = found_at(name)
+        found = lookup(name)
         if name_in_module(found) != name:
             raise Unresolved(f"There is no function or class `{name}` any more.")
         return found
@@ -110,7 +110,7 @@ class _Reader:
     def _sentinel(self, names: list[Json], _depth: int) -> Any:
         if len(names) != 2 or not all(type(name) is str for name in names):
             raise _malformed()
-        found = found_at(names[0])
+        found = lookup(names[0])
         if type(found) is not find(names[1]) or not is_sentinel(found):
             raise Unresolved(f"`{names[0]}` is no sentinel any more.")
         return found

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, found_at, name_of
+from jcache.formats.pytrees.classes import find, lookup, name_of
 from jcache.formats.pytrees.grammar import is_text
 from jcache.jax_internals.treedefs import (
     LEAF,
@@ -160,7 +160,7 @@ def _by_name(aux: object) -> Json:
     """What stands for something that has a name in a module, None for anything else."""
     name = name_in_module(aux)
     with suppress(Unresolved):
-        if name is not None and found_at(name) is aux:
+        if name is not None and lookup(name) is aux:
             return {"object": name}
     if is_sentinel(aux):
         module = type(aux).__module__

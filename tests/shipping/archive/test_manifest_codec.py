@@ -1,4 +1,4 @@
-"""The manifest of an archive: one way to write it, and nothing else is read."""
+"""A manifest can be written in one way, and the decoder refuses all other bytes."""
 
 import json
 import tracemalloc
@@ -13,8 +13,9 @@ from hypothesis import given, settings, strategies as st
 from jcache.errors import BadArchive, InvalidValue
 from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
-from jcache.shipping.archive import manifest as module
-from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, Neighbour, decode, encode
+from jcache.shipping.archive import manifest_codec as module
+from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, Neighbour
+from jcache.shipping.archive.manifest_codec import decode, encode
 from tests.helpers.clocks import lines_run
 from tests.helpers.entries import NOW, digits, key
 

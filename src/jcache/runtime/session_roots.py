@@ -1,0 +1,94 @@
+"""Choose and open the roots of a session: the one that is read and written, and the read-only ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from jcache.errors import CannotWrite, NoCacheHere
+from jcache.jax_internals import cache_hook, config
+from jcache.layout import Kind, Root
+from jcache.runtime.overrides import DIRECTORY, set_by_program
+from jcache.runtime.settings import EnableRequest, Write
+from jcache.store import files
+from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
+
+
+class SessionRoots:
+    """The roots of a request to `jcache.enable`.
+
+    Args:
+        request: the arguments of `jcache.enable`.
+        warn: receives a sentence on each root that cannot be used as requested.
+
+    Attributes:
+        configured: the directory that JAX was configured with at construction; None if there was none.
+        is_unwritable: whether the root cannot be written.
+    """
+
+    def __init__(self, request: EnableRequest, warn: Callable[[str], object]) -> None:
+        self.configured = config.directory()
+        self.is_unwritable = False
+        self._request = request
+        self._warn = warn
+        self._is_set_by_program = set_by_program(DIRECTORY) is not None
+
+    def path(self) -> Path:
+        """Return the path of the root.
+
+        Raises:
+            NoCacheHere: there is no usable path.
+        """
+        if self._request.root is None and not os.environ.get("JCACHE_DIR") and self._is_set_by_program:
+            return choose_path(str(self.configured), os.environ, source=f"{DIRECTORY}, which the program has set")
+        return choose_path(self._request.root, self._environment(), source="root")
+
+    def open(self) -> Root | None:
+        """Return the root, and make it if it does not exist; warn and return None if it cannot be used."""
+        try:
+            path = self.path()
+            plain = wants_plain(self._request.root, self._environment())
+            try:
+                root = create_root(path, plain=plain)
+                self._check_writable(root)
+            except CannotWrite as error:
+                self._warn(f"{error} Programs go on, and none of them is stored.")
+                self.is_unwritable = True
+                root = open_root(path) if path.is_dir() else Root(path, plain=plain)
+        except NoCacheHere as error:
+            self._warn(f"{error} JAX is left as it was.")
+            return None
+        directory = root.directory(Kind.EXECUTABLES)
+        if not root.plain and directory.is_symlink():
+            self._warn(
+                f"{directory} is a symbolic link, which is not followed: name what it points to as root. JAX is left "
+                "as it was."
+            )
+            return None
+        return root
+
+    def open_read_only(self) -> Iterator[Root]:
+        """Yield the read-only roots; warn of each that cannot be read."""
+        for text in self._request.read_only:
+            try:
+                yield open_own(choose_path(text, os.environ, source="read_only"))
+            except NoCacheHere as error:
+                self._warn(f"{error} It is not read.")
+
+    def may_write(self) -> bool:
+        """Return whether this process stores executables."""
+        return self._request.write is Write.ALL or cache_hook.process_index() == 0
+
+    def _environment(self) -> Mapping[str, str]:
+        """Return the environment, in which the configured directory replaces JAX's own variable."""
+        if self.configured is None:
+            return os.environ
+        return os.environ | {DIRECTORY.upper(): str(self.configured)}
+
+    def _check_writable(self, root: Root) -> None:
+        if self.may_write():
+            directory = root.directory(Kind.EXECUTABLES)
+            with files.refusal(f"write to {directory}"):
+                directory.mkdir(exist_ok=True)
+                os.unlink(files.create_temporary(str(directory)))

@@ -1,0 +1,226 @@
+"""The bytes of executables: what jcache packs JAX reads, and what JAX writes jcache reads."""
+
+import contextlib
+import hashlib
+import random
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, strategies as st
+
+from jcache.errors import DamagedEntry, InvalidValue
+from jcache.formats.compression import codec_of
+from jcache.formats.envelope import Codec, read_header, unseal
+from jcache.formats.executable import executable_seconds, pack_executable, unpack_executable
+from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry, run_python
+
+BOTH = pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.ZLIB])
+EITHER = st.sampled_from([Codec.ZSTD, Codec.ZLIB])
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def zstd_stream(content: bytes) -> bytes:
+    """A frame that does not declare its content size."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    return stream.compress(content) + stream.flush()
+
+
+def peak_memory(data: bytes, limit: int) -> int:
+    """Bytes that Python allocated at most while an entry was refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedEntry):
+            unpack_executable(data, limit=limit)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.binary(max_size=5000), st.integers(0, (1 << 32) - 1), EITHER)
+def test_executables_round_trip(payload: bytes, seconds: int, codec: Codec) -> None:
+    """What is packed is unpacked: codec, seconds and executable."""
+    entry = unpack_executable(pack_executable(payload, seconds, codec))
+    assert (entry.codec, entry.seconds, entry.payload) == (codec, seconds, payload)
+
+
+JAX_READS = """
+import hashlib, pathlib, sys
+from jax._src import compilation_cache as cc
+for path in sys.argv[1:]:
+    data = pathlib.Path(path).read_bytes()
+    if path.endswith(".zlib"):
+        cc.zstd = cc.zstandard = None
+    executable, seconds = cc.extract_executable_and_time(cc.decompress_executable(data))
+    print(seconds, hashlib.sha256(executable).hexdigest())
+"""
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_jax_reads_what_is_packed(cpu_entries: JaxEntries, tmp_path: Path) -> None:
+    """JAX's own functions read repacked entries, zstd and zlib, as the same executable and seconds."""
+    payload = unpack_executable(cpu_entries.bytes("jit_named_step")).payload
+    paths = []
+    for codec in (Codec.ZSTD, Codec.ZLIB):
+        paths.append(tmp_path / f"entry.{codec}")
+        paths[-1].write_bytes(pack_executable(payload, 12345, codec))
+    printed = run_python("-c", JAX_READS, *map(str, paths))
+    assert printed.splitlines() == [f"12345 {sha256(payload)}"] * 2
+
+
+JAX_WRITES = """
+import pathlib, sys
+from jax._src import compilation_cache as cc
+content = cc.combine_executable_and_time(b"executable" * 99, 4321)
+pathlib.Path(sys.argv[1]).write_bytes(cc.compress_executable(content))
+cc.zstd = cc.zstandard = None
+pathlib.Path(sys.argv[2]).write_bytes(cc.compress_executable(content))
+"""
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_what_jax_writes_is_read(tmp_path: Path) -> None:
+    """Bytes from JAX's own functions, with and without zstandard, are read and packed again to the same bytes."""
+    paths = [tmp_path / "zstd", tmp_path / "zlib"]
+    run_python("-c", JAX_WRITES, *map(str, paths))
+    for path, codec in zip(paths, (Codec.ZSTD, Codec.ZLIB), strict=True):
+        entry = unpack_executable(path.read_bytes())
+        assert (entry.codec, entry.seconds, entry.payload) == (codec, 4321, b"executable" * 99)
+        assert pack_executable(entry.payload, entry.seconds, entry.codec) == path.read_bytes()
+
+
+def test_an_h200_entry_is_read() -> None:
+    """A zlib entry that JAX wrote on a GPU machine is read."""
+    entry = unpack_executable(h200_entry("jit_stage"))
+    assert (entry.codec, entry.seconds) == (Codec.ZLIB, 0)
+    assert b"jit_stage" in entry.payload
+
+
+def test_the_codec_comes_from_the_magic() -> None:
+    """The first bytes name the codec, and bytes that name none are not taken for uncompressed."""
+    assert codec_of(b"\x28\xb5\x2f\xfd\x00") is Codec.ZSTD
+    assert codec_of(b"\x78\x9c") is Codec.ZLIB
+    assert codec_of(b"\x78\x9d") is None
+    assert codec_of(b"\x28\xb5\x2f") is None
+    assert codec_of(b"") is None
+    for data in (b"", b"\x00" * 100, b"\x7fELF"):
+        with pytest.raises(DamagedEntry):
+            unpack_executable(data)
+
+
+@pytest.mark.parametrize("seconds", [-1, 1 << 32])
+def test_seconds_must_fit_four_bytes(seconds: int) -> None:
+    """Compile seconds beyond four bytes are refused as a wrong argument."""
+    with pytest.raises(InvalidValue):
+        pack_executable(b"", seconds, Codec.ZSTD)
+
+
+def test_jax_has_no_uncompressed_executables() -> None:
+    """Codec none is refused for executables."""
+    with pytest.raises(InvalidValue):
+        pack_executable(b"", 0, Codec.NONE)
+
+
+@BOTH
+@pytest.mark.parametrize("content", [b"", b"\x00", b"\x00\x00\x01"])
+def test_content_without_seconds_is_refused(codec: Codec, content: bytes) -> None:
+    """Fewer than four bytes of content are damage."""
+    data = zlib.compress(content) if codec is Codec.ZLIB else zstandard.ZstdCompressor().compress(content)
+    with pytest.raises(DamagedEntry):
+        unpack_executable(data)
+
+
+@BOTH
+def test_every_truncation_is_refused(codec: Codec) -> None:
+    """An entry cut anywhere is damage."""
+    data = pack_executable(random.Random(1).randbytes(300), 7, codec)
+    for end in range(len(data)):
+        with pytest.raises(DamagedEntry):
+            unpack_executable(data[:end])
+
+
+@pytest.mark.parametrize("pack", [zlib.compress, zstandard.ZstdCompressor().compress, zstd_stream])
+@pytest.mark.parametrize("behind", [b"\x00", b"garbage", "again"])
+def test_bytes_behind_the_end_are_refused(pack: object, behind: bytes | str) -> None:
+    """Anything behind the frame or stream, be it another one, is damage."""
+    assert callable(pack)
+    data = pack(b"\x00" * 1000)
+    with pytest.raises(DamagedEntry):
+        unpack_executable(data + (behind if isinstance(behind, bytes) else data))
+
+
+def test_an_empty_frame_with_bytes_behind_is_refused() -> None:
+    """A frame without content is checked to its end as well."""
+    empty = zstandard.ZstdCompressor().compress(b"")
+    for data in (empty, empty + b"x", empty[:-1]):
+        with pytest.raises(DamagedEntry):
+            unpack_executable(data)
+
+
+@pytest.mark.parametrize("delta", [-99_990, -1, 1, 100, 1 << 20])
+def test_a_wrong_declared_size_is_refused(delta: int) -> None:
+    """A frame that yields more or less than it declares is damage."""
+    data = bytearray(zstandard.ZstdCompressor().compress(b"a" * 100_000))
+    assert int.from_bytes(data[5:9], "little") == 100_000
+    data[5:9] = (100_000 + delta).to_bytes(4, "little")
+    with pytest.raises(DamagedEntry):
+        unpack_executable(bytes(data))
+
+
+def test_frames_without_a_declared_size_are_read() -> None:
+    """A frame of unknown content size is read as long as it stays within the limit."""
+    content = (9).to_bytes(4, "big") + b"x" * 5_000_000
+    data = zstd_stream(content)
+    assert unpack_executable(data).payload == content[4:]
+    assert unpack_executable(data, limit=len(content)).seconds == 9
+    with pytest.raises(DamagedEntry):
+        unpack_executable(data, limit=len(content) - 1)
+
+
+@pytest.mark.parametrize(
+    "pack", [zlib.compress, zstandard.ZstdCompressor().compress, zstd_stream], ids=["zlib", "declared", "undeclared"]
+)
+def test_bombs_are_refused_in_bounded_memory(pack: object) -> None:
+    """What would yield 300 MB is refused under a limit of 1 MB without taking more than a few."""
+    assert callable(pack)
+    assert peak_memory(pack(bytes(300 << 20)), limit=1 << 20) < 8 << 20
+
+
+def test_an_impossible_declared_size_is_refused_before_it_is_allocated() -> None:
+    """A frame of a few bytes that declares gigabytes cannot be true and costs no memory."""
+    lie = b"\x28\xb5\x2f\xfd\xe0" + (7 << 30).to_bytes(8, "little") + b"\x01\x00\x00"
+    assert peak_memory(lie, limit=8 << 30) < 1 << 20
+
+
+@BOTH
+def test_seconds_are_read_from_the_head(codec: Codec) -> None:
+    """The first 132 KiB of an entry tell the seconds, whether it compresses well or not at all."""
+    for payload in (b"", b"abc", random.Random(2).randbytes(1 << 20), bytes(8 << 20)):
+        data = pack_executable(payload, 0x01020304, codec)
+        assert executable_seconds(data[: 132 << 10]) == 0x01020304
+
+
+@BOTH
+def test_seconds_of_a_too_short_head_are_unknown(codec: Codec) -> None:
+    """A head that ends before the first bytes can be known gives None."""
+    data = pack_executable(random.Random(3).randbytes(100), 5, codec)
+    assert executable_seconds(data[:6]) is None
+    assert executable_seconds(b"") is None
+    assert executable_seconds(b"\x00" * 100) is None
+    assert executable_seconds(data[:4] + b"\xff" * 100) is None
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", b"\x28\xb5\x2f\xfd", b"\x78\x9c"]))
+def test_random_bytes_raise_nothing_but_damage(data: bytes, magic: bytes) -> None:
+    """Whatever the bytes, unpacking ends in an executable or in DamagedEntry."""
+    executable_seconds(magic + data)
+    for read in (unpack_executable, unseal, read_header):
+        with contextlib.suppress(DamagedEntry):
+            read(magic + data)
