@@ -1,4 +1,4 @@
-"""Every name that jcache knows on disk, and which directory is a root.
+"""Names on disk: every suffix and directory name that jcache knows, keys, and the layout of a root.
 
 This table owns the disk; no suffix or directory name is spelled anywhere else::
 
@@ -35,7 +35,7 @@ from jcache.units import parse_choice
 
 
 class Kind(StrEnum):
-    """What an entry holds."""
+    """The contents of an entry."""
 
     EXECUTABLES = "executables"
     TRACES = "traces"
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 class Member(StrEnum):
-    """What a name in a directory of entries stands for."""
+    """The meaning of a file name in a directory of entries."""
 
     ENTRY = "entry"
     SIDECAR = "sidecar"
@@ -82,22 +82,22 @@ _LEGACY = re.compile(r"(?:[^/]+-)?[0-9a-f]{64}")
 
 
 def is_key(text: str) -> bool:
-    """Whether the text is ``<name>-<64 hex>`` with a printable name."""
+    """Return whether the text is ``<name>-<64 hex>`` with a printable name."""
     return text[-65:-64] == "-" and len(text) > 65 and not text[-64:].strip(_HEX) and text.isprintable()
 
 
 def name_of(key: str) -> str:
-    """The function's name in a key; a legacy ``<64 hex>`` has none and gives ``""``."""
+    """Return the function's name in a key; a legacy ``<64 hex>`` has none and gives ``""``."""
     return key.rpartition("-")[0]  # another program's hashes have other lengths
 
 
 def answers(key: str, prefix: str) -> bool:
-    """Whether a prefix, which is not empty, begins a key or its hash."""
+    """Return whether a prefix, which is not empty, begins a key or its hash."""
     return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
 
 
 def member(file_name: str) -> tuple[Member, str]:
-    """What a file name stands for, and the key it belongs to (``""`` for what is not an entry's)."""
+    """Return what a file name stands for, and its entry's key (``""`` for a file that belongs to no entry)."""
     stem = file_name[:-6]
     if file_name.endswith(ENTRY_SUFFIX) and is_key(stem):
         return Member.ENTRY, stem
@@ -113,7 +113,7 @@ def member(file_name: str) -> tuple[Member, str]:
 
 
 def are_files_of_keys(names: Sequence[str]) -> bool:
-    """Whether every name is a key and a suffix of six characters: what `is_key` says of each, all at once."""
+    """Return whether every name is a key and a suffix of six characters: what `is_key` says of each, all at once."""
     hashes = "".join([name[-70:-6] for name in names])
     dashes = "".join([name[-71:-70] for name in names])
     return (
@@ -126,7 +126,7 @@ def are_files_of_keys(names: Sequence[str]) -> bool:
 
 
 def check_key(key: str) -> str:
-    """The key itself.
+    """Return the key if it is valid.
 
     Raises:
         InvalidValue: it is not ``<name>-<64 hex>``, or its file name would be longer than 255 bytes.
@@ -139,7 +139,7 @@ def check_key(key: str) -> str:
 
 
 def parse_kind(text: str) -> Kind:
-    """The kind that the text names.
+    """Return the kind that the text names.
 
     Raises:
         InvalidValue: there is no such kind.
@@ -312,7 +312,7 @@ class Root(_RootFields):
 
     @property
     def title(self) -> str:
-        """What the root is called in sentences."""
+        """Name of the root in sentences."""
         return self.layout.title
 
     def directory(self, kind: Kind) -> Path:
@@ -360,7 +360,7 @@ class Root(_RootFields):
 
     @property
     def verdicts(self) -> Path:
-        """Which calls are better traced than looked up, and what others need, see `jcache.traces.hints`."""
+        """Hints about calls: faster traced than looked up, or the files that they need; see `jcache.traces.hints`."""
         return self.state / "verdicts"
 
     @property
@@ -380,7 +380,7 @@ class Root(_RootFields):
 
     @property
     def quarantine(self) -> Path:
-        """Where damaged entries go."""
+        """Directory of damaged entries."""
         return self.state / "quarantine"
 
 
@@ -412,13 +412,13 @@ def storable(key: str) -> str:
 
 
 def shortened(name: str) -> str:
-    """A name as `storable` cuts it, with what tells it from others that begin alike."""
+    """Return a name as `storable` cuts it, with what tells it from others that begin alike."""
     clean = "".join(c if c.isprintable() and c != "/" else "_" for c in name)
     return f"{clean.encode()[:_ROOM].decode(errors='ignore')}{_TAG_MARK}{_sha256(name)[:_TAG_LENGTH]}"
 
 
 def kept_of(key: str) -> str | None:
-    """The beginning of the module's name that a stored key has kept, None for a key whose name was not cut."""
+    """Return the beginning of the module's name that a stored key has kept, None for a key whose name was not cut."""
     name = name_of(key)
     tag = name[-_TAG_LENGTH:]
     cut = name[-_TAG_LENGTH - 1 : -_TAG_LENGTH] == _TAG_MARK and not tag.strip("0123456789abcdef")

@@ -128,7 +128,7 @@ class Census:
         return f"ok ({self._verified})"
 
     def _damage(self) -> str | None:
-        """What is known to be wrong without reading entries, and the command for it."""
+        """Return the known damage, without reading entries, and the command for it; None if there is none."""
         last = self.verified
         if last is not None and last.damaged:
             found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
@@ -169,7 +169,7 @@ class Census:
         return f"{some} {self._age} ago"
 
     def _elsewhere(self) -> str:
-        """How many executables cannot hit where they are, in words."""
+        """Return how many executables cannot hit at this path, in words."""
         directories, looked_at, _ = self.elsewhere
         total, first = self.kinds[Kind.EXECUTABLES].entries, next(iter(directories))
         where = shown(first) + (f" and {len(directories) - 1} more" if len(directories) > 1 else "")
@@ -178,7 +178,7 @@ class Census:
 
 
 def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1) -> Census:
-    """Counts what a root holds.
+    """Count what a root holds.
 
     Args:
         store: of the root.
@@ -214,7 +214,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
 
 
 def _unfinished(listing: Listing) -> int:
-    """How many files somebody has begun to write, and not finished within a minute."""
+    """Return the number of files that a writer has not finished within a minute."""
     count = 0
     for neighbour in listing.neighbours:
         with suppress(OSError):
@@ -242,7 +242,7 @@ def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int
 
 
 def cap_of(environment: Mapping[str, str]) -> int | None:
-    """The bytes that JAX is told to keep its executables within, None if it is told of no bound."""
+    """Return the bytes that JAX is told to keep its executables within, None if it is told of no bound."""
     text = environment.get(CAP, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
 
@@ -277,7 +277,7 @@ def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
 
 
 def _beside(root: Root) -> Iterable[Neighbour]:
-    """What is not ours in the top directory of a root that jcache made."""
+    """Yield the files of others in the top directory of a root that jcache made."""
     with os.scandir(root.path) as listing:
         for item in listing:
             if member(item.name)[0] is not Member.OURS:

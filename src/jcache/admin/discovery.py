@@ -46,7 +46,7 @@ class Cache(NamedTuple):
 
 
 def find(environment: Mapping[str, str], *, root: str | None = None) -> list[Cache]:
-    """The caches that there are: a named root, jcache's, those that JAX and other programs use.
+    """Return the caches that there are: a named root, jcache's, those that JAX and other programs use.
 
     Args:
         environment: of the process.
@@ -77,7 +77,7 @@ def find(environment: Mapping[str, str], *, root: str | None = None) -> list[Cac
 
 
 def has_others(environment: Mapping[str, str]) -> bool:
-    """Whether there may be a cache beside the one in the user's cache directory: a look at a few names."""
+    """Return whether there may be a cache beside the one in the user's cache directory: a look at a few names."""
     return any(map(os.path.isdir, [*_others(environment), str(_triton(environment))]))
 
 
@@ -112,7 +112,7 @@ def _count(path: Path, environment: Mapping[str, str], timeout: float) -> Cache:
 
 
 def _spelled(path: Path) -> str:
-    """A path for a shell, by ``~`` where it is at home."""
+    """Return a path for a shell, by ``~`` where it is at home."""
     home = os.path.expanduser("~")
     inside = str(path).startswith(home + "/") and len(home) > 1
     return f"~/{quoted(str(path)[len(home) + 1 :])}" if inside else quoted(str(path))

@@ -62,7 +62,7 @@ class Filter:
     value: Any
 
     def matches(self, entry: Entry, now_ns: int) -> bool:
-        """Whether an entry satisfies it for certain at a time, nanoseconds since 1970."""
+        """Return whether an entry satisfies it for certain at a time, nanoseconds since 1970."""
         if self.field == "used" and self.operator in (">", ">="):
             entry = entry._replace(recency_ns=min(entry.latest_ns, max(now_ns, entry.recency_ns)))
         value = value_of(self.field, entry, now_ns)
@@ -77,7 +77,7 @@ class Sort:
     descending: bool
 
     def key(self, now_ns: int) -> Callable[[Entry], tuple[bool, Any, str]]:
-        """A key for `sorted` and `heapq.nsmallest`; numbers are negated to descend."""
+        """Return a key for `sorted` and `heapq.nsmallest`; numbers are negated to descend."""
         sign = -1 if self.descending else 1
 
         def key(entry: Entry) -> tuple[bool, Any, str]:
@@ -90,12 +90,12 @@ class Sort:
 
 
 def _descending(text: str) -> tuple[int, ...]:
-    """What sorts texts from the last to the first; the end of a text comes behind every character."""
+    """Return a key that sorts texts in descending order; the end of a text comes after every character."""
     return (*(-ord(character) for character in text), 1)
 
 
 def parse_filter(text: str) -> Filter:
-    """The filter that the text means.
+    """Return the filter that the text means.
 
     Raises:
         InvalidValue: no filter; the message says which part cannot be read.
@@ -112,7 +112,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def parse_sort(text: str) -> Sort:
-    """The order that the text means; sizes and seconds descend unless told otherwise, ages and names ascend.
+    """Return the order that the text means; sizes and seconds descend unless told otherwise, ages and names ascend.
 
     Raises:
         InvalidValue: no field, or no direction, of that name.
@@ -126,7 +126,7 @@ def parse_sort(text: str) -> Sort:
 
 
 def value_of(field: str, entry: Entry, now_ns: int) -> int | float | str | None:
-    """The value of a field of an entry: bytes, nanoseconds, seconds or text; None where it is unknown."""
+    """Return the value of a field of an entry: bytes, nanoseconds, seconds or text; None where it is unknown."""
     match field:
         case "size":
             return entry.bytes

@@ -30,7 +30,7 @@ _MOST_RECENT: Final = Sort("used", descending=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to select.
+    """The options of a selection.
 
     Attributes:
         kinds: of these kinds.
@@ -60,7 +60,7 @@ class Selection:
 def select(
     store: Store, selection: Selection, *, seconds: bool = True, progress: Progress[Entry] = iter
 ) -> list[Entry]:
-    """The selected entries, with pins and, if asked for, seconds.
+    """Return the selected entries, with pins and, if asked for, seconds.
 
     Args:
         store: whose entries.
@@ -85,7 +85,7 @@ def select(
 
 
 def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
-    """The entries with the seconds that building each took, from its own header where the ledger does not know."""
+    """Return the entries with their build seconds, read from their headers where the ledger does not know."""
     own = entries if store.root.layout.follows_jax else ()
     unknown = [entry for entry in own if entry.seconds is None and not entry.legacy]
     if not unknown:
@@ -109,7 +109,7 @@ def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
 
 
 def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_first: bool) -> Iterator[int]:
-    """Rows with the first values of a column; of those that equal the last of them, the first by key."""
+    """Yield rows with the first values of a column; of those that equal the last of them, the first by key."""
     best = (heapq.nlargest if largest_first else heapq.nsmallest)(limit, column)
     if not best:
         return

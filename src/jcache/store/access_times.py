@@ -57,7 +57,7 @@ class AccessTimes(NamedTuple):
     reason: str = ""
 
     def used_ns(self, status: os.stat_result) -> int:
-        """When a file was last read, in ns since 1970, `NEVER` since it was written, or `UNKNOWN` or `AHEAD`."""
+        """Return when a file was last read, in ns since 1970, `NEVER` since it was written, or `UNKNOWN` or `AHEAD`."""
         accessed = status.st_atime_ns
         if self.within_ns is None:
             return UNKNOWN
@@ -74,7 +74,7 @@ class AccessTimes(NamedTuple):
         return accessed
 
     def why_unknown(self, used: Collection[int]) -> str:
-        """Why last uses are unknown that `used_ns` has told, as the end of a sentence."""
+        """Return why `used_ns` could not tell last uses, as the end of a sentence."""
         if self.reason:
             return self.reason
         ahead = "access times lie in the future, by this machine's clock" if AHEAD in used else ""
@@ -86,7 +86,7 @@ NOT_KEPT: Final = AccessTimes(None, reason="access times are not looked at on th
 
 
 def access_times(descriptor: int, root: Root | None = None) -> AccessTimes:
-    """What the access times of files in an open directory tell.
+    """Return what the access times of files in an open directory tell.
 
     Args:
         descriptor: of the directory.
@@ -110,7 +110,7 @@ def access_times(descriptor: int, root: Root | None = None) -> AccessTimes:
 
 
 def _has_attribute(descriptor: int) -> bool:
-    """Whether files that are made in an open directory are to keep no access times, as chattr(1) can say on Linux."""
+    """Return whether new files in an open directory keep no access times, as chattr(1) can set on Linux."""
     try:
         import fcntl
 
@@ -121,7 +121,7 @@ def _has_attribute(descriptor: int) -> bool:
 
 
 def _moved(root: Root) -> dict[int, Moved]:
-    """What the file in a root says was moved; it is input, and what cannot be read says nothing."""
+    """Return the moved access times on record in a root; an unreadable record counts as empty."""
     try:
         with opened(root, root.moved_mark.parent) as state:
             lines = read(root.moved_mark.name, _LARGEST, directory=state).splitlines()
@@ -133,7 +133,7 @@ def _moved(root: Root) -> dict[int, Moved]:
 
 
 def _mount_of(descriptor: int) -> tuple[frozenset[str], str, frozenset[str]] | None:
-    """The options of the mount that a file lies in, its type, and the options of its file system."""
+    """Return the options of the mount that a file lies in, its type, and the options of its file system."""
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
             number = next(line.split()[1] for line in lines if line.startswith(b"mnt_id:"))
@@ -149,7 +149,7 @@ def _mount_of(descriptor: int) -> tuple[frozenset[str], str, frozenset[str]] | N
 
 
 def note_moved(root: Root) -> str | None:
-    """Says in a root which access times this process has moved; a sentence if that cannot be done."""
+    """Record in a root which access times this process has moved; return a sentence if that fails."""
     moved: dict[int, Moved] = {}
     for place in (*map(root.directory, Kind), *(root.path / name for name in root.layout.directories)):
         moved |= moved_in(place)

@@ -28,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05  # seconds
 
 @contextmanager
 def single_flight(root: Root, key: str, *, done: Callable[[], bool], at_most: float | None = None) -> Iterator[bool]:
-    """Waits until nobody else builds the entry of a key, and keeps others from it during the block.
+    """Wait until nobody else builds the entry of a key, and keep others from it during the block.
 
     Args:
         root: of the entry.
@@ -48,7 +48,7 @@ def single_flight(root: Root, key: str, *, done: Callable[[], bool], at_most: fl
 
 
 def sweep(root: Root, before_ns: int) -> int:
-    """Removes the lock files that killed builders have left, older than a time; returns how many."""
+    """Remove the lock files that killed builders have left, older than a time; return how many."""
     removed = 0
     names: list[str] = []
     with suppress(OSError), opened(root, root.building) as directory:
@@ -74,7 +74,7 @@ class _Lock:
         _LOCKS.add(self)
 
     def wait(self, done: Callable[[], bool], at_most: float | None) -> bool:
-        """Takes the lock, or lets it be where that is of no use; returns whether that took waiting."""
+        """Take the lock, or leave it where it is of no use; return whether that took waiting."""
         until = None if at_most is None else clock.monotonic() + at_most
         pause, waited = _FIRST_PAUSE, False
         try:
@@ -89,7 +89,7 @@ class _Lock:
         return waited
 
     def is_free(self) -> bool:
-        """Takes the lock, if it can be had at once; returns whether that is so."""
+        """Take the lock, if it can be had at once; return whether that is so."""
         import fcntl  # not on Windows
 
         directory = self._directories.descriptor(self._root.building, make=True)
@@ -108,7 +108,7 @@ class _Lock:
         return self._held
 
     def release(self) -> None:
-        """Lets go of the file, and removes it if the lock is ours."""
+        """Let go of the file, and remove it if the lock is ours."""
         if self._held:
             self._held = False
             with suppress(OSError):
@@ -116,7 +116,7 @@ class _Lock:
         self._close()
 
     def leave_to_parent(self) -> None:
-        """Closes what a forked child has inherited: what the parent holds stays its own."""
+        """Close what a forked child has inherited: what the parent holds stays its own."""
         self._held = False
         self._close()
 

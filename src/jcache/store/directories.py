@@ -25,7 +25,7 @@ _HELD: Final = "/proc/self/fd"
 
 @contextmanager
 def opened(root: Root, directory: Path, *, make: bool = False) -> Iterator[int]:
-    """The descriptor of a directory of a root, for the block.
+    """Return the descriptor of a directory of a root, for the block.
 
     Args:
         root: whose.
@@ -49,7 +49,7 @@ def opened(root: Root, directory: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def open_below(base: Path, *names: str, make: bool = False) -> int:
-    """Opens a directory below another one, without following links below that; to be closed by the caller.
+    """Open a directory below another one, without following links below that; to be closed by the caller.
 
     Args:
         base: the directory from which on no link is followed.
@@ -84,12 +84,12 @@ class Directories:
         self.close()
 
     def close(self) -> None:
-        """Closes those that are open; what is asked for later is opened anew."""
+        """Close those that are open; what is asked for later is opened anew."""
         self._descriptors.clear()
         self._open.close()
 
     def descriptor(self, directory: Path, *, make: bool = False) -> int:
-        """The descriptor of one of them.
+        """Return the descriptor of one of them.
 
         Raises:
             OSError: as of `opened`.
@@ -99,12 +99,12 @@ class Directories:
         return self._descriptors[directory]
 
     def of(self, path: Path) -> tuple[str, int]:
-        """The name of a file of the root, and the descriptor of the directory that it lies in; raises the same."""
+        """Return the name of a file of the root, and the descriptor of its directory; raise the same."""
         return path.name, self.descriptor(path.parent)
 
 
 def is_there(name: str, directory: int) -> bool:
-    """Whether an open directory has a name, whatever stands behind it."""
+    """Return whether an open directory has a name, whatever stands behind it."""
     try:
         os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def is_there(name: str, directory: int) -> bool:
 
 
 def is_link(root: Root, directory: Path) -> bool:
-    """Whether a symbolic link lies on the way from the root to one of its directories."""
+    """Return whether a symbolic link lies on the way from the root to one of its directories."""
     try:
         with opened(root, directory):
             return False
@@ -123,7 +123,7 @@ def is_link(root: Root, directory: Path) -> bool:
 
 @contextmanager
 def as_path(root: Root, directory: Path) -> Iterator[Path]:
-    """A path to a directory of a root for what takes only paths, valid for the block.
+    """Return a path to a directory of a root for what takes only paths, valid for the block.
 
     On Linux it leads to the directory that was opened, ``/proc/self/fd/N``. Elsewhere it is the plain path, and what it
     leads to is compared with what was opened, before and after the block.
@@ -143,13 +143,13 @@ def as_path(root: Root, directory: Path) -> Iterator[Path]:
 
 
 def path_of(descriptor: int) -> Path | None:
-    """A path that leads to an open directory, whatever its name leads to; None where the system has no such paths."""
+    """Return a path of an open directory that holds even if it is renamed; None if the system has no such paths."""
     path = Path(_HELD, str(descriptor))
     return path if _is_same(path, descriptor) else None
 
 
 def compare(path: Path, descriptor: int) -> None:
-    """Raises CannotWrite unless a path leads to an open directory."""
+    """Raise CannotWrite unless a path leads to an open directory."""
     if not _is_same(path, descriptor):
         raise CannotWrite(f"{path} was replaced by another directory: nothing more is done there.")
 
@@ -161,7 +161,7 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 
 def follow_roots_once() -> None:
-    """Has this process, which is a command's, resolve the path of each root once; a program may outlive its links."""
+    """Resolve the path of each root once in this process, which runs a command; a program may outlive links."""
     global _once
     _once = True
 
@@ -175,7 +175,7 @@ def _resolved_once(path: Path) -> str:
 
 
 def _descend(above: int, name: str, *, make: bool) -> int:
-    """Opens a directory in an open one, which is closed then, whatever comes of it."""
+    """Open a directory in an open one, which is closed then, whatever comes of it."""
     try:
         if "/" in name or name in ("", ".", ".."):
             raise OSError(errno.EINVAL, "no name of a directory", name)
@@ -197,7 +197,7 @@ def _descend(above: int, name: str, *, make: bool) -> int:
 
 
 def _make(above: int, name: str) -> None:
-    """Makes a directory unless there is one, and leaves the time of the one above: no entry has changed there."""
+    """Make a directory unless there is one, and leave the time of the one above: no entry has changed there."""
     before = os.fstat(above)
     try:
         os.mkdir(name, dir_fd=above)

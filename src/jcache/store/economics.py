@@ -26,7 +26,7 @@ class Economics(NamedTuple):
 
     @property
     def saved_seconds(self) -> float:
-        """What loading has saved; below 0 where building would have been faster."""
+        """Seconds that loading has saved; below 0 where building would have been faster."""
         return self.spared_seconds - self.load_seconds
 
     @property
@@ -44,7 +44,7 @@ class Economics(NamedTuple):
         )
 
     def verdict(self, name: str) -> str | None:
-        """A sentence where loading takes longer than building, None where it does not."""
+        """Return a sentence where loading takes longer than building, None where it does not."""
         if not self.is_slower:
             return None
         each = (f"{seconds / self.loads * 1000:.3g} ms" for seconds in (self.load_seconds, self.spared_seconds))
@@ -77,7 +77,7 @@ class Spending:
 
 
 def in_all(economics: Mapping[str, Economics]) -> Economics:
-    """The sum over all names."""
+    """Return the sum over all names."""
     total = Economics()
     for each in economics.values():
         total = total.plus(each)

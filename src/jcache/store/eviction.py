@@ -1,4 +1,4 @@
-"""Which entries go: a policy and entries give a plan, a value to print or to execute. Pure; the only eviction code.
+"""Plan evictions: a policy and entries give a plan, a value to print or to execute. Pure; the only eviction code.
 
 What is over the bound by itself goes first, since it could not stay whatever else went. Of the others the victims are,
 with `Order.LRU`, exactly the least recently used prefix of what may be evicted. With `Order.COST` those
@@ -28,14 +28,14 @@ _STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.O
 
 
 class Excess(NamedTuple):
-    """By how much the bounds are exceeded; nothing is, where neither number is positive."""
+    """The amounts over the bounds; nothing is over where neither number is positive."""
 
     entries: int
     bytes: int
 
 
 def make_room(candidates: Iterable[Entry], excess: Excess) -> Iterator[Entry]:
-    """The candidates that must go, taken in the given order only until the excess is gone."""
+    """Yield the candidates that must go, taken in the given order only until the excess is gone."""
     entries, size = excess
     if entries <= 0 and size <= 0:
         return
@@ -56,7 +56,7 @@ def plan(
     links: Links = NO_LINKS,
     kinds: Collection[Kind] = tuple(Kind),
 ) -> Plan:
-    """The plan that brings the entries within the policy.
+    """Return the plan that brings the entries within the policy.
 
     Args:
         entries: all entries that the policy is about, and those that are linked to them.
@@ -115,7 +115,7 @@ def _split_at_bound(
 
 
 def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None) -> Reason | None:
-    """Why an entry that nothing protects goes or stays; None where that is for the bounds to say."""
+    """Return why an unprotected entry goes or stays; None if the bounds decide."""
     if entry.legacy:
         return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
     if oldest_ns is not None and used_ns < oldest_ns:
@@ -130,7 +130,7 @@ def everything(
     links: Links = NO_LINKS,
     kinds: Collection[Kind] = tuple(Kind),
 ) -> Plan:
-    """The plan that keeps only pinned entries, what they need and, unless asked for too, legacy ones."""
+    """Return the plan that keeps only pinned entries, what they need and, unless asked for too, legacy ones."""
     everyone = list(entries)
     ties = Ties(everyone, links)
     protected = ties.protected_by([entry for entry in everyone if entry.pinned])
@@ -152,14 +152,14 @@ def everything(
 
 
 def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
-    """The key that sorts entries into the order in which they go; ties are broken by key, so that plans are stable."""
+    """Return the sort key of the order in which entries go; equal entries are ordered by their keys."""
     if order is Order.LRU:
         return lambda entry: (0.0, entry.recency_ns, entry.key)
     return lambda entry: ((entry.seconds or 0.0) / max(entry.bytes, 1), entry.recency_ns, entry.key)
 
 
 def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
-    """The same, where a trace and its programs go together, and what they need no earlier than they."""
+    """Return a sort key that keeps a trace and its programs together, and what they need no earlier."""
     own = sort_key(order)
     if not ties.units:
         return own
@@ -181,7 +181,7 @@ def _id(entry: Entry) -> Member:
 
 
 def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
-    """What is larger than the bound by itself, a trace with its programs being one, and the traces that need it."""
+    """Return the entries larger than the bound, a trace with its programs, and traces that need them."""
     over = {_id(entry) for entry in candidates if entry.bytes > bound and ties.unit_of(entry) is None}
     found = {unit for entry in candidates if (unit := ties.unit_of(entry)) is not None}
     units = {
@@ -193,13 +193,13 @@ def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
 
 
 def _last(ordered: Sequence[Entry], strays: Collection[Member], count: int) -> set[Member]:
-    """The last ones to keep of entries from the least to the most recently used one."""
+    """Return the last ones to keep of entries from the least to the most recently used one."""
     counted = (_id(entry) for entry in reversed(ordered) if not entry.legacy and _id(entry) not in strays)
     return set(islice(counted, count))
 
 
 def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Member, str]) -> Plan:
-    """The plan, with what goes and stays for a trace's sake."""
+    """Return the plan, with the entries that go or stay because of a trace."""
     because: dict[str, str] = {}
     if not ties.units:
         return Plan(tuple(victims), tuple(kept))

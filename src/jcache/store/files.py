@@ -1,4 +1,4 @@
-"""Reading, publishing and removing single files, so that a visible name is always a whole file.
+"""Read, publish and remove single files, so that a visible name is always a whole file.
 
 A file is published by writing a temporary one in the same directory and `os.replace`: a reader sees all of the old
 or all of the new bytes. Nothing here follows a symbolic link or opens anything but a regular file.
@@ -34,11 +34,11 @@ _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800  # linux/fcnt
 
 
 class Moved(NamedTuple):
-    """What reading has done to a file's access time, in nanoseconds since 1970.
+    """A change of a file's access time by reading, in nanoseconds since 1970.
 
     Attributes:
-        to_ns: what it is since.
-        from_ns: what it was before; what it was last when a program used the file, if jcache has moved it repeatedly.
+        to_ns: the time after reading.
+        from_ns: the time before; if jcache has moved it repeatedly, the time of the last use by a program.
     """
 
     to_ns: int
@@ -46,7 +46,7 @@ class Moved(NamedTuple):
 
 
 def add_moved(known: dict[int, Moved], more: Mapping[int, Moved]) -> None:
-    """Adds what was moved later, by inodes."""
+    """Add what was moved later, by inodes."""
     for inode, (to_ns, from_ns) in more.items():
         before = known.get(inode)
         known[inode] = Moved(to_ns, before.from_ns if before and before.to_ns == from_ns else from_ns)
@@ -64,7 +64,7 @@ _REFUSED = {
 
 @contextmanager
 def refusal(action: str) -> Iterator[None]:
-    """Turns an `OSError` of the block into a `CannotWrite` that says what could not be done and why."""
+    """Turn an `OSError` of the block into a `CannotWrite` that names the action and the reason."""
     try:
         yield
     except OSError as error:
@@ -73,7 +73,7 @@ def refusal(action: str) -> Iterator[None]:
 
 
 def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None = None) -> None:
-    """Makes the file at a path hold the data, atomically.
+    """Make the file at a path hold the data, atomically.
 
     Raises:
         OSError: as the file system says; the old file, if any, is then still whole and no temporary file is left.
@@ -89,7 +89,7 @@ def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None
 
 
 def touch(name: str, *, directory: int) -> None:
-    """Makes an empty file unless something has its name, perhaps a file of somebody else's.
+    """Make an empty file unless something has its name, perhaps a file of somebody else's.
 
     Raises:
         OSError: as the file system says.
@@ -99,7 +99,7 @@ def touch(name: str, *, directory: int) -> None:
 
 
 def create_temporary(above: str = "", *, directory: int | None = None) -> str:
-    """Makes a new, empty temporary file in a directory, named or open; returns its path or name."""
+    """Make a new, empty temporary file in a directory, named or open; return its path or name."""
     path = os.path.join(above, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     os.close(os.open(path, flags, 0o666, dir_fd=directory))
@@ -107,7 +107,7 @@ def create_temporary(above: str = "", *, directory: int | None = None) -> str:
 
 
 def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> None:
-    """Writes all of the data to a temporary file, which is unlinked if that fails."""
+    """Write all of the data to a temporary file; unlink it if that fails."""
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         with open(descriptor, "wb", buffering=0) as file:
@@ -149,14 +149,14 @@ class Unpublished:
         self._temporary = name
 
     def write(self, data: bytes | memoryview) -> None:
-        """Writes all of the data, after what was written before."""
+        """Write all of the data, after what was written before."""
         written = os.write(self._file, data)
         while written < len(data):
             data = memoryview(data)[written:]
             written = os.write(self._file, data)
 
     def settle(self, written_ns: int, used_ns: int | None = None) -> int:
-        """Sets its times, and gives the moment as of when the bytes are known, by the file system's clock.
+        """Set its times, and return the moment as of when the bytes are known, by the file system's clock.
 
         Args:
             written_ns: the modification time, nanoseconds since 1970.
@@ -166,12 +166,12 @@ class Unpublished:
         return os.fstat(self._file).st_ctime_ns
 
     def take_mode_of(self, name: str) -> None:
-        """Whoever may not read a file of that name in its directory, if there is one, may not read this one."""
+        """Copy the permissions of the file of that name in the directory, if there is one."""
         with suppress(FileNotFoundError):
             os.fchmod(self._file, stat.S_IMODE(os.stat(name, dir_fd=self._directory).st_mode))
 
     def publish(self, name: str, *, replace: bool = False) -> None:
-        """Gives it a name in its directory, at once and whole, and is done with it.
+        """Give it a name in its directory, atomically, and close it.
 
         Raises:
             FileExistsError: the name is taken, and not to be replaced.
@@ -192,7 +192,7 @@ class Unpublished:
         self.discard()
 
     def discard(self) -> None:
-        """Lets go of it: if it was not published, nothing of it stays."""
+        """Close it, and remove it if it was not published."""
         file, self._file = self._file, -1  # before it is closed: who is interrupted in between comes here again
         if file >= 0:
             os.close(file)
@@ -207,7 +207,7 @@ class NoLinks(OSError):
 
 
 def give_name(temporary: str, name: str, *, directory: int) -> bool:
-    """Gives a file that is written the name that it is to have, unless something has that name: then returns False.
+    """Give a file that is written the name that it is to have, unless something has that name: then return False.
 
     Unlike a rename, it never takes the place of a file that another process has published a moment before.
 
@@ -229,7 +229,7 @@ def give_name(temporary: str, name: str, *, directory: int) -> bool:
 
 
 def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
-    """Opens a file so that reading it leaves its access time, by which is told when a program last used it.
+    """Open a file so that reading it does not move its access time, which tells when a program last used it.
 
     The system allows that to the file's owner and to root; others' reading moves it, and `moved_in` tells where to.
 
@@ -254,7 +254,7 @@ def open_to_look(path: str | Path, *, directory: int | None = None) -> int:
 
 
 def note_moved_in(directory: str | Path | int, moved: Mapping[int, Moved]) -> None:
-    """Keeps in mind that access times of files in a directory were moved, by the inodes of the files."""
+    """Remember moved access times of files in a directory, by the inodes of the files."""
     if moved:
         with suppress(OSError):
             status = os.stat(directory)
@@ -262,7 +262,7 @@ def note_moved_in(directory: str | Path | int, moved: Mapping[int, Moved]) -> No
 
 
 def moved_in(directory: str | Path) -> Mapping[int, Moved]:
-    """The access times that this process has moved in a directory, by the inodes of the files."""
+    """Return the access times that this process has moved in a directory, by the inodes of the files."""
     if not _moved:
         return {}
     try:
@@ -273,7 +273,7 @@ def moved_in(directory: str | Path) -> Mapping[int, Moved]:
 
 
 def read(path: str | Path, limit: int | None = None, *, directory: int | None = None, as_use: bool = False) -> bytes:
-    """The bytes of a regular file, at most ``limit`` of them.
+    """Return the bytes of a regular file, at most ``limit`` of them.
 
     Args:
         path: which file.
@@ -295,7 +295,7 @@ def read(path: str | Path, limit: int | None = None, *, directory: int | None = 
 
 
 def separate(name: str, *, directory: int, limit: int | None = None) -> None:
-    """Gives a name a file of its own where its file has other names: they may lie outside the root, as in a backup.
+    """Give a name a file of its own where its file has other names: they may lie outside the root, as in a backup.
 
     Whatever changes a file in place calls this first. The other names keep the old file, which is not changed.
 
@@ -319,7 +319,7 @@ def separate(name: str, *, directory: int, limit: int | None = None) -> None:
 
 
 def is_linked(name: str, *, directory: int) -> bool:
-    """Whether a name is that of a regular file that has other names, too."""
+    """Return whether a name belongs to a regular file that has other names, too."""
     try:
         status = os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
@@ -328,7 +328,7 @@ def is_linked(name: str, *, directory: int) -> bool:
 
 
 def append(name: str, data: bytes, *, directory: int, limit: int) -> int:
-    """Appends to a file, which is made if it is absent; returns where the data ends, whoever else appends.
+    """Append to a file, which is made if it is absent; return where the data ends, whoever else appends.
 
     Args:
         name: of the file.
@@ -351,7 +351,7 @@ def append(name: str, data: bytes, *, directory: int, limit: int) -> int:
 
 
 def write_recency(path: str | Path, time_ns: int, *, directory: int | None = None) -> None:
-    """Writes a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
+    """Write a sidecar in one go and in place, so that no reader sees an empty one and the directory stays unchanged.
 
     JAX reads it as an 8-byte little-endian number of nanoseconds since 1970; a time before or long after becomes the
     nearest that we keep. What is no sidecar, or has other names (see `separate`), is replaced by a new file.
@@ -375,7 +375,7 @@ def write_recency(path: str | Path, time_ns: int, *, directory: int | None = Non
 
 
 def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:
-    """The nanoseconds that a sidecar holds; None if it is absent, unreadable, not 8 bytes or beyond the year 2262."""
+    """Return the time in a sidecar, in ns since 1970; None if it is absent, unreadable, not 8 bytes or after 2262."""
     try:
         descriptor = os.open(path, _READING, dir_fd=directory)
     except OSError:
@@ -391,7 +391,7 @@ def read_recency(path: str | Path, *, directory: int | None = None) -> int | Non
 
 
 def remove(path: str | Path, *, directory: int | None = None) -> int | None:
-    """Unlinks a regular file and returns its bytes; None if it is already gone.
+    """Unlink a regular file and return its bytes; None if it is already gone.
 
     Raises:
         OSError: it cannot be removed, or is not a regular file (``EINVAL``).
@@ -407,7 +407,7 @@ def remove(path: str | Path, *, directory: int | None = None) -> int | None:
 
 
 def remove_tree(name: str, *, directory: int) -> int:
-    """Removes a file or a directory with all below it, links not followed, and returns the bytes.
+    """Remove a file or a directory with all below it, links not followed, and return the bytes.
 
     Raises:
         OSError: it cannot be removed.
@@ -423,7 +423,7 @@ def remove_tree(name: str, *, directory: int) -> int:
 
 
 def born_ns(path: Path) -> int | None:
-    """When a file or directory was made, nanoseconds since 1970; None where the file system does not tell.
+    """Return when a file or directory was made, nanoseconds since 1970; None where the file system does not tell.
 
     Linux tells by statx(2), which Python does not offer before 3.15; the offsets are those of ``struct statx``.
     """
@@ -447,7 +447,7 @@ def born_ns(path: Path) -> int | None:
 
 
 def tree_size(path: str | Path, *, directory: int | None = None) -> tuple[int, int]:
-    """Files and bytes below a directory, or of one file; links are not followed, what vanishes is not counted."""
+    """Return the number of files below a directory (or 1 for a file), and their bytes; links are not followed."""
     try:
         status = os.lstat(path, dir_fd=directory)
     except OSError:

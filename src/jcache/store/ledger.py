@@ -84,7 +84,7 @@ class Content(NamedTuple):
 
 
 def holds_from(taken_ns: int, copied_ns: int | None) -> int:
-    """As of when a digest holds that was taken of a file: in a copied root it is of the copy's file from now on.
+    """Return as of when a file's digest holds; in a copied root, not before the root was copied.
 
     Args:
         taken_ns: when it was taken.
@@ -99,7 +99,7 @@ class Ledger(LedgerFile):
     # -- entries
 
     def known(self, kind: Kind, keys: Iterable[str] | None = None) -> dict[str, Known]:
-        """What is known of the entries of a kind, of all of them or of some keys."""
+        """Return the records of the entries of a kind, of all of them or of some keys."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
         wanted = None if keys is None else list(keys)
 
@@ -111,13 +111,13 @@ class Ledger(LedgerFile):
         return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self._read(ask), _KNOWN, 2)}
 
     def pins(self) -> set[tuple[Kind, str]]:
-        """The pinned entries, as pairs of kind and key."""
+        """Return the pinned entries, as pairs of kind and key."""
         query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"
         found = self._read(lambda database: database.execute(query).fetchall())
         return {(kind, key) for kind, key in rows.whole(found, (rows.kind, rows.key), 2)}
 
     def record(self, news: Iterable[Known], *, anew: bool = True) -> None:
-        """Adds what has been learnt; None leaves what was known, hits are added up.
+        """Add what has been learnt; None leaves what was known, hits are added up.
 
         Args:
             news: what has been learnt.
@@ -140,13 +140,13 @@ class Ledger(LedgerFile):
         self._write(lambda database: database.executemany(statement, names))
 
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
-        """Drops what is known of entries that are gone."""
+        """Drop what is known of entries that are gone."""
         statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
         if names and self._is_there():
             self._write(lambda database: database.executemany(statement, names))
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
-        """Drops what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
+        """Drop what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
         bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
         statement, names = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
         if names and self._is_there():
@@ -155,7 +155,7 @@ class Ledger(LedgerFile):
     # -- what is inside of entries, by their digests
 
     def contents(self) -> dict[str, Content]:
-        """What is known of the insides of stored bytes, by their digest."""
+        """Return the records of the contents of stored bytes, by their digests."""
         query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
@@ -165,7 +165,7 @@ class Ledger(LedgerFile):
         return {row[0]: Content(*row) for row in rows.whole(self._read(ask), columns, 4)}
 
     def makers(self) -> dict[int, str]:
-        """By and for what the insides say that they were made: texts, by their numbers here."""
+        """Return the makers of executables, as texts, by their numbers in the ledger."""
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
             return database.execute("SELECT id, maker FROM makers").fetchall() if has(database, "makers") else []
@@ -173,7 +173,7 @@ class Ledger(LedgerFile):
         return dict(rows.whole(self._read(ask), (rows.number, rows.report), 2))
 
     def made_by(self, makers: Iterable[int]) -> list[tuple[str, str | None, str | None, int]]:
-        """Executables of some makers, as key, jaxlib on record, origin and the maker's number."""
+        """Return executables of some makers, as key, jaxlib on record, origin and the maker's number."""
         query = (
             "SELECT key, jaxlib, origin, maker FROM contents JOIN entries USING (digest)"
             " WHERE kind = ? AND contents.maker = ?"
@@ -186,7 +186,7 @@ class Ledger(LedgerFile):
         return [tuple(row) for row in rows.whole(self._read(ask), columns, 1)]
 
     def jaxlibs_of(self, origins: Iterable[str]) -> set[str]:
-        """The versions of jaxlib on record for the executables that came in some ways."""
+        """Return the versions of jaxlib on record for the executables that came in some ways."""
         query = "SELECT DISTINCT jaxlib FROM entries WHERE kind = ? AND origin = ? AND jaxlib IS NOT NULL"
         wanted = list(origins)
 
@@ -196,13 +196,13 @@ class Ledger(LedgerFile):
         return {jaxlib for (jaxlib,) in rows.whole(self._read(ask), (rows.text,), 1)}
 
     def looked_into(self) -> set[str]:
-        """Keys of the executables whose insides are known."""
+        """Return keys of the executables whose insides are known."""
         query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"
         found = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
         return {key for (key,) in rows.whole(found, (rows.key,), 1)}
 
     def record_contents(self, news: Iterable[Content]) -> None:
-        """Adds what the insides of stored bytes have told, and drops that of bytes which no entry has any more."""
+        """Add what the insides of stored bytes have told, and drop that of bytes which no entry has any more."""
         known = "SELECT digest FROM entries WHERE digest IS NOT NULL"
         contents = list(news)
 
@@ -221,7 +221,7 @@ class Ledger(LedgerFile):
     # -- what building and loading take
 
     def economics(self, kind: Kind) -> dict[str, Economics]:
-        """What building and loading the entries of a kind has taken, by their names."""
+        """Return the times of building and loading entries of a kind, by their names."""
         query = f"SELECT name, {', '.join(Economics._fields)} FROM economics WHERE kind = ? ORDER BY name"  # noqa: S608
 
         def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
@@ -231,7 +231,7 @@ class Ledger(LedgerFile):
         return {row[0]: Economics(*row[1:]) for row in rows.whole(self._read(ask), columns, len(columns))}
 
     def record_economics(self, news: Spending) -> None:
-        """Adds what building and loading has taken, and to each entry on record how often it was loaded."""
+        """Add what building and loading has taken, and to each entry on record how often it was loaded."""
         sums = ", ".join(f"{column} = {column} + excluded.{column}" for column in Economics._fields)
         add_up = f"INSERT INTO economics VALUES (?,?,?,?,?,?,?) ON CONFLICT (kind, name) DO UPDATE SET {sums}"  # noqa: S608
         hit = "UPDATE entries SET hits = hits + ? WHERE kind = ? AND key = ?"
@@ -246,7 +246,7 @@ class Ledger(LedgerFile):
     # -- runs
 
     def add_run(self, identity: str, started_ns: int, report: str) -> None:
-        """Keeps the report of a run, JSON text; those of long ago keep their counts and lose their lists."""
+        """Keep the report of a run, JSON text; those of long ago keep their counts and lose their lists."""
         shorten = (
             "UPDATE runs SET report = json_remove(report, '$.programs', '$.traces.calls', '$.graphs.calls')"
             " WHERE id IN (SELECT id FROM runs ORDER BY started_ns DESC, id DESC LIMIT -1 OFFSET ?)"
@@ -260,13 +260,13 @@ class Ledger(LedgerFile):
         self._write(add)
 
     def runs(self) -> list[str]:
-        """The reports of all runs, oldest first."""
+        """Return the reports of all runs, oldest first."""
         query = "SELECT report FROM runs ORDER BY started_ns, id"
         found = self._read(lambda database: database.execute(query).fetchall())
         return [text for (text,) in rows.whole(found, (rows.report,), 1)]
 
     def forget_runs(self) -> int:
-        """Drops all runs, the hits they counted, and what building and loading took; returns how many runs."""
+        """Drop all runs, the hits they counted, and what building and loading took; return how many runs."""
 
         def clear(database: "sqlite3.Connection") -> int:
             database.execute("UPDATE entries SET hits = 0")
@@ -279,7 +279,7 @@ class Ledger(LedgerFile):
     # -- snapshots of large directories
 
     def load_snapshot(self, directory: str) -> Snapshot | None:
-        """The snapshot of a directory; None where there is none or the ledger cannot be read."""
+        """Return the snapshot of a directory; None where there is none or the ledger cannot be read."""
         query = "SELECT * FROM snapshots WHERE directory = ?"
         try:
             row = self._read(lambda database: database.execute(query, (_text(directory),)).fetchone())
@@ -292,7 +292,7 @@ class Ledger(LedgerFile):
         return None if None in packed else Snapshot.unpacked(*packed)
 
     def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
-        """Keeps a snapshot, or does not: it only saves time, so a ledger that cannot be written is no failure."""
+        """Keep a snapshot, if the ledger can be written: a snapshot only saves time."""
         row = (_text(directory), *snapshot.packed())
         statement = "INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)"
         try:

@@ -76,7 +76,7 @@ class LedgerFile:
         self._writable = False
 
     def copied_ns(self) -> int | None:
-        """When the root was copied, with the ledger in it; None if it is where the ledger was made, or was moved whole.
+        """Return when the root was copied with its ledger; None if it was not copied, or was moved as a whole.
 
         Copied is a root whose directory is another one than the ledger remembers; the ledger was born by copying then.
         """
@@ -86,18 +86,18 @@ class LedgerFile:
         return files.born_ns(self._path) or LATEST_NS
 
     def _place(self) -> tuple[int, int | None]:
-        """By what the root's directory is known."""
+        """Return the inode and time of birth by which the root's directory is recognised."""
         directory = self._path.parent.parent
         return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
 
     def _is_there(self) -> bool:
-        """Whether there is a file; one behind a link is none."""
+        """Return whether there is a file; one behind a link is none."""
         with suppress(OSError):
             return not os.path.islink(self._path.parent) and os.path.exists(self._path)
         return False
 
     def _begin_pins(self) -> None:
-        """Makes the directory of pins with a ledger: with one that has held no pins, none can be lost."""
+        """Make the directory of pins with a ledger: with one that has held no pins, none can be lost."""
         with suppress(OSError):
             state = open_below(self._path.parent.parent, self._path.parent.name, make=True)
             try:
@@ -107,11 +107,11 @@ class LedgerFile:
                 os.close(state)
 
     def begin_anew(self) -> None:
-        """Sets a damaged ledger aside for an empty one; one that is whole stays."""
+        """Set a damaged ledger aside for an empty one; one that is whole stays."""
         self._write(_check)
 
     def check(self) -> None:
-        """Reads all of it.
+        """Read all of it.
 
         Raises:
             LedgerUnavailable: it cannot be read, or is damaged somewhere.
@@ -119,7 +119,7 @@ class LedgerFile:
         self._read(_check)
 
     def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
-        """What an action reads from the ledger, None if there is none; of one that is busy, what is on the disk."""
+        """Return the result of an action that reads, None without a ledger; read a busy ledger as it is on the disk."""
         if self._database is None and not self._is_there():
             return None
         from jcache.store import sqlite, sqlite_connection
@@ -139,7 +139,7 @@ class LedgerFile:
                 return action(busy)
 
     def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
-        """Changes the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
+        """Change the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
         from jcache.store import sqlite, sqlite_connection
 
         with sqlite.failures(self._path, "write", self.close):
@@ -153,7 +153,7 @@ class LedgerFile:
             return self._transact(action)
 
     def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
-        """Changes the file at the path: not one that was moved away, nor one that has got other names since."""
+        """Change the file at the path: not one that was moved away, nor one that has got other names since."""
         from jcache.store import sqlite_connection
 
         for attempt in range(_ATTEMPTS):
@@ -182,12 +182,12 @@ class LedgerFile:
 
 
 def has(database: "sqlite3.Connection", table: str) -> bool:
-    """Whether the ledger has a table that those of before had not."""
+    """Return whether the ledger has a table that those of before had not."""
     return database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
 
 
 def _check(connection: "sqlite3.Connection") -> None:
-    """Raises where a page or an index is damaged, even one that no command would meet today."""
+    """Raise where a page or an index is damaged, even one that no command would meet today."""
     from jcache.store.sqlite_connection import NoLedgerError
 
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()

@@ -19,60 +19,60 @@ _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 def text(value: object) -> str | None:
-    """A short text."""
+    """Return a short text."""
     return value if isinstance(value, str) and len(value) <= _LONGEST else None
 
 
 def report(value: object) -> str | None:
-    """A text of any length."""
+    """Return a text of any length."""
     return value if isinstance(value, str) else None
 
 
 def hits(value: object) -> int:
-    """How often an entry was hit; none if nobody knows."""
+    """Return the number of hits; 0 if it is unknown."""
     return count(value) or 0
 
 
 def key(value: object) -> str | None:
-    """What may be a key, as which it is the beginning of a file's name."""
+    """Return a text that can be a key, and so begin a file name."""
     return value if isinstance(value, str) and 0 < len(value) <= 255 and not {"/", "\0"} & set(value) else None
 
 
 def kind(value: object) -> Kind | None:
-    """A kind of entries."""
+    """Return a kind of entries."""
     return _KINDS.get(value) if isinstance(value, str) else None
 
 
 def count(value: object) -> int | None:
-    """A number of things, or of bytes or nanoseconds."""
+    """Return a number of things, or of bytes or nanoseconds."""
     return value if isinstance(value, int) and value >= 0 else None
 
 
 def number(value: object) -> int | None:
-    """Any integer."""
+    """Return any integer."""
     return value if isinstance(value, int) else None
 
 
 def seconds(value: object) -> float | None:
-    """A duration."""
+    """Return a duration."""
     if not isinstance(value, int | float) or not isfinite(value) or not 0 <= value <= _MOST_SECONDS:
         return None
     return value
 
 
 def blob(value: object) -> bytes | None:
-    """Bytes."""
+    """Return bytes."""
     return value if isinstance(value, bytes) else None
 
 
 def fitting(row: Iterable[object], columns: Iterable[Callable[[object], object | None]]) -> list[Any]:
-    """The values of a row that are what their columns hold; None for the others."""
+    """Return the values of a row that are what their columns hold; None for the others."""
     return [column(value) for value, column in zip(row, columns, strict=True)]
 
 
 def whole(
     rows: Iterable[Iterable[object]] | None, columns: tuple[Callable[[object], object | None], ...], needed: int
 ) -> list[list[Any]]:
-    """The rows, each of fitting values, of which as many as are needed, from the first on, are known."""
+    """Return the rows, each of fitting values, of which as many as are needed, from the first on, are known."""
     found = (fitting(row, columns) for row in rows or ())
     return [row for row in found if None not in row[:needed]]

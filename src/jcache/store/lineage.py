@@ -31,17 +31,17 @@ class Role(StrEnum):
 
 
 def version_of(trace: EnvelopeHeader) -> str:
-    """Which of the traces that have had its key a trace is."""
+    """Return the identity of a trace among all traces that have had its key."""
     return str(trace.created_ns)
 
 
 def belongs_to(program: EnvelopeHeader, trace: EnvelopeHeader) -> bool:
-    """Whether a program is one of a trace's."""
+    """Return whether a program is one of a trace's."""
     return program.parents == (trace.key,) and program.key_parts.get(_TRACE) == version_of(trace)
 
 
 def is_program(header: EnvelopeHeader) -> bool:
-    """Whether an entry of the traces is a program, and not a trace."""
+    """Return whether an entry of the traces is a program, and not a trace."""
     return header.kind == Kind.TRACES and _TRACE in header.key_parts
 
 
@@ -73,11 +73,11 @@ class Lineage:
         self._children.setdefault(parent, []).append(child)
 
     def parents(self, member: Member) -> list[Member]:
-        """What an entry was made from."""
+        """Return the entries from which an entry was made."""
         return sorted(self._parents.get(member, ()))
 
     def children(self, member: Member) -> list[Member]:
-        """What was made from an entry."""
+        """Return the entries that were made from an entry."""
         return sorted(self._children.get(member, ()))
 
     def is_here(self, member: Member) -> bool:
@@ -92,14 +92,14 @@ class Lineage:
         return Role.GRAPH if kind is Kind.GRAPHS else Role.EXECUTABLE
 
     def is_stray(self, member: Member) -> bool:
-        """Whether an entry is a program whose trace has gone, or has given way to another."""
+        """Return whether an entry is a program whose trace has gone, or has given way to another."""
         header = self.headers.get(member)
         if header is None or not is_program(header):
             return False
         return not any(self._is_program_of(header, trace) for trace in self._parents.get(member, ()))
 
     def dangling(self) -> Iterator[tuple[Member, str]]:
-        """The programs that lack something, and a sentence about what, and what comes of it."""
+        """Yield the programs that lack something, and a sentence about what, and what comes of it."""
         for member, header in self.headers.items():
             executable = _executable(header)
             if self.is_stray(member):
@@ -113,7 +113,7 @@ class Lineage:
 
     @property
     def links(self) -> Links:
-        """What those must know who remove entries."""
+        """Links that code which removes entries must respect."""
         trace_of: dict[str, str] = {}
         executables: dict[str, set[str]] = {}
         strays = []
@@ -129,7 +129,7 @@ class Lineage:
 
 
 def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True) -> Lineage:
-    """The lineage of a root's traces; entries whose headers cannot be read are passed over.
+    """Return the lineage of a root's traces; entries whose headers cannot be read are passed over.
 
     Args:
         store: of the root.
@@ -159,7 +159,7 @@ def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True)
 
 
 def header_of(store: Store, member: Member) -> EnvelopeHeader | None:
-    """What a trace or graph says about itself; None of one that has gone, or cannot be read."""
+    """Return the header of a trace or graph; None if it is gone or cannot be read."""
     kind, key = member
     with suppress(OSError, DamagedEntry):
         header = header_at(store.root.directory(kind) / f"{key}{ENTRY_SUFFIX}")
@@ -168,18 +168,18 @@ def header_of(store: Store, member: Member) -> EnvelopeHeader | None:
 
 
 def _above(headers: Iterable[EnvelopeHeader]) -> set[Member]:
-    """The graphs that were used for what has these headers."""
+    """Return the graphs that were used for what has these headers."""
     parents = (parent for header in headers for parent in _parents(header))
     return {(kind, key) for kind, key in parents if kind is Kind.GRAPHS and storable(key) == key}
 
 
 def _parents(header: EnvelopeHeader) -> list[Member]:
-    """What an entry names as its parents: a program its trace, the others the graphs that they were made from."""
+    """Return the parents that an entry names: the trace of a program, or the graphs that others were made from."""
     kind = Kind.TRACES if is_program(header) else Kind.GRAPHS
     return [(kind, parent) for parent in header.parents]
 
 
 def _executable(header: EnvelopeHeader) -> str | None:
-    """The key under which the executable of a program is stored."""
+    """Return the key under which the executable of a program is stored."""
     key = header.key_parts.get(_EXECUTABLE) if is_program(header) else None
     return None if key is None else storable(key)

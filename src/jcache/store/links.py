@@ -58,26 +58,26 @@ class Ties:
                 self._needing.setdefault(executable, []).append(trace)
 
     def unit_of(self, entry: Entry) -> str | None:
-        """The trace that an entry is one with, itself perhaps; None for an entry on its own."""
+        """Return the trace that an entry is one with, itself perhaps; None for an entry on its own."""
         if not self.units or entry.kind is not Kind.TRACES:
             return None
         trace = self._links.trace_of.get(entry.key, entry.key)
         return trace if trace in self.units else None
 
     def is_program(self, entry: Entry) -> bool:
-        """Whether an entry is one with a trace, and not that trace."""
+        """Return whether an entry is one with a trace, and not that trace."""
         return self.unit_of(entry) not in (None, entry.key)
 
     def needing(self, entry: Entry) -> Sequence[str]:
-        """The traces that need an executable."""
+        """Return the traces that need an executable."""
         return self._needing.get(entry.key, ()) if entry.kind is Kind.EXECUTABLES else ()
 
     def needs(self, trace: str) -> Collection[str]:
-        """The keys of the executables that a trace needs."""
+        """Return the keys of the executables that a trace needs."""
         return self._links.executables.get(trace, ())
 
     def used_ns(self, entry: Entry, gone: Collection[str] = ()) -> int:
-        """When an entry, or what needs it and has not gone, was last used, at the latest."""
+        """Return the last use of an entry, or of a remaining entry that needs it, whichever is later."""
         unit = self.unit_of(entry)
         if unit is not None:
             return self.as_one(unit).latest_ns
@@ -85,11 +85,11 @@ class Ties:
         return max([entry.latest_ns, *needing])
 
     def as_one(self, trace: str) -> Entry:
-        """A trace with its programs, as if they were one entry."""
+        """Return a trace with its programs, as if they were one entry."""
         return self._as_one[trace]
 
     def protected_by(self, entries: Iterable[Entry], recent: Iterable[Entry] = ()) -> dict[Member, str]:
-        """What is to stay for the sake of entries that do, each with the trace that needs it.
+        """Return the entries that must stay because others do, each with the trace that needs it.
 
         Args:
             entries: that stay.
@@ -107,7 +107,7 @@ class Ties:
         return protected
 
     def whole(self, ordered: Sequence[Entry], count: int) -> int:
-        """How many of ordered entries go where so many must, for none that are one to be parted."""
+        """Return how many ordered entries go if so many must, without separating a trace from its programs."""
         if count:
             last = self.unit_of(ordered[count - 1])
             while last is not None and count < len(ordered) and self.unit_of(ordered[count]) == last:

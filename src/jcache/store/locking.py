@@ -33,7 +33,7 @@ _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says s
 
 
 def timeout_in(environment: Mapping[str, str]) -> float:
-    """Seconds to wait for a lock: ``$JCACHE_LOCK_TIMEOUT``, an age or a number of seconds, else 10.
+    """Return the seconds to wait for a lock: ``$JCACHE_LOCK_TIMEOUT``, an age or a number of seconds, else 10.
 
     Raises:
         InvalidValue: it cannot be read.
@@ -51,7 +51,7 @@ def timeout_in(environment: Mapping[str, str]) -> float:
 def locked(
     root: Root, kind: Kind, *, timeout: float = DEFAULT_TIMEOUT, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Holds the lock on a root's entries of a kind for the block.
+    """Hold the lock on a root's entries of a kind for the block.
 
     Args:
         root: whose entries.
@@ -89,7 +89,7 @@ def locked(
 
 
 def _check_file(path: Path, held: str) -> None:
-    """Raises CannotWrite if what is to be locked is a file of somebody's: filelock empties what it locks."""
+    """Raise CannotWrite if what is to be locked is a file of somebody's: filelock empties what it locks."""
     try:
         status = os.lstat(held)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def in_batches(
     timeout: float = DEFAULT_TIMEOUT,
     waiting: Callable[[str], None] | None = None,
 ) -> None:
-    """Runs an iterator's steps under the lock, as many in each hold as its time allows, with pauses in between."""
+    """Run an iterator's steps under the lock, as many in each hold as its time allows, with pauses in between."""
     while True:
         with locked(root, kind, timeout=timeout, waiting=waiting):
             if run_until(steps, clock.monotonic() + HOLD_S):
@@ -135,12 +135,12 @@ def in_batches(
 
 
 def run_until(steps: Iterator[None], end: float) -> bool:
-    """Runs steps until a time of `clock.monotonic`, at least one; returns whether that was all."""
+    """Run steps until a time of `clock.monotonic`, at least one; return whether that was all."""
     return not any(clock.monotonic() >= end for _ in steps)
 
 
 def _holder(path: Path) -> str:
-    """Who holds the lock, as Linux tells in /proc/locks; elsewhere just "another process"."""
+    """Return the holder of the lock, from /proc/locks on Linux; elsewhere "another process"."""
     try:
         inode = os.stat(path).st_ino
         for line in Path("/proc/locks").read_text().splitlines():

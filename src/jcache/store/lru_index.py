@@ -66,7 +66,7 @@ class Occupancy:
         return known and self._time_of_directory() == self._changed_ns
 
     def refresh(self) -> None:
-        """Reads the directory again if somebody else changed it. This needs no lock, which is then held for less."""
+        """Read the directory again if somebody else changed it. This needs no lock, which is then held for less."""
         if self.undisturbed:
             return
         if clock.now_ns() - self._time_of_directory() < SETTLED_NS:
@@ -88,7 +88,7 @@ class Occupancy:
                 self._missing.append((entry.key, entry.recency_ns))
 
     def adopting(self) -> Iterator[None]:
-        """Gives each entry the sidecar that JAX expects, a step each."""
+        """Give each entry the sidecar that JAX expects, a step each."""
         with opened(self._root, self._directory) as directory:
             while self._missing:
                 key, recency_ns = self._missing.pop()
@@ -97,7 +97,7 @@ class Occupancy:
                 yield
 
     def left_by_us(self) -> None:
-        """Takes the directory's present state for our own doing."""
+        """Take the directory's present state for our own doing."""
         mark = clock.now_ns()
         with opened(self._root, self._directory) as directory:
             status = os.fstat(directory)
@@ -111,11 +111,11 @@ class Occupancy:
         return os.stat(self._directory, follow_symlinks=self._directory == self._root.path).st_mtime_ns
 
     def of(self, keys: Collection[str]) -> int:
-        """Bytes of some of the entries."""
+        """Return bytes of some of the entries."""
         return sum(self._sizes[key][0] for key in keys if key in self._sizes)
 
     def victims(self, bound: int, more: int, pinned: Collection[str] = ()) -> list[Entry]:
-        """The least recently used entries that must go, pinned ones apart, for ``more`` bytes to fit in the bound."""
+        """Return the least recently used entries that must go for ``more`` bytes to fit; pinned ones stay."""
         spared: list[Entry] = []
 
         def candidates() -> Iterator[Entry]:
@@ -130,7 +130,7 @@ class Occupancy:
         return chosen
 
     def spare(self, entries: Iterable[Entry]) -> None:
-        """Takes back victims that stay for now."""
+        """Take back victims that stay for now."""
         for entry in entries:
             heapq.heappush(self._heap, (entry.recency_ns, entry.key))
 
@@ -143,7 +143,7 @@ class Occupancy:
         self.bytes -= self._sizes.pop(key)[0]
 
     def forget(self) -> None:
-        """Takes nothing for known any more."""
+        """Take nothing for known any more."""
         self._changed_ns = None
 
     def _least_recent(self) -> Iterator[Entry]:
@@ -161,7 +161,7 @@ class Occupancy:
             yield Entry(self._kind, key, size, created, recency, sidecar=told is not None)
 
     def _accessed(self, key: str) -> int:
-        """When plain JAX, which may write no sidecar, has read an entry, as far as the file system tells."""
+        """Return when plain JAX, which may write no sidecar, has read an entry, by its access time."""
         try:
             return self._times.used_ns(os.lstat(self._directory / (key + ENTRY_SUFFIX)))
         except OSError:

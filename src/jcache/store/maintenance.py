@@ -77,14 +77,14 @@ class Upkeep:
         self.close()
 
     def close(self) -> None:
-        """Writes what has been learnt to the ledger, if it can be written, and closes it."""
+        """Write what has been learnt to the ledger, if it can be written, and close it."""
         self.flush()
         self.ledger.close()
         if (notice := note_moved(self.root)) is not None:
             self.notice(notice)
 
     def listing(self, kind: Kind, *, remember: bool = True, uses: bool = False) -> Listing:
-        """What lies in a kind's directory.
+        """Return the listing of a kind's directory.
 
         Args:
             kind: which.
@@ -106,14 +106,14 @@ class Upkeep:
         return listing
 
     def why_unknown(self, kinds: Iterable[Kind]) -> str:
-        """Why the last use of entries is unknown, as the end of a sentence, of kinds that have been listed."""
+        """Return why the last use of entries of listed kinds is unknown, as the end of a sentence."""
         return "; ".join(dict.fromkeys(self._why_unknown[kind] for kind in kinds))
 
     def path(self, entry: Entry) -> Path:
         return self.root.place(entry.kind, entry.key, legacy=entry.legacy)
 
     def execute(self, plan: Plan, *, progress: Progress[Verdict] = iter) -> Removal:
-        """Removes the victims of a plan, in short batches under the lock, but not those used or pinned meanwhile.
+        """Remove the victims of a plan, in short batches under the lock, but not those used or pinned meanwhile.
 
         The entries that stay are given sidecars where they have none, so that a bounded JAX can go on.
 
@@ -148,13 +148,13 @@ class Upkeep:
         return removal
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
-        """Removes entries whatever their use."""
+        """Remove entries, whenever they were last used."""
         from jcache.store.policy import Plan, Reason, Verdict
 
         return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
     def adopt(self, kind: Kind, *, record: bool = True, sweep: bool = False) -> int:
-        """Makes the sidecars that are missing, of what is known of their last use; returns how many.
+        """Make the sidecars that are missing, of what is known of their last use; return how many.
 
         JAX <= 0.11.1 fails every bounded put as long as one entry lacks its sidecar, so a bound can only be turned on
         over an unbounded cache after this.
@@ -193,7 +193,7 @@ class Upkeep:
         return len(made)
 
     def _record_digests(self, kind: Kind, entries: Sequence[Entry]) -> None:
-        """Records the digests of entries that have none yet, but not of one that may still be being written."""
+        """Record the digests of entries that have none yet, but not of one that may still be being written."""
         from jcache.formats.digest import digest
 
         known = self.softly(lambda: self.ledger.known(kind, [entry.key for entry in entries])) or {}
@@ -209,7 +209,7 @@ class Upkeep:
                         self._learn(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
 
     def restore(self, quarantine: Quarantine, record: Record, *, replace: bool = False) -> None:
-        """Puts an entry back from quarantine; the ledger then says of its bytes what it said before they went there.
+        """Put an entry back from quarantine; the ledger then says of its bytes what it said before they went there.
 
         So an entry that had been changed is found again, and no program gets it; what no digest was on record of is
         checked as if it had never been seen.
@@ -229,7 +229,7 @@ class Upkeep:
             self._learn(Known(kind, key, record.expected, size, origin="restored", digest_ns=taken_ns))
 
     def remove_xla(self) -> int:
-        """Removes XLA's autotune directory and kernel file beside the executables; returns their bytes."""
+        """Remove XLA's autotune directory and kernel file beside the executables; return their bytes."""
         from jcache.store.removal import set_aside_xla
 
         executables = self.root.directory(Kind.EXECUTABLES)
@@ -245,7 +245,7 @@ class Upkeep:
     # -- locks and the ledger
 
     def softly(self, action: Callable[[], T]) -> T | None:
-        """What an action on the ledger gives; where it fails, None and a notice: no entry depends on the ledger."""
+        """Return the result of an action on the ledger; if it fails, add a notice and return None."""
         try:
             return action()
         except LedgerUnavailable as error:
@@ -253,7 +253,7 @@ class Upkeep:
             return None
 
     def notice(self, text: str) -> None:
-        """Keeps a sentence for whoever is in charge, once."""
+        """Add a sentence to the notices, once."""
         if text not in self.notices:
             self.notices.append(text)
 
@@ -263,7 +263,7 @@ class Upkeep:
         return locked(self.root, kind, timeout=timeout, waiting=self._waiting)
 
     def _mark(self, kind: Kind) -> None:
-        """Says that the lock file, which is not there yet, is only ours, or else that there is a bound."""
+        """Record that a lock file, before it is made, is only jcache's, or else that there is a bound."""
         if not self.root.layout.follows_jax:
             with files.refusal(f"make {self.root.state}"), opened(self.root, self.root.state, make=True):
                 pass
@@ -275,18 +275,18 @@ class Upkeep:
                 files.touch(mark.name, directory=state)
 
     def bounded(self) -> None:
-        """Says that entries are put under a bound from now on."""
+        """Record that entries are put under a bound from now on."""
         mark = self.root.unbounded_mark
         with suppress(OSError), opened(self.root, mark.parent) as state:
             os.unlink(mark.name, dir_fd=state)
 
     def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
-        """Runs steps under the lock of a kind's directory, letting it go for others every so often."""
+        """Run steps under the lock of a kind's directory, letting it go for others every so often."""
         self._mark(kind)
         in_batches(self.root, kind, steps, timeout=self._lock_timeout, waiting=self._waiting)
 
     def _remove_in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
-        """The same of removals, which make room: on a full disk, where there is no lock file and none can be made.
+        """Run removals as `in_batches` does, also on a full disk, where a missing lock file cannot be made.
 
         Nobody holds what is not there, so that an entry may go without, until the lock can be had.
         """
@@ -305,18 +305,18 @@ class Upkeep:
             self.flush()
 
     def learn_all(self, news: Iterable[Known]) -> None:
-        """Writes what has been learnt of many entries to the ledger, seldom and much at a time."""
+        """Queue records of many entries, and write them to the ledger in large batches."""
         self._news += news
         if len(self._news) >= _MANY:
             self.flush()
 
     def _unlearn(self, kind: Kind, key: str) -> None:
-        """What is known of an entry that is gone would be wrong of another one under its key."""
+        """Forget what is known of an entry that is gone: it would be wrong for a new one of that key."""
         self._evicted.add((kind, key))
         self._news = [known for known in self._news if (known.kind, known.key) != (kind, key)]
 
     def flush(self) -> None:
-        """Writes what has been learnt to the ledger, if it can be written."""
+        """Write what has been learnt to the ledger, if it can be written."""
         evicted, self._evicted = self._evicted, set()
         news, self._news = self._news, []
         if (evicted or news) and not os.path.isdir(self.root.pins):
@@ -328,5 +328,5 @@ class Upkeep:
 
 
 def _is_full(error: CannotWrite) -> bool:
-    """Whether it is the disk, or somebody's quota, that has no room."""
+    """Return whether the disk or a quota is full."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)

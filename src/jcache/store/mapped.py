@@ -28,7 +28,7 @@ _maps: WeakSet[mmap.mmap] = WeakSet()
 
 
 def open_sealed(path: str | Path, *, limit: int = MAX_CONTENT) -> tuple[EnvelopeHeader, memoryview]:
-    """A trace or graph, every bit of it verified: its header, and its payload in memory that can be written to.
+    """Return a trace or graph, every bit of it verified: its header, and its payload in memory that can be written to.
 
     Raises:
         DamagedEntry: the bytes are not an envelope, were changed, or hold more than ``limit`` bytes.
@@ -56,7 +56,7 @@ def _contents(path: str | Path) -> mmap.mmap | bytearray:
 
 
 def _mapped(descriptor: int) -> mmap.mmap | None:
-    """The file in memory; None where the system refuses, or too many are."""
+    """Return the file in memory; None where the system refuses, or too many are."""
     try:
         if sys.version_info >= (3, 13):
             return mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY, trackfd=False)
@@ -70,7 +70,7 @@ def _mapped(descriptor: int) -> mmap.mmap | None:
 
 
 def _is_local(descriptor: int) -> bool:
-    """Whether a file lies where only this machine can remove it; Python has no statfs(2), and only Linux is asked."""
+    """Return whether a file is on a local file system of Linux; Python has no statfs(2)."""
     import ctypes
 
     if sys.platform != "linux":

@@ -42,7 +42,7 @@ class Pins:
         self._ledger = ledger
 
     def known(self, *, sure: bool = False) -> set[tuple[Kind, str]]:
-        """The pinned entries.
+        """Return the pinned entries.
 
         Args:
             sure: whether something is to be removed: then a ledger that may hold pins is read as a whole before.
@@ -66,7 +66,7 @@ class Pins:
         return theirs | (here or set())
 
     def copy(self) -> set[tuple[Kind, str]]:
-        """Copies the pins that the ledger holds, where that can be done, and returns all that are known.
+        """Copy the pins that the ledger holds, where that can be done, and return all that are known.
 
         Raises:
             LedgerUnavailable: what is pinned cannot be known; a damaged ledger may not tell of all.
@@ -90,7 +90,7 @@ class Pins:
         return pins
 
     def add(self, names: Names) -> None:
-        """Pins entries. What is pinned is known from then on.
+        """Pin entries. What is pinned is known from then on.
 
         Raises:
             CannotWrite: a pin cannot be written.
@@ -101,7 +101,7 @@ class Pins:
             self._write(names, self._root.pins, directories)
 
     def remove(self, names: Names) -> None:
-        """Unpins entries.
+        """Unpin entries.
 
         Raises:
             CannotWrite: a pin cannot be removed.
@@ -117,7 +117,7 @@ class Pins:
                 self._unlink(names, place, directories)
 
     def clear(self) -> set[tuple[Kind, str]]:
-        """Unpins all entries; returns those of which it was known. That nothing is pinned is known from then on.
+        """Unpin all entries; return those of which it was known. That nothing is pinned is known from then on.
 
         Raises:
             CannotWrite: a pin cannot be removed.
@@ -140,12 +140,12 @@ class Pins:
         return tuple(dict.fromkeys((self._root.pins, self._root.state / PINS_NAME)))
 
     def _as_files(self) -> set[tuple[Kind, str]] | None:
-        """The pins that are files, in whatever place; None if there is no directory for them; raises as `_listed`."""
+        """Return the pins that are files, in any place; None without a directory of pins; raise as `_listed`."""
         found = [pins for place in self._places if (pins := self._listed(place)) is not None]
         return set().union(*found) if found else None
 
     def _listed(self, place: Path) -> set[tuple[Kind, str]] | None:
-        """The pins that are files in a place; None if there is no such directory.
+        """Return the pins that are files in a place; None if there is no such directory.
 
         Raises:
             LedgerUnavailable: there is one, and it cannot be read.
@@ -165,7 +165,7 @@ class Pins:
         return found
 
     def _set_aside(self) -> bool:
-        """Whether a damaged ledger was set aside, which may have held pins."""
+        """Return whether a damaged ledger was set aside, which may have held pins."""
         from jcache.store.sqlite import DAMAGED
 
         start = self._root.ledger.name + DAMAGED
@@ -174,7 +174,7 @@ class Pins:
         return False
 
     def _begin(self, pins: Names, directories: Directories) -> None:
-        """Makes the directory with all pins in it at once: what is there is then always all of them."""
+        """Make the directory with all pins in it at once: what is there is then always all of them."""
         state = directories.descriptor(self._root.pins.parent, make=True)
         aside = self._root.pins.parent / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
         directories.descriptor(aside, make=True)

@@ -1,4 +1,4 @@
-"""What an eviction is asked for, and what it decides: a `Policy`, and a `Plan` of entries with the `Reason` of each."""
+"""Values of an eviction: a `Policy`, and the `Plan` that follows from it, with a `Reason` for each entry."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from jcache.frozen import Frozen
 
 
 class Order(StrEnum):
-    """Who goes first."""
+    """The order in which entries go."""
 
     LRU = "lru"
     COST = "cost"
 
 
 class Reason(StrEnum):
-    """Why an entry goes or stays."""
+    """The reason why an entry goes or stays."""
 
     AGE = "not used for that long"
     WRITTEN = "last use unknown, counted from writing"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What to keep to.
+    """The criteria of an eviction.
 
     Attributes:
         max_bytes: upper bound of the entries' bytes together.
@@ -60,7 +60,7 @@ class Policy:
 
     @property
     def empty(self) -> bool:
-        """Whether it asks for nothing."""
+        """Whether no criterion is set."""
         return self == Policy(order=self.order)
 
     @property
@@ -70,14 +70,14 @@ class Policy:
 
 
 class Verdict(NamedTuple):
-    """An entry and why it goes or stays."""
+    """An entry, and the reason why it goes or stays."""
 
     entry: Entry
     reason: Reason
 
 
 class Share(NamedTuple):
-    """So many entries with so many bytes."""
+    """A number of entries, and their bytes together."""
 
     entries: int
     bytes: int
@@ -85,11 +85,11 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes, in the order in which it goes, and what stays.
+    """The entries that go, in this order, and the entries that stay.
 
     Attributes:
-        victims: what goes, and why.
-        kept: what stays, and why.
+        victims: the entries that go, with reasons.
+        kept: the entries that stay, with reasons.
         because: by the keys of entries, the trace with which they go, or for which they stay.
     """
 
@@ -99,7 +99,7 @@ class Plan:
 
 
 def reasons(verdicts: Iterable[Verdict]) -> dict[Reason, Share]:
-    """How many entries and bytes each reason accounts for, most entries first."""
+    """Return the number of entries and bytes for each reason, most entries first."""
     count: Counter[Reason] = Counter()
     size: Counter[Reason] = Counter()
     for entry, reason in verdicts:

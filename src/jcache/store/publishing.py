@@ -43,12 +43,12 @@ class Arrival:
 
 
 def holder(root: Root, kind: Kind, key: str) -> Path:
-    """The directory that an entry's file lies in."""
+    """Return the directory that an entry's file lies in."""
     return root.place(kind, key).parent
 
 
 def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: Mapping[str, Known]) -> Iterator[None]:
-    """Publishes entries of one kind and directory, a step each, with the lock held where there is one.
+    """Publish entries of one kind and directory, a step each, with the lock held where there is one.
 
     Args:
         root: which root.
@@ -76,7 +76,7 @@ def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: M
 
 
 def _write_sidecar(directory: int, name: str, time_ns: int) -> None:
-    """Writes a sidecar at once and whole, over one that is there in place."""
+    """Write a sidecar at once and whole, over one that is there in place."""
     file = Unpublished(directory)
     try:
         file.write(time_ns.to_bytes(RECENCY_BYTES, "little"))

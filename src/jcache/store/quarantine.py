@@ -44,7 +44,7 @@ class Quarantine:
         self._directory = root.quarantine
 
     def records(self) -> list[Record]:
-        """What is here, oldest first; a record that cannot be read or has no file is passed over."""
+        """Return the records, oldest first, without those that cannot be read or have no file."""
         try:
             with opened(self._root, self._directory) as here:
                 names = [name for name in os.listdir(here) if name.endswith(_RECORD)]
@@ -54,7 +54,7 @@ class Quarantine:
         return sorted(found, key=lambda record: (record.quarantined_ns, record.id))
 
     def find(self, text: str) -> Record:
-        """The record that an id or a key, or an unambiguous beginning of one, stands for.
+        """Return the record that an id or a key, or an unambiguous beginning of one, stands for.
 
         Raises:
             UnknownKey: none or several do.
@@ -72,7 +72,7 @@ class Quarantine:
         return found[0]
 
     def keep(self, path: Path, kind: Kind, key: str, on_record: Known | None = None) -> None:
-        """Keeps an entry that is about to be replaced, if there is one, with the directory's lock held.
+        """Keep an entry that is about to be replaced, if there is one, with the directory's lock held.
 
         It stays where it is as well, so that its name always holds the old bytes or the new ones; but for a file system
         without hard links.
@@ -96,7 +96,7 @@ class Quarantine:
             self.take(finding, clock.now_ns(), stays=True)
 
     def take(self, finding: Finding, now_ns: int, *, stays: bool = False) -> Record:
-        """Moves the file of a finding here, with the directory's lock held, and removes its sidecar.
+        """Move the file of a finding here, with the directory's lock held, and remove its sidecar.
 
         Args:
             finding: which file, and what is wrong.
@@ -140,7 +140,7 @@ class Quarantine:
         return record
 
     def restore(self, record: Record, *, replace: bool = False, on_record: Known | None = None) -> int:
-        """Moves an entry back to where it was, with the directory's lock held; returns as of when its file is there.
+        """Move an entry back to where it was, with the directory's lock held; return as of when its file is there.
 
         Args:
             record: which.
@@ -172,7 +172,7 @@ class Quarantine:
             return os.lstat(path.name, dir_fd=directory).st_ctime_ns
 
     def read(self, record: Record) -> bytes:
-        """The bytes of an entry.
+        """Return the bytes of an entry.
 
         Raises:
             OSError: it cannot be read.
@@ -181,7 +181,7 @@ class Quarantine:
             return files.read(record.id + _ENTRY, directory=here)
 
     def drop(self, record: Record) -> int:
-        """Removes an entry for good and returns its bytes.
+        """Remove an entry for good and return its bytes.
 
         Raises:
             OSError: it cannot be removed.
@@ -192,7 +192,7 @@ class Quarantine:
         return size
 
     def sweep(self, before_ns: int) -> int:
-        """Removes what crashes left: records and handed files without an entry, temporary files, older than a time."""
+        """Remove what crashes left: records and handed files without an entry, temporary files, older than a time."""
         removed = 0
         with Directories(self._root) as directories:
             for place in (self._directory, self._root.state, self._root.handed):
@@ -203,7 +203,7 @@ class Quarantine:
         return removed
 
     def _left(self, place: Path, directory: int, directories: Directories) -> list[str]:
-        """What a directory of the state holds that stands for nothing."""
+        """Return the names in a directory of the state that belong to nothing."""
         names = set(os.listdir(directory))
         temporary = [name for name in names if name.startswith(TEMPORARY_PREFIX)]
         if place == self._directory:
@@ -230,7 +230,7 @@ class Quarantine:
 
 
 def _discard(name: str, directory: int, before_ns: int) -> bool:
-    """Removes a file, or what is only temporary, that is older than a time; returns whether it did."""
+    """Remove a file, or what is only temporary, that is older than a time; return whether it did."""
     try:
         if os.lstat(name, dir_fd=directory).st_mtime_ns >= before_ns:
             return False
@@ -248,7 +248,7 @@ def _unlink(name: str, directory: int) -> None:
 
 
 def _transfer(path: tuple[str, int], place: tuple[str, int], *, stays: bool) -> None:
-    """Gives a file another name, beside its own where it stays; each is a name in an open directory."""
+    """Give a file another name, beside its own where it stays; each is a name in an open directory."""
     (name, source), (new, target) = path, place
     if stays:
         try:

@@ -1,4 +1,4 @@
-"""Taking entries out of a directory, one by one, under its lock.
+"""Remove entries from a directory, one by one, under its lock.
 
 The entry's file goes first and then its sidecar: a sidecar alone harms nobody, an entry without one stops every bounded
 put of jax <= 0.11.1.
@@ -82,7 +82,7 @@ class Removed:
 
 
 def foresee(plan: Plan) -> Removal:
-    """What executing a plan removes if nobody uses, pins or removes anything meanwhile."""
+    """Return what executing a plan removes if nobody uses, pins or removes anything meanwhile."""
     entries = [verdict.entry for verdict in plan.victims]
     size = sum(entry.bytes + files.RECENCY_BYTES * entry.sidecar for entry in entries)
     return Removal(removed=entries, bytes=size)
@@ -95,7 +95,7 @@ def removing(
     pins: Collection[tuple[Kind, str]] = (),
     because: Mapping[str, str] = NOTHING,
 ) -> Iterator[None]:
-    """Removes the victims, a step each, and writes down in ``removal`` what became of them.
+    """Remove the victims, a step each, and write down in ``removal`` what became of them.
 
     Args:
         root: whose entries.
@@ -134,7 +134,7 @@ def _remove(root: Root, entry: Entry, directories: Directories, removal: Removal
 
 
 def unlink(root: Root, entry: Entry, directories: Directories) -> int | None:
-    """Removes an entry's files and returns their bytes, None if the entry is already gone.
+    """Remove an entry's files and return their bytes, None if the entry is already gone.
 
     Raises:
         OSError: as the file system says, or because the name is no regular file.
@@ -150,14 +150,14 @@ def unlink(root: Root, entry: Entry, directories: Directories) -> int | None:
 
 
 def take_back(root: Root, kind: Kind, key: str, directories: Directories) -> None:
-    """Removes the file, if there is one, in which an entry's payload was handed to other code."""
+    """Remove the file, if there is one, in which an entry's payload was handed to other code."""
     if kind is Kind.GRAPHS:
         with suppress(OSError):
             files.remove(key, directory=directories.descriptor(root.handed))
 
 
 def sweeping(root: Root, kind: Kind, names: Iterable[str]) -> Iterator[None]:
-    """Removes sidecars that are older than the grace period and have no entry, a step each, with the lock held."""
+    """Remove sidecars that are older than the grace period and have no entry, a step each, with the lock held."""
     with opened(root, root.directory(kind)) as directory:
         for name in names:
             entry = name.removesuffix(SIDECAR_SUFFIX) + ENTRY_SUFFIX
@@ -169,7 +169,7 @@ def sweeping(root: Root, kind: Kind, names: Iterable[str]) -> Iterator[None]:
 
 
 def set_aside_xla(directory: int) -> Iterator[str]:
-    """Renames XLA's sub-caches in an open directory, under the lock; yields what is to be removed outside of it."""
+    """Rename XLA's sub-caches in an open directory, under the lock; yield what is to be removed outside of it."""
     for name in _xla_in(directory):
         aside = f"{ASIDE_PREFIX}{os.urandom(8).hex()}"
         os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
@@ -177,7 +177,7 @@ def set_aside_xla(directory: int) -> Iterator[str]:
 
 
 def _xla_in(directory: int) -> Iterator[str]:
-    """The names of XLA's sub-caches that are in an open directory; links are none."""
+    """Yield the names of XLA's sub-caches that are in an open directory; links are none."""
     for name in XLA_NAMES:
         with suppress(FileNotFoundError):
             mode = os.lstat(name, dir_fd=directory).st_mode
@@ -186,7 +186,7 @@ def _xla_in(directory: int) -> Iterator[str]:
 
 
 def xla_size(root: Root) -> int:
-    """Bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
+    """Return bytes of XLA's sub-caches, as far as `set_aside_xla` takes them."""
     if not root.layout.follows_jax:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Which directory is administered, and whether it is a root."""
+"""Find, recognise and make roots."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _in_use: InUse | None = None
 
 
 def in_use() -> InUse | None:
-    """What is in use in this process."""
+    """Return the root that is in use in this process."""
     return _in_use
 
 
 def put_in_use(what: InUse | None) -> None:
-    """Says what is in use from now on, and so is meant where a program names no root."""
+    """Set the root in use: the default of every function that is given no root."""
     global _in_use
     _in_use = what
 
 
 def choose_path(explicit: str | None, environment: Mapping[str, str], *, source: str = "--root") -> Path:
-    """The path to administer: explicit, else ``$JCACHE_DIR``, else ``$JAX_COMPILATION_CACHE_DIR``, else the default.
+    """Return the path to administer: explicit, ``$JCACHE_DIR``, ``$JAX_COMPILATION_CACHE_DIR`` or the default.
 
     ``~`` is expanded; the path is made absolute without resolving symbolic links. Where the path is the
     ``executables`` directory of a jcache root, as ``JAX_COMPILATION_CACHE_DIR`` is under `jcache run`, that root is
@@ -88,7 +88,7 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
 
 
 def path_text(path: object) -> str:
-    """The text of a path that a program has given.
+    """Return the text of a path that a program has given.
 
     Raises:
         InvalidValue: it is no path.
@@ -100,19 +100,19 @@ def path_text(path: object) -> str:
 
 
 def path_texts(paths: object) -> tuple[str, ...]:
-    """The texts of several paths; one path is as good as a list of one. Raises as `path_text`."""
+    """Return the texts of several paths; one path is as good as a list of one; raise as `path_text`."""
     several = paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
     return tuple(path_text(path) for path in several)
 
 
 def wants_plain(explicit: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether a root that is not there yet is to be a plain JAX directory: one that JAX's own variable names."""
+    """Return whether a root that is not there yet is to be a plain JAX directory: one that JAX's own variable names."""
     ours = explicit is not None or environment.get("JCACHE_DIR")
     return not ours and bool(environment.get("JAX_COMPILATION_CACHE_DIR"))
 
 
 def open_root(path: Path, argument: str = "--root") -> Root:
-    """The root at a path, which an argument has named.
+    """Return the root at a path, which an argument has named.
 
     Raises:
         NoCacheHere: there is nothing, no directory, or a directory that holds no cache.
@@ -141,7 +141,7 @@ def open_root(path: Path, argument: str = "--root") -> Root:
 
 
 def _filling(path: Path) -> str:
-    """The command that makes and fills a root: a plain JAX directory where JAX's variable names it and nothing else."""
+    """Return the command that makes and fills a root, without ``--root`` if the environment names it."""
     try:
         is_meant = choose_path(None, os.environ) == path
     except JcacheError:
@@ -150,7 +150,7 @@ def _filling(path: Path) -> str:
 
 
 def _others(path: Path) -> Root | None:
-    """The root that another program's directory is; None if it is none that an adapter recognises."""
+    """Return the root that another program's directory is; None if it is none that an adapter recognises."""
     from jcache.store.foreign import adapter_of, state_of
 
     adapter = adapter_of(path)
@@ -158,7 +158,7 @@ def _others(path: Path) -> Root | None:
 
 
 def _is_tagged(path: Path) -> bool:
-    """Whether jcache made a root here, which stays one without its ``executables``; other tools write tags as well."""
+    """Return whether jcache made a root here; other tools write tags as well."""
     try:
         text = read(path / TAG_NAME, len(TAG_TEXT) + 1)
     except OSError:
@@ -171,7 +171,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _sample(path: Path) -> set[Member]:
-    """The kinds of names in a directory, read only until an entry is seen."""
+    """Return the kinds of names in a directory, read only until an entry is seen."""
     seen: set[Member] = set()
     with os.scandir(path) as listing:
         for item in listing:
@@ -182,7 +182,7 @@ def _sample(path: Path) -> set[Member]:
 
 
 def _evidence(item: os.DirEntry[str], path: Path) -> Member:
-    """What one name says about its directory being a cache: an ``executables`` of somebody else says nothing."""
+    """Return what one name tells about its directory: `Member.UNKNOWN` if it is no evidence of a cache."""
     what, _ = member(item.name)
     if what is Member.ENTRY and not item.is_file(follow_symlinks=False):
         return Member.UNKNOWN
@@ -198,7 +198,7 @@ def _evidence(item: os.DirEntry[str], path: Path) -> Member:
 
 
 def _tagged(root: Root) -> Root:
-    """The root, with its tag made again if it has lost it: by that its ``executables`` are known for a part of it."""
+    """Return the root, with its tag made again if it is lost: by it, ``executables`` is known as part of the root."""
     if not root.plain and not os.path.lexists(root.path / TAG_NAME):
         with suppress(OSError):
             publish(root.path / TAG_NAME, TAG_TEXT.encode())
@@ -206,7 +206,7 @@ def _tagged(root: Root) -> Root:
 
 
 def create_root(path: Path, *, plain: bool = False) -> Root:
-    """The root at a path, made if there is none.
+    """Return the root at a path, made if there is none.
 
     Args:
         path: where.
@@ -232,7 +232,7 @@ def create_root(path: Path, *, plain: bool = False) -> Root:
 
 
 def make_root(root: Root) -> Root:
-    """A root as it is to be, made if it is not there yet; raises as `create_root`."""
+    """Return a root as it is to be, made if it is not there yet; raise as `create_root`."""
     if root.layout.follows_jax:
         return create_root(root.path, plain=root.plain)
     with refusal(f"make {root.path}"):
@@ -241,7 +241,7 @@ def make_root(root: Root) -> Root:
 
 
 def open_own(path: Path) -> Root:
-    """The root at a path for what JAX and jcache store.
+    """Return the root at a path for what JAX and jcache store.
 
     Raises:
         NoCacheHere: as of `open_root`, or it is another program's.
@@ -256,7 +256,7 @@ def open_own(path: Path) -> Root:
 
 
 def is_bounded(root: Root, kind: Kind) -> bool:
-    """Whether entries were put here under a bound, by JAX or by jcache, so that each of them needs its sidecar.
+    """Return whether entries were put here under a bound, by JAX or by jcache, so that each of them needs its sidecar.
 
     A bounded JAX makes the lock file at once. We make it as well, where an unbounded one never would, and say so.
     """
@@ -264,7 +264,7 @@ def is_bounded(root: Root, kind: Kind) -> bool:
 
 
 def has_lock(root: Root, kind: Kind) -> bool:
-    """Whether there is a lock file, so that a bounded JAX may be here, which can do nothing if a sidecar is missing.
+    """Return whether there is a lock file: then a bounded JAX may be here, whose puts fail if a sidecar is missing.
 
     Whoever writes entries writes their sidecars then: that only jcache made the lock may have become untrue since.
     """
@@ -272,7 +272,7 @@ def has_lock(root: Root, kind: Kind) -> bool:
 
 
 def is_vacant(path: Path) -> bool:
-    """Whether there is nothing, or an empty directory that another process may be making a root of."""
+    """Return whether there is nothing, or an empty directory that another process may be making a root of."""
     try:
         return all(member(name)[0] is Member.TEMPORARY for name in os.listdir(path))
     except FileNotFoundError:

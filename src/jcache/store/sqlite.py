@@ -37,12 +37,12 @@ _IDENTITY: Final = int.from_bytes(b"jcch", "big")  # application_id: tells a lat
 
 
 def open_for_reading(path: Path, timeout: float, version: int) -> sqlite3.Connection:
-    """Opens a file that is there, without ever changing what it says."""
+    """Open a file that is there, without ever changing what it says."""
     return _checked(open_database(path, "ro", timeout), path, version)
 
 
 def open_while_busy(path: Path, version: int) -> sqlite3.Connection:
-    """Opens a file that somebody keeps locked, as it is on the disk; to be closed after one look at it."""
+    """Open a file that somebody keeps locked, as it is on the disk; to be closed after one look at it."""
     return _checked(connect(path, "ro", 0, "&immutable=1"), path, version)
 
 
@@ -65,7 +65,7 @@ def _check(database: sqlite3.Connection, path: Path, version: int) -> None:
 
 
 def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> sqlite3.Connection:
-    """Opens the file, and makes it if it is absent.
+    """Open the file, and make it if it is absent.
 
     Args:
         path: the SQLite file.
@@ -93,7 +93,7 @@ def open_for_writing(path: Path, timeout: float, version: int, schema: str) -> s
 
 
 def _make_aside(path: Path, directory: int, version: int, schema: str) -> None:
-    """Makes a ledger under another name and links it: what a killed process left would look like one that was lost.
+    """Make a ledger under another name and link it: what a killed process left would look like one that was lost.
 
     Where there are no hard links, or no room, it is made in its place later, with all that can go wrong there.
     """
@@ -111,14 +111,14 @@ def _make_aside(path: Path, directory: int, version: int, schema: str) -> None:
 
 
 def _remove_empty(path: Path) -> None:
-    """What a full disk leaves of a new ledger would look like one that was lost."""
+    """Remove the empty file that a full disk leaves of a new ledger: it would look like a lost one."""
     with suppress(OSError), ledger_directory(path) as directory:
         if os.lstat(path.name, dir_fd=directory).st_size == 0:
             os.unlink(path.name, dir_fd=directory)
 
 
 def set_aside(path: Path) -> None:
-    """Renames what is damaged out of the way of the next writer."""
+    """Rename what is damaged out of the way of the next writer."""
     with ledger_directory(path) as directory:
         with suppress(FileNotFoundError):
             aside = f"{path.name}{DAMAGED}{clock.now_ns()}"
@@ -129,7 +129,7 @@ def set_aside(path: Path) -> None:
 
 @contextmanager
 def failures(path: Path, verb: str, close: Callable[[], None]) -> Iterator[None]:
-    """Turns what SQLite and the system raise in the block into `LedgerUnavailable`, and closes the ledger then."""
+    """Turn what SQLite and the system raise in the block into `LedgerUnavailable`, and close the ledger then."""
     try:
         yield
     except (*Error, OSError) as error:

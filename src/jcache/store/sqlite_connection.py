@@ -25,7 +25,7 @@ class NoLedgerError(sqlite3.DatabaseError):
 
 
 def is_damaged(path: Path, error: Exception) -> bool:
-    """Whether an error says that the file is no ledger, or no more."""
+    """Return whether an error says that the file is no ledger, or no more."""
     codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     if (
         isinstance(error, (NoLedgerError, UnicodeDecodeError))
@@ -42,7 +42,7 @@ def is_busy(error: Exception) -> bool:
 
 @contextmanager
 def ledger_directory(path: Path, *, make: bool = False) -> Iterator[int]:
-    """The descriptor of the ledger's directory, for the block; a symbolic link in its place is refused."""
+    """Open the ledger's directory for the block; refuse a symbolic link in its place."""
     descriptor = open_below(path.parent.parent, path.parent.name, make=make)
     try:
         yield descriptor
@@ -66,7 +66,7 @@ def open_database(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
 
 
 def _has_locks(path: Path) -> bool:
-    """Whether POSIX locks work in the ledger's directory: SQLite takes NFS's ENOLCK for a busy file.
+    """Return whether POSIX locks work in the ledger's directory: SQLite takes NFS's ENOLCK for a busy file.
 
     Tried on a file of its own, since closing the ledger's would drop the locks that this process has on it.
     """
@@ -98,7 +98,7 @@ def connect(
     wait: bool = True,
     shared: bool = False,
 ) -> sqlite3.Connection:
-    """Opens the file in its directory, which stays open as long as the connection.
+    """Open the file in its directory, which stays open as long as the connection.
 
     Args:
         path: of the file.
@@ -145,7 +145,7 @@ def _look(name: str, directory: int) -> os.stat_result | None:
 
 
 def is_current(database: sqlite3.Connection, path: Path, *, alone: bool = True) -> bool:
-    """Whether a connection's file is still the one at its path and, if asked for, has no other name."""
+    """Return whether a connection's file is still the one at its path and, if asked for, has no other name."""
     if not isinstance(database, _Connection) or database.file is None:
         return False
     now = _look(path.name, database.directory)
@@ -153,7 +153,7 @@ def is_current(database: sqlite3.Connection, path: Path, *, alone: bool = True) 
 
 
 def _separate(path: Path, directory: int, timeout: float, vfs: str) -> None:
-    """Gives the ledger a file of its own where it has other names, which may lie outside the root, as in a backup.
+    """Give the ledger a file of its own where it has other names, which may lie outside the root, as in a backup.
 
     SQLite makes the copy while no other process can write, so that nothing is lost. A ledger that is damaged, or whose
     last change has to be rolled back, is copied as it is.
@@ -183,12 +183,12 @@ def _separate(path: Path, directory: int, timeout: float, vfs: str) -> None:
 
 
 def _text(data: bytes) -> str:
-    """A text of the file's, which may be damaged."""
+    """Return a text of the file's, which may be damaged."""
     return data.decode(errors="backslashreplace")
 
 
 def _compare(path: Path, directory: int) -> None:
-    """Raises LedgerUnavailable unless the ledger's path leads to the directory that was opened."""
+    """Raise LedgerUnavailable unless the ledger's path leads to the directory that was opened."""
     try:
         compare(path.parent, directory)
     except CannotWrite as error:
@@ -196,7 +196,7 @@ def _compare(path: Path, directory: int) -> None:
 
 
 def _prepared(path: Path, directory: int, mode: str, vfs: str) -> tuple[str, bool]:
-    """The URI by which SQLite opens the file of an open directory, and whether that is by its plain path.
+    """Return the URI by which SQLite opens the file of an open directory, and whether that is by its plain path.
 
     SQLite is never to make it, in whatever place.
     """

@@ -38,7 +38,7 @@ _registered: Final[list[object]] = []  # SQLite refers to them for good
 
 @cache
 def verbatim(name: str) -> str | None:
-    """The name of a file system like the one of a name, which takes paths as they are; None where that cannot be had.
+    """Return the name of a VFS like the named one that takes paths as they are; None if it cannot be made.
 
     Args:
         name: of one of SQLite's, ``unix`` or ``unix-dotfile``.
@@ -89,7 +89,7 @@ def _full_pathname(_: object, path: bytes, size: int, out: int) -> int:
 
 
 def _types() -> tuple[type[ctypes.Structure], Any]:
-    """``sqlite3_vfs`` of version 3, and the type of its ``xFullPathname``."""
+    """Return the structure ``sqlite3_vfs`` of version 3, and the type of its ``xFullPathname``."""
     import ctypes
 
     class Structure(ctypes.Structure):

@@ -79,7 +79,7 @@ class Store(Upkeep):
     # -- looking
 
     def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
-        """The entries of some kinds, with what the ledger knows of them.
+        """Return the entries of some kinds, with what the ledger knows of them.
 
         Args:
             kinds: which.
@@ -94,7 +94,7 @@ class Store(Upkeep):
         return found
 
     def enrich(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries of one kind with seconds and pins, as the ledger knows them."""
+        """Return the entries of one kind with seconds and pins, as the ledger knows them."""
         keys = None if len(entries) > 100 else [entry.key for entry in entries]
         known = self.softly(lambda: self.ledger.known(kind, keys)) or {}
         pins = self.softly(self.pins.known)
@@ -104,7 +104,7 @@ class Store(Upkeep):
         return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
 
     def find(self, prefix: str) -> Entry:
-        """The entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
+        """Return the entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
 
         Raises:
             UnknownKey: none or several do.
@@ -129,7 +129,7 @@ class Store(Upkeep):
         return self.enrich(found[0].kind, found)[0]
 
     def find_pins(self, prefix: str) -> list[tuple[Kind, str]]:
-        """The pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
+        """Return the pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
 
         Raises:
             UnknownKey: several keys that are pinned begin like this.
@@ -145,7 +145,7 @@ class Store(Upkeep):
     # -- single entries
 
     def get(self, kind: Kind, key: str) -> bytes | None:
-        """The stored bytes of an entry, None if there is none; marks it as used now, where the root can be written.
+        """Return the stored bytes of an entry, None if there is none; mark it as used now if the root is writable.
 
         Raises:
             InvalidValue: not a key.
@@ -162,7 +162,7 @@ class Store(Upkeep):
         return data
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> Outcome:
-        """Stores an entry unless its key is there already.
+        """Store an entry unless its key is there already.
 
         Args:
             kind: what the bytes are.
@@ -200,7 +200,7 @@ class Store(Upkeep):
         return outcome
 
     def receive(self, kind: Kind, arrivals: Sequence[Arrival]) -> None:
-        """Publishes entries of one kind and directory that are written already, in a few holds of the lock, if any.
+        """Publish entries of one kind and directory that are written already, in a few holds of the lock, if any.
 
         No entry goes to make room for them. What is known of them is written to the ledger with the next large batch,
         or when the store is closed.
@@ -226,7 +226,7 @@ class Store(Upkeep):
                 self.learn_all(arrival.known for arrival in arrivals if arrival.published)
 
     def _checked(self, key: str) -> str:
-        """A key under which an entry may be put.
+        """Return a key under which an entry may be put.
 
         Raises:
             InvalidValue: not a key.
@@ -234,7 +234,7 @@ class Store(Upkeep):
         return check_key(key)
 
     def _stage(self, kind: Kind, directory: int, data: bytes) -> str:
-        """Writes the data to a temporary file; that this changes the directory must not make us read it again."""
+        """Write the data to a temporary file; that this changes the directory must not make us read it again."""
         if self.max_bytes is None:
             temporary = files.create_temporary(directory=directory)
         else:
@@ -259,7 +259,7 @@ class Store(Upkeep):
         return Outcome.STORED
 
     def _publish_bounded(self, kind: Kind, directory: int, temporary: str, key: str, size: int) -> Outcome:
-        """Makes room and publishes, in as many holds of the lock as that takes."""
+        """Make room and publish, in as many holds of the lock as that takes."""
         occupancy = self._occupancy_of(kind)
         while True:
             occupancy.refresh()  # which may take long, and needs no lock
@@ -277,7 +277,7 @@ class Store(Upkeep):
     def _publish_locked(
         self, kind: Kind, occupancy: Occupancy, directory: int, temporary: str, key: str, size: int, end: float
     ) -> Outcome | None:
-        """The same in one hold, which is to end at a time; None if there is more to be done."""
+        """Publish in one hold of the lock, which ends at a time; return None if there is more to do."""
         if is_there(key + ENTRY_SUFFIX, directory):
             return Outcome.PRESENT
         occupancy.refresh()
@@ -299,7 +299,7 @@ class Store(Upkeep):
         return outcome
 
     def _give_name(self, kind: Kind, directory: int, temporary: str, name: str) -> bool:
-        """Publishes a file unless there is one of its name: the digest on record is then always of the file there."""
+        """Publish a file unless there is one of its name: the digest on record is then always of the file there."""
         try:
             return files.give_name(temporary, name, directory=directory)
         except files.NoLinks:
@@ -307,7 +307,7 @@ class Store(Upkeep):
                 return self._give_name_locked(directory, temporary, name)
 
     def _give_name_locked(self, directory: int, temporary: str, name: str) -> bool:
-        """The same under the lock."""
+        """Publish a file as `_give_name` does, with the lock held."""
         try:
             return files.give_name(temporary, name, directory=directory)
         except files.NoLinks:
@@ -324,7 +324,7 @@ class Store(Upkeep):
         return self._occupancy[kind]
 
     def _may_make_room(self, kind: Kind, occupancy: Occupancy, size: int) -> bool:
-        """Whether entries may go for one of some size: not if the pinned ones leave no room, and then nothing goes.
+        """Return whether entries may go for one of some size; none may if the pinned ones leave no room.
 
         Raises:
             LedgerUnavailable: what is pinned is not known.
@@ -341,7 +341,7 @@ class Store(Upkeep):
             return self._pinned  # the ledger is busy
 
     def _evicting(self, kind: Kind, occupancy: Occupancy, size: int) -> Iterator[None]:
-        """Evicts what must go for an entry of some size, a step each."""
+        """Evict what must go for an entry of some size, a step each."""
         bound = self.max_bytes or 0
         if occupancy.bytes + size <= bound:
             return
@@ -361,7 +361,7 @@ class Store(Upkeep):
             occupancy.spare(victims)
 
     def touch(self, kind: Kind, keys: Iterable[str], time_ns: int) -> int:
-        """Marks entries as used at a time, softly; returns how many could be."""
+        """Mark entries as used at a time, as far as possible; return how many were."""
         touched = 0
         if not self.root.layout.has_sidecars:
             return touched
@@ -378,7 +378,7 @@ class Store(Upkeep):
 
 
 def header_at(path: str | Path) -> EnvelopeHeader:
-    """What a trace or graph says about itself, without reading its payload.
+    """Return the header of a trace or graph, without reading its payload.
 
     Raises:
         DamagedEntry: the file does not begin with a whole, unchanged header.

@@ -1,4 +1,4 @@
-"""Checks one entry's bytes, wherever that runs: everything that its format and the ledger can reveal.
+"""Check one entry's bytes, in this process or in others: everything that its format and the ledger can reveal.
 
 In order, and the first that fails says what the damage is:
 
@@ -39,7 +39,7 @@ _COPYING_NS: Final = 2_000_000_000  # files beside the ledger were copied shortl
 
 
 class Claim(NamedTuple):
-    """An entry to check, and what is known of it.
+    """An entry to check, with its record.
 
     Attributes:
         kind, key: which entry.
@@ -66,7 +66,7 @@ class Claim(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What checking an entry gave.
+    """The result of checking an entry.
 
     Attributes:
         claim: what was checked.
@@ -98,17 +98,17 @@ class Checked(NamedTuple):
 
 
 def moved_of(some: Iterable[Checked]) -> dict[int, files.Moved]:
-    """The access times that checking has moved, by the inodes of the files."""
+    """Return the access times that checking has moved, by the inodes of the files."""
     return {one.stamp.inode: one.moved for one in some if one.stamp is not None and one.moved is not None}
 
 
 def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) -> list[Checked]:
-    """Checks some entries of a directory."""
+    """Check some entries of a directory."""
     return [check(directory, claim, quick=quick) for claim in claims]
 
 
 def check(directory: Path, claim: Claim, *, quick: bool = False) -> Checked:
-    """Checks an entry of a directory; with ``quick`` without decompressing it."""
+    """Check an entry of a directory; with ``quick`` without decompressing it."""
     name = os.path.join(directory, claim.file_name)  # a `Path` takes a tenth of the time of a small entry
     try:
         before = os.lstat(name)
@@ -162,14 +162,14 @@ def _damaged(checked: Checked, path: Path, fault: Fault, expected: str | None = 
 
 
 def not_a_file(path: Path, kind: Kind, key: str, mode: int) -> Finding:
-    """The finding of something that has an entry's name and is none."""
+    """Return the finding of something that has an entry's name and is none."""
     what = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link"}.get(stat.S_IFMT(mode), "special file")
     evidence = f"A {what} with the name of an entry."
     return Finding(damage=Damage.NOT_A_FILE, path=path, evidence=evidence, kind=kind, key=key)
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is one of this user's."""
+    """Return whether a file is one of this user's."""
     try:
         return os.lstat(path).st_uid == os.geteuid()
     except OSError:
@@ -191,7 +191,7 @@ def _unreadable(path: Path, claim: Claim, error: OSError | MemoryError) -> Findi
 
 
 def _is_new(path: Path, claim: Claim, data: bytes) -> bool:
-    """Whether the file is another one than the digest on record was taken of."""
+    """Return whether the file is another one than the digest on record was taken of."""
     written_ns = None if claim.adapter is None else claim.adapter.written_ns(claim.kind, claim.key, data)
     if written_ns is not None:  # what is edited still says when it was written
         return claim.digest_ns < written_ns and 0 <= os.lstat(path).st_mtime_ns - written_ns < _LONG_WRITING_NS

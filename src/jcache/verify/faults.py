@@ -44,7 +44,7 @@ def fault_of(
     quick: bool = False,
     platforms: frozenset[str] | None = None,
 ) -> Fault | None:
-    """What is wrong with the bytes of an entry by themselves, None if nothing is.
+    """Return the fault of an entry's bytes by themselves, None if they have none.
 
     `Damage.OPAQUE` says that nothing is wrong as far as can be seen, of an entry whose inside cannot be read.
 
@@ -99,7 +99,7 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
 
 
 def _as_xla(name: str) -> bytes:
-    """A name as XLA keeps it: each byte that is not of a C identifier, a dash or a dot is an underscore."""
+    """Return a name as XLA keeps it: each byte that is not of a C identifier, a dash or a dot is an underscore."""
     return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))
 
 
@@ -116,13 +116,13 @@ def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault 
 
 
 def _raise_want_of_memory(error: DamagedEntry) -> None:
-    """What could not be decompressed for want of memory need not be damaged."""
+    """Raise the MemoryError that caused an error: what did not fit into memory need not be damaged."""
     if isinstance(error.__cause__, MemoryError):
         raise error.__cause__
 
 
 def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
-    """The platform whose own body an unreadable one may be; None where it should have been one that can be read.
+    """Return the platform whose own body an unreadable one may be; None where it should have been one that can be read.
 
     The metadata of jax >= 0.9 name it. Without them only the process that is to load the entry can tell of one.
     """
@@ -142,7 +142,7 @@ def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] |
 
 
 def _ends_early(data: bytes) -> bool:
-    """Whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
+    """Return whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
     import zlib
 
     import zstandard

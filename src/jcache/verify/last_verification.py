@@ -1,4 +1,4 @@
-"""What the last `jcache verify` of a root has found, so that `jcache info` can tell.
+"""Keep the findings of the last `jcache verify` of a root, for `jcache info`.
 
     ROOT/.jcache/verified.json     when it ended, how many entries there were and were checked, and what was wrong:
                                    how many files, and of the first of them damage, path from the root on, size,
@@ -70,7 +70,7 @@ def write(
     complete: bool = True,
     sound: Iterable[Path] = (),
 ) -> None:
-    """Writes down what a verification has found, softly.
+    """Write down the findings of a verification; a failure is passed over.
 
     Args:
         root: which was verified.
@@ -94,7 +94,7 @@ def write(
 
 
 def add(root: Root, finding: Finding) -> None:
-    """Writes down, softly, that something damaged was put back."""
+    """Write down that something damaged was put back; a failure is passed over."""
     before, named = _read(root) or _NEVER, _named(root, finding)
     others = [one for one in before["named"] if one["path"] != named["path"]]
     count = before["findings"] - len(before["named"]) + len(others) + 1
@@ -102,7 +102,7 @@ def add(root: Root, finding: Finding) -> None:
 
 
 def read(root: Root) -> LastVerification | None:
-    """What the last verification has found; None if there was none."""
+    """Return the findings of the last verification; None if there was none."""
     told = _read(root)
     if told is None:
         return None
@@ -141,12 +141,12 @@ def _named(root: Root, finding: Finding) -> dict[str, Any]:
 
 
 def _relative(root: Root, path: Path) -> str:
-    """A path from the root on; another program's root has its ledger elsewhere."""
+    """Return a path from the root on; another program's root has its ledger elsewhere."""
     return str(path.relative_to(root.path) if path.is_relative_to(root.path) else path)
 
 
 def _stamp(path: Path) -> list[int] | None:
-    """What a file is; an empty list for a directory, whose times change with what is in it; None for nothing."""
+    """Return the stamp of a file; an empty list for a directory, whose times change with its contents; else None."""
     with suppress(OSError, ValueError):
         status = os.lstat(path)
         return [] if stat.S_ISDIR(status.st_mode) else list(Stamp.of(status))
@@ -169,7 +169,7 @@ _OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # 
 
 
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
-    """Keeps what was found, and not mended, for `jcache info`."""
+    """Keep what was found, and not mended, for `jcache info`."""
     root = store.root
     sound = () if verification.quick else verification.sound
     write(

@@ -67,7 +67,7 @@ def load(
     time_limit_s: float = 60.0,
     progress: Progress[Path] = iter,
 ) -> Iterator[Loaded]:
-    """Open executables and say what became of each, in order while none crashes; those that are gone are left out.
+    """Yield the result of opening each executable, in order while none crashes; those that are gone are left out.
 
     Args:
         paths: entries, as they lie in a cache directory.
@@ -98,7 +98,7 @@ class _Batches:
     batch: int
 
     def settle(self, paths: Iterable[Path]) -> Iterator[Loaded]:
-        """The verdicts on entries: batch by batch, and those of a batch that failed once more in smaller ones."""
+        """Yield the verdicts on entries: batch by batch, and those of a batch that failed once more in smaller ones."""
         pending, size = iter(paths), self.batch
         for first in pending:
             attempt = self._attempt(itertools.chain([first], itertools.islice(pending, size - 1)))
@@ -110,7 +110,7 @@ class _Batches:
                 size = self.batch
 
     def _blame(self, asked: list[Path], death: Loaded) -> Iterator[Loaded]:
-        """The entries of a process that died, the last of which was being opened, or was the last of its batch."""
+        """Yield the entries of a process that died; the last one was being opened, or the last of its batch."""
         *others, last = asked
         if not others:
             yield death
@@ -148,7 +148,7 @@ def _loading(result: str) -> Loading:
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:
-    """JAX as the user has set it up, but without a cache, with the CPU, and leaving most of a GPU's memory alone."""
+    """Return the user's environment for JAX, but without a cache, with the CPU, and with little of a GPU's memory."""
     env = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **base, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     platforms = env.get("JAX_PLATFORMS", "")
     if platforms and "cpu" not in platforms.split(","):
@@ -176,7 +176,7 @@ class Loads:
 
 
 def load_sound(store: Store, claims: Sequence[Claim], progress: Progress[Path] = iter) -> Loads:
-    """Opens the executables among some entries, with the JAX of the interpreter that ``JCACHE_PYTHON`` names.
+    """Open the executables among some entries, with the JAX of the interpreter that ``JCACHE_PYTHON`` names.
 
     What crashes or hangs is damaged. What jaxlib refuses is damaged if that very jaxlib wrote it; else it is just not
     loadable here: another version's entries, which it never looks up, are refused with the same words.

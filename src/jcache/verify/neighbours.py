@@ -1,4 +1,4 @@
-"""Checks what lies around the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
+"""Check the files beside the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory 
 def check_surroundings(
     listing: Listing, now_ns: int, grace_ns: int, *, unbounded: bool = False, behind: bool = False
 ) -> Iterator[Finding]:
-    """What is wrong in a directory, apart from its entries' bytes.
+    """Yield the findings in a directory, apart from those in its entries' bytes.
 
     Args:
         listing: of the directory.
@@ -52,7 +52,7 @@ def check_surroundings(
 
 
 def is_behind(times: Sequence[int], now_ns: int) -> bool:
-    """Whether it is the clock that is wrong, and not the times that are ahead of it.
+    """Return whether it is the clock that is wrong, and not the times that are ahead of it.
 
     It cannot be earlier than the installation of jcache; and many times are not wrong alike.
     """
@@ -83,7 +83,7 @@ def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool, behind: bool) -
 
 
 def _sidecar_shape(path: Path) -> tuple[Damage, str] | None:
-    """What is wrong with a sidecar that cannot be read; JAX may have removed it, or be writing it, meanwhile."""
+    """Return the damage of a sidecar that cannot be read; JAX may have removed it, or be writing it, meanwhile."""
     try:
         status = os.lstat(path)
     except OSError:

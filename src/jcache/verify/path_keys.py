@@ -45,7 +45,7 @@ _SPELLINGS: Final = 4  # strings to try; each costs a key, 0.2 ms, for every pro
 
 
 def numbers(version: str) -> Version:
-    """A version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
+    """Return a version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
 
@@ -58,7 +58,7 @@ def keyed_for(
     portable: bool,
     xla_caches: str | None = None,
 ) -> str | None:
-    """The directory that the key of an executable depends on, None for none.
+    """Return the directory that the key of an executable depends on, None for none.
 
     Args:
         cache_path: the directory that its options name.
@@ -74,7 +74,7 @@ def keyed_for(
 
 
 def leads(path: str, directory: str | os.PathLike[str]) -> bool:
-    """Whether a path leads to a directory, by links, a relative one from here; the directory need not exist yet."""
+    """Return whether a path, relative or through links, leads to a directory, which need not exist yet."""
     try:
         return os.path.realpath(path) == os.path.realpath(directory)
     except (OSError, ValueError):  # there is nowhere to begin, or it is no path at all
@@ -82,7 +82,7 @@ def leads(path: str, directory: str | os.PathLike[str]) -> bool:
 
 
 def choice(directory: str | os.PathLike[str]) -> str:
-    """A sentence on a directory whose entries have keys with and without its path, for whoever runs a program."""
+    """Return a sentence for the user on a directory whose entries have keys with and without its path."""
     return (
         f"JAX by itself has stored programs in {directory} under keys that depend on this path: they are hit as they "
         "are, and what is new gets keys without it. JAX by itself hits the new ones where "
@@ -91,7 +91,7 @@ def choice(directory: str | os.PathLike[str]) -> str:
 
 
 def about_env(root: Root, path: str | None) -> str:
-    """A sentence on what JAX alone misses in the environment of `jcache env`.
+    """Return a sentence on what JAX alone misses in the environment of `jcache env`.
 
     Args:
         root: which.
@@ -113,7 +113,7 @@ def about_env(root: Root, path: str | None) -> str:
 
 
 def about_portable_keys(store: Store) -> str | None:
-    """A sentence on a root that holds keys which JAX alone does not look for by default, as the ledger knows; or None.
+    """Return a sentence on a root with keys that JAX alone does not look for by default; None without such keys.
 
     Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
     """
@@ -145,7 +145,7 @@ NOTHING: Final = Elsewhere(Frozen({}), 0)
 
 
 def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
-    """What is keyed for another directory, as far as the ledger knows it, or a few of the smaller entries tell.
+    """Return the executables keyed for other directories, as the ledger or a sample of small entries tells.
 
     Args:
         store: of the root.
@@ -187,7 +187,7 @@ class Spellings(NamedTuple):
 
 
 def given(environment: Mapping[str, str], *more: str | os.PathLike[str] | None) -> list[str]:
-    """The paths by which somebody has named a cache directory.
+    """Return the paths by which somebody has named a cache directory.
 
     Args:
         environment: of the process; `jcache run` has put into it what was given above it.
@@ -198,7 +198,7 @@ def given(environment: Mapping[str, str], *more: str | os.PathLike[str] | None) 
 
 
 def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
-    """The strings that may stand for a root's directory of executables in the keys of its entries.
+    """Return the strings that may stand for a root's directory of executables in the keys of its entries.
 
     Those are its path, the paths that were given for it, and others that some of its entries name.
 
@@ -214,7 +214,7 @@ def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
 
 
 def path_in_keys(store: Store) -> tuple[str | None, bool]:
-    """The path of a root's directory in the keys of entries that JAX alone has stored there by its default settings.
+    """Return the path of a root's directory in the keys that JAX alone has stored there by default.
 
     Returns:
         The path as it is spelled there, the root's own if it is among several, None where none was seen; and whether
@@ -229,7 +229,7 @@ def path_in_keys(store: Store) -> tuple[str | None, bool]:
 
 
 def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
-    """Entries that jcache has not stored, as far as the ledger knows: their bytes and keys, the smallest first.
+    """Return entries that jcache has not stored, as far as the ledger knows: their bytes and keys, the smallest first.
 
     Args:
         store: of the root.
@@ -250,7 +250,7 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
 
 
 def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[str | None]:
-    """For some entries, the string in their keys that leads to their directory, or None.
+    """Yield for each of some entries the string in their keys that leads to their directory, or None.
 
     Args:
         directory: of the entries.
@@ -272,13 +272,13 @@ def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> 
 
 
 def remembered(maker: Mapping[str, Any]) -> str:
-    """The text by which the ledger remembers what an executable tells of its maker."""
+    """Return the text by which the ledger remembers what an executable tells of its maker."""
     told = {name: value for name, value in maker.items() if value is not None}
     return json.dumps({"version": _VERSION} | told, sort_keys=True)
 
 
 def told_by(text: str) -> dict[str, Any] | None:
-    """What such a text says; None for that of another version."""
+    """Return the maker in a remembered text; None for a text of another version."""
     try:
         maker: dict[str, Any] = json.loads(text)
         return maker if maker.pop("version") == _VERSION else None
@@ -287,7 +287,7 @@ def told_by(text: str) -> dict[str, Any] | None:
 
 
 def _foreign(maker: Any, directory: str, jaxlib: str | None = None, *, portable: bool = False) -> str | None:  # noqa: ANN401
-    """The other directory that executables of a maker are keyed for."""
+    """Return the other directory that executables of a maker are keyed for."""
     options = maker.get("xla_options")
     numbers_ = None if options is None else int(options, 16)
     caches = maker.get("xla_caches")
@@ -317,6 +317,6 @@ def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
 
 
 def _caches(path: str, maker: Mapping[str, Any]) -> dict[str, str]:
-    """What JAX was told of XLA's caches in a directory, where that is not its default."""
+    """Return the settings of XLA's caches in a directory that differ from JAX's defaults."""
     told = maker.get("xla_caches")
     return {} if told is None else {path: told}

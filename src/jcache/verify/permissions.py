@@ -27,7 +27,7 @@ class Exposure(NamedTuple):
 
     @property
     def writers(self) -> str | None:
-        """Who but the owner may write, in words; None if nobody may."""
+        """Users other than the owner who may write, in words; None if nobody may."""
         if self.mode & stat.S_IWOTH:
             return "Everyone"
         if self.mode & stat.S_IWGRP and not _is_private(self.group, self.owner):
@@ -41,7 +41,7 @@ class Exposure(NamedTuple):
 
 
 def check_directories(root: Root) -> Iterator[Finding]:
-    """The directories of a root in which somebody else can replace entries."""
+    """Yield findings on directories of a root in which somebody else can replace entries."""
     below = [root.path / name for name in root.layout.directories]
     ours = _trusted(root)
     of_jcache = [root.state, root.pins.parent, root.pins]
@@ -51,7 +51,7 @@ def check_directories(root: Root) -> Iterator[Finding]:
 
 
 def _trusted(root: Root) -> frozenset[int]:
-    """Whose files are no wonder: those of the system, and of the user; where that is root, of the owner of the root."""
+    """Return the trusted owners: the system and the user; for the superuser, also the owner of the root."""
     if os.geteuid() != 0:
         return frozenset({0, os.geteuid()})
     try:
@@ -61,7 +61,7 @@ def _trusted(root: Root) -> frozenset[int]:
 
 
 def _check(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
-    """What is to be said of a directory or file, with which others can do something."""
+    """Yield findings on a directory or file that others can change."""
     try:
         exposure = Exposure.of(os.stat(path))
     except OSError:
@@ -85,7 +85,7 @@ def _check(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
 def check_entries(
     directory: Path, kind: Kind, exposures: Mapping[Exposure, int], *, pattern: str = "*-cache"
 ) -> Iterator[Finding]:
-    """The entries of a directory that others can change or own, summed up.
+    """Yield summed-up findings on entries of a directory that others can change or own.
 
     Args:
         directory: where the entries are.
@@ -122,7 +122,7 @@ def check_entries(
 
 
 def _is_private(gid: int, uid: int) -> bool:
-    """Whether a group is its user's own, as most Linux distributions make one for each user."""
+    """Return whether a group is its user's own, as most Linux distributions make one for each user."""
     import grp
     import pwd
 

@@ -30,14 +30,14 @@ class Batch(NamedTuple):
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_batches(
     batches: Iterator[Batch], *, bytes_: int, quick: bool, processes: int | None = None
 ) -> Iterator[tuple[Batch, list[Checked]]]:
-    """Checks batches and yields what came out of each, as it comes.
+    """Check batches and yield what came out of each, as it comes.
 
     Args:
         batches: what to check; the next one is asked for only when a process is about to want it.
@@ -86,7 +86,7 @@ def _in_processes(batches: Iterator[Batch], processes: int, *, quick: bool) -> I
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Processes that are started here pass over Ctrl-C: it is for the one that was started by hand, which ends them."""
+    """Make processes that the block starts ignore Ctrl-C: this process receives it, and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -31,7 +31,7 @@ from jcache.verify.neighbours import FUTURE_NS
 
 
 class Outcome(StrEnum):
-    """What became of a finding."""
+    """The outcome of a finding's repair."""
 
     QUARANTINED = "quarantined"
     SIDECAR_MADE = "sidecar made"
@@ -69,7 +69,7 @@ class LeftAlone(Exception):
 def repair(
     store: Store, findings: Sequence[Finding], *, grace_ns: int, progress: Progress[Finding] = iter
 ) -> list[Repaired]:
-    """Mends what can be mended.
+    """Mend what can be mended.
 
     Args:
         store: of the root.
@@ -106,7 +106,7 @@ def repair(
 
 
 def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | None:
-    """What is wrong with an entry in quarantine, as a sentence; None for a sound one, whose place another has taken.
+    """Return the damage of an entry in quarantine, as a sentence; None for a sound one that was replaced.
 
     Raises:
         OSError: it cannot be read.
@@ -121,7 +121,7 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
 
 
 def put_back(store: Store, quarantine: Quarantine, record: Record, *, damage: str | None, replace: bool) -> None:
-    """Restores an entry from quarantine.
+    """Restore an entry from quarantine.
 
     Args:
         store: of the root.
@@ -149,7 +149,7 @@ class _Repairer:
     done: list[Repaired] = field(default_factory=list)
 
     def steps(self, findings: Iterable[Finding]) -> Iterator[None]:
-        """Acts on findings of one kind, a step each, with the lock held."""
+        """Act on findings of one kind, a step each, with the lock held."""
         with self.directories:
             for finding in findings:
                 try:
@@ -176,7 +176,7 @@ class _Repairer:
         return Repaired(finding, Outcome.REMOVED)
 
     def _check(self, finding: Finding) -> None:
-        """Raises LeftAlone unless the file is the one that was looked at, and old enough."""
+        """Raise LeftAlone unless the file is the one that was looked at, and old enough."""
         name, directory = self.directories.of(finding.path)
         status = os.lstat(name, dir_fd=directory)
         if finding.stamp is not None and Stamp.of(status) != finding.stamp:

@@ -1,4 +1,4 @@
-"""What to verify (`Request`), and what verifying found (`Verification`)."""
+"""Values of a verification: its `Request`, and the `Verification` with all findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jcache.verify.subset import Subset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to verify.
+    """The options of a verification.
 
     Attributes:
         kinds: entries of these kinds.
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(slots=True)
 class Verification:
-    """What verifying found.
+    """The results of a verification.
 
     Attributes:
         findings: damages, in the order of their paths.

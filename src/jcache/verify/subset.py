@@ -34,7 +34,7 @@ class Subset:
 
     @classmethod
     def parse(cls, text: str) -> Subset:
-        """The subset that a text such as ``1/7``, ``5%`` or ``10GiB`` means.
+        """Return the subset that a text such as ``1/7``, ``5%`` or ``10GiB`` means.
 
         Raises:
             InvalidValue: the text is none of these, or means nothing or more than everything.
@@ -56,7 +56,7 @@ class Subset:
         return cls(share=share)
 
     def count(self, sizes: Sequence[int]) -> int:
-        """How many of the first entries it takes, by their bytes; at least one if there is one."""
+        """Return how many of the first entries the subset takes, by their bytes; at least one if there is one."""
         if self.share is not None:
             return -(-len(sizes) * self.share.numerator // self.share.denominator)
         left = self.bytes or 0

@@ -1,4 +1,4 @@
-"""Checks a root: its entries, in parallel and those first that were verified longest ago, and what lies around them.
+"""Check a root: its entries, in parallel and those first that were verified longest ago, and what lies around them.
 
 Nothing here changes a file of the cache. What was learnt (digests, when each entry was verified) goes to the ledger.
 What was written a moment ago is looked at twice, with a pause between: a writer that is alive gets on meanwhile.
@@ -46,7 +46,7 @@ class _Candidate(NamedTuple):
 
 
 def verify(store: Store, request: Request, progress: Progress = lambda _done, _all: None) -> Verification:
-    """Checks a root.
+    """Check a root.
 
     Args:
         store: of the root.
@@ -86,7 +86,7 @@ class _Verifier:
     # -- entries
 
     def check_entries(self, progress: Progress, deadline: float | None) -> None:
-        """Checks the entries that were asked for, and writes down what is learnt even if that is interrupted."""
+        """Check the entries that were asked for, and write down what is learnt even if that is interrupted."""
         candidates = self._candidates()
         total = sum(candidate.bytes for candidate in candidates)
         done = 0
@@ -126,7 +126,7 @@ class _Verifier:
         return found if subset is None else found[: subset.count([candidate.bytes for candidate in found])]
 
     def _batches(self, candidates: list[_Candidate], deadline: float | None) -> Iterator[Batch]:
-        """The candidates in portions that are worth a process's while, as long as there is time."""
+        """Yield the candidates in portions that are worth a process's while, as long as there is time."""
         claims: list[Claim] = []
         size = 0
         for candidate in candidates:
@@ -190,7 +190,7 @@ class _Verifier:
     # -- what is around them
 
     def check_around(self) -> None:
-        """Checks sidecars, temporary files, names that stop JAX, and who may write."""
+        """Check sidecars, temporary files, names that stop JAX, and who may write."""
         around = [finding for kind in self._listings for finding in self._surroundings(kind)]
         if any(finding.damage in _PASSING for finding in around):
             clock.sleep(_PAUSE_S)
@@ -208,7 +208,7 @@ class _Verifier:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
     def _dangling(self) -> Iterator[Finding]:
-        """What is worth telling of how traces hang together; not of what may still be in the making."""
+        """Yield notes on traces with broken links, but not on those that may still be in the making."""
         listing = self._listings.get(Kind.TRACES)
         if listing is None or not len(listing):
             return
@@ -238,11 +238,11 @@ class _Verifier:
     # -- the ledger, without which all goes on
 
     def _list(self, kind: Kind) -> Listing:
-        """What lies in a directory; to keep a large one's snapshot would begin a damaged ledger anew."""
+        """Return the listing of a directory; keep no snapshot in a damaged ledger, which that would begin anew."""
         return self._store.listing(kind, remember=not self._ledger_lost)
 
     def _check_ledger(self) -> int | None:
-        """When the root was copied, if it was."""
+        """Return when the root was copied; None if it was not."""
         try:
             self._store.ledger.check()
             return self._store.ledger.copied_ns()
@@ -260,7 +260,7 @@ class _Verifier:
             return {}
 
     def _meet(self, error: LedgerUnavailable) -> None:
-        """A damaged ledger is a finding; one that cannot be used now is worth a notice."""
+        """Report a damaged ledger as a finding, and one that cannot be used now as a notice."""
         if not error.lost:
             self._store.notice(str(error))
         elif not self._ledger_lost:
@@ -269,7 +269,7 @@ class _Verifier:
             self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
 
     def _write_down(self) -> None:
-        """Records what was learnt, but does not replace a damaged ledger: that is repairing."""
+        """Record what was learnt, but do not replace a damaged ledger: that is repairing."""
         if self._ledger_lost:
             return
         ledger, news = self._store.ledger, self._news

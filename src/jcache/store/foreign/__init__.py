@@ -1,4 +1,4 @@
-"""Directories that other programs own, seen as roots: an `Adapter` knows their names and what their files say.
+"""Directories of other programs as roots: an `Adapter` knows their file names and reads their entries.
 
 A root with an adapter is listed, shown, checked, pruned, cleared, exported and imported by the same code as JAX's and
 jcache's own, and no command knows which one it has. What holds for every such directory:
@@ -66,50 +66,50 @@ class Adapter(Layout, Protocol):
         return self.file_name(kind, key) == file_name
 
     def places(self, environment: Mapping[str, str]) -> list[str]:
-        """Where such a directory would be, for `jcache info`."""
+        """Return the usual paths of such a directory, for `jcache info`."""
 
     def recognises(self, path: Path) -> bool:
-        """Whether a directory is laid out like this."""
+        """Return whether a directory is laid out like this."""
 
     def entry(self, file_name: str) -> tuple[Kind, str] | None:
-        """The kind and key of the entry that has a file name; None for what is none."""
+        """Return the kind and key of the entry that has a file name; None for what is none."""
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether the program itself writes files of that name on the way to an entry."""
+        """Return whether the program itself writes files of that name on the way to an entry."""
 
     def fault(self, kind: Kind, key: str, data: bytes, *, quick: bool) -> Fault | None:
-        """What is wrong with an entry's bytes by themselves; with ``quick`` only what their frame tells."""
+        """Return the fault of an entry's bytes by themselves; with ``quick`` check only their frame."""
 
     def facts(self, kind: Kind, key: str, data: bytes) -> dict[str, object]:
-        """What an entry says about itself, by names that people can read.
+        """Return the facts that an entry holds about itself, by names for people.
 
         Raises:
             DamagedEntry: it cannot be read.
         """
 
     def written_ns(self, kind: Kind, key: str, data: bytes) -> int | None:
-        """When the program wrote these bytes, as they say themselves; None where they do not.
+        """Return when the program wrote these bytes, as they say themselves; None if they do not.
 
         Other bytes than those on record, written since, are no damage. 0 says that a key has the same bytes always.
         """
 
     def is_code(self, kind: Kind, key: str) -> bool:
-        """Whether the program executes what such an entry says, so that none is taken from elsewhere unasked."""
+        """Return whether the program executes what such an entry says, so that none is taken from elsewhere unasked."""
 
 
 def adapters() -> Iterator[Adapter]:
-    """All there are."""
+    """Yield all adapters."""
     for module in MODULES:
         yield import_module(module).ADAPTER
 
 
 def named(name: str) -> Adapter | None:
-    """The adapter of a name."""
+    """Return the adapter with a name."""
     return next((adapter for adapter in adapters() if adapter.name == name), None)
 
 
 def adapter_of(path: Path) -> Adapter | None:
-    """The adapter that recognises a directory; of one that cannot be looked into nobody knows."""
+    """Return the adapter that recognises a directory; None if none does, or it cannot be read."""
     try:
         return next((adapter for adapter in adapters() if adapter.recognises(path)), None)
     except OSError:
@@ -117,24 +117,24 @@ def adapter_of(path: Path) -> Adapter | None:
 
 
 def meant_by(path: Path) -> Adapter | None:
-    """The adapter of a directory that is not there yet, by the name that such a directory has."""
+    """Return the adapter of a directory that is not there yet, by the name that such a directory has."""
     return next((adapter for adapter in adapters() if path.name in {Path(p).name for p in adapter.places({})}), None)
 
 
 def entry_at(adapter: Adapter, path: str) -> tuple[Kind, str] | None:
-    """The entry that a file is, wherever the directory lies of which a tar was made."""
+    """Return the entry that a file is, wherever the directory lies of which a tar was made."""
     parts = path.split("/")
     tails = ("/".join(parts[at:]) for at in range(len(parts)))
     return next((known for tail in tails if (known := adapter.entry(tail)) is not None), None)
 
 
 def is_key(text: str) -> bool:
-    """Whether a text is a key in the directory of some other program."""
+    """Return whether a text is a key in the directory of some other program."""
     return any(adapter.file_name(kind, text) is not None for adapter in adapters() for kind in Kind)
 
 
 def state_of(path: Path) -> Path:
-    """Where jcache keeps what it learns about another program's directory: in the user's state directory, by its path.
+    """Return jcache's directory for its own files about another program's directory, below the user's state directory.
 
     The name is for people; what tells two directories apart is the hash of the path, links in it followed.
     """

@@ -65,7 +65,7 @@ class _Phasic(Adapter):
         return [*([named] if named else []), "~/.phasic_cache"]
 
     def recognises(self, path: Path) -> bool:
-        """By its own name, or by a directory that nobody else has, or by a file in one that others may have."""
+        """Return whether its name, a directory that only phasic has, or a file in another one shows phasic's cache."""
         if (path / "parameterized_reward_compute").is_dir():
             return True
         present = [directory for directory in self.directories if (path / directory).is_dir()]

@@ -37,7 +37,7 @@ _NAMES: Final = frozenset(
 
 
 def fault_of(key: str, data: bytes, *, quick: bool) -> Fault | None:
-    """What is wrong with an entry's bytes by themselves."""
+    """Return the fault of an entry's bytes by themselves."""
     word, _, digits = key.rpartition("-")
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
@@ -51,7 +51,7 @@ def fault_of(key: str, data: bytes, *, quick: bool) -> Fault | None:
 
 
 def facts_of(key: str, data: bytes) -> dict[str, object]:
-    """What an entry says about itself.
+    """Return the facts that an entry holds about itself.
 
     Raises:
         DamagedEntry: it cannot be read.
@@ -71,7 +71,7 @@ def facts_of(key: str, data: bytes) -> dict[str, object]:
 
 
 def _frame_fault(data: bytes, end: bytes) -> Fault | None:
-    """What the bytes tell without being parsed: the first, the last, and the names of classes."""
+    """Return the fault that the first bytes, the last ones or the names of classes show, without parsing."""
     if data[:1] != b"{":
         return Fault(Damage.GRAMMAR, f"It begins with {data[:4].hex(' ')}, which is no JSON object.")
     if not data.rstrip().endswith(end):
@@ -94,7 +94,7 @@ def _json_fault(data: bytes, stem: str | None) -> Fault | None:
 
 
 def _ends_early(data: bytes, error: Exception) -> bool:
-    """Whether the bytes are no JSON because the rest is missing."""
+    """Return whether the bytes are no JSON because the rest is missing."""
     if isinstance(error, UnicodeDecodeError):
         return error.end == len(data) and error.reason == "unexpected end of data"
     if not isinstance(error, json.JSONDecodeError):
@@ -104,7 +104,7 @@ def _ends_early(data: bytes, error: Exception) -> bool:
 
 
 def _is_cut(text: str) -> bool:
-    """Whether a text begins a word or ends a number."""
+    """Return whether a text begins a word or ends a number."""
     words = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
     return not text.strip("+-.eE0123456789") or any(word.startswith(text) for word in words)
 
@@ -116,7 +116,7 @@ def _short(error: Exception) -> str:
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401  of JSON, as in what follows
-    """All JSON objects in a value; lists of plain numbers, which are most of it, are passed over at once."""
+    """Yield all JSON objects in a value; lists of plain numbers, which are most of it, are passed over at once."""
     pending = [value]
     while pending:
         one = pending.pop()
@@ -131,7 +131,7 @@ _NOTHING_INSIDE: Final = frozenset({int, float, str, bool, type(None)})
 
 
 def _first_type(value: dict[str, Any], *, graph: bool) -> str | None:
-    """The first name of a class that is none of phasic's arrays.
+    """Return the first name of a class that is none of phasic's arrays.
 
     What a graph was called with is on record by its class, too, and never read again: there only modules of Python's
     own are strange.
@@ -193,7 +193,7 @@ def _json_facts(data: bytes) -> dict[str, object]:
 
 
 def _fact(value: object) -> object:
-    """A number as it is, all else as a text that is fit to print."""
+    """Return a number as it is, all else as a text that is fit to print."""
     return value if type(value) is int and abs(value) < 1 << 63 else pickle_scan.plain(value)[:200]
 
 
@@ -210,7 +210,7 @@ def _argument(value: Any) -> str:  # noqa: ANN401
 
 
 def written_ns(data: bytes) -> int | None:
-    """When phasic wrote a graph, as the graph says."""
+    """Return when phasic wrote a graph, as the graph says."""
     head = data[:512].decode(errors="replace")
     _, found, rest = head.partition('"created_at": "')
     try:
@@ -241,7 +241,7 @@ def _pickle_fault(data: bytes) -> Fault | None:
 
 
 def _reach(program: pickle_scan.Program) -> str | None:
-    """What a pickle names that phasic's traces do not; None where there is nothing."""
+    """Return the names in a pickle that phasic's traces do not have; None if there are none."""
     foreign = [name for name in program.names if name not in _NAMES]
     return ", ".join(map(pickle_scan.plain, foreign[:3]))[:200] if foreign else program.strange
 

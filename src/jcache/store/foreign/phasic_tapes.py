@@ -26,7 +26,7 @@ _MEMORY, _INPUT = 1, 2
 
 
 def fault_of(data: bytes, *, quick: bool) -> Fault | None:
-    """What is wrong with a tape by itself; with ``quick`` only what its head tells."""
+    """Return the fault of a tape by itself; with ``quick`` check only its head."""
     magic = data[:8]
     if magic not in (_TAPE, _OLD_TAPE):
         if (_TAPE.startswith(data) or _OLD_TAPE.startswith(data)) and data:
@@ -45,7 +45,7 @@ def fault_of(data: bytes, *, quick: bool) -> Fault | None:
 
 
 def _sizes(data: bytes) -> dict[str, int] | None:
-    """What the head of a tape says; None if it is not whole."""
+    """Return the fields in the head of a tape; None if it is not whole."""
     try:
         if data[:8] == _TAPE:
             commands, doubles, inputs, zero = struct.unpack_from("<4Q", data, 8)
@@ -59,7 +59,7 @@ def _sizes(data: bytes) -> dict[str, int] | None:
 
 
 def _operand_fault(data: bytes, sizes: dict[str, int]) -> Fault | None:
-    """The first operand that lies outside of the tape's memory or inputs, where phasic would read or write.
+    """Return the first operand that lies outside of the tape's memory or inputs, where phasic would read or write.
 
     A command without operands, or a last input of zeros alone, is what a crash leaves where a file was never filled.
     """
@@ -77,7 +77,7 @@ def _operand_fault(data: bytes, sizes: dict[str, int]) -> Fault | None:
 
 
 def facts_of(data: bytes) -> dict[str, object]:
-    """What a tape says of itself.
+    """Return the facts that a tape holds about itself.
 
     Raises:
         DamagedEntry: it has no whole head.

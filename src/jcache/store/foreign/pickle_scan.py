@@ -40,7 +40,7 @@ class _Opcode(NamedTuple):
 
 @dataclass(slots=True)
 class Program:
-    """What a pickle would do.
+    """The effects that a pickle would have.
 
     Attributes:
         protocol: of the pickle.
@@ -61,7 +61,7 @@ class Program:
 
 @cache
 def _opcodes() -> dict[int, _Opcode]:
-    """The plain opcodes, by their bytes."""
+    """Return the plain opcodes, by their bytes."""
     import pickletools
 
     found = {}
@@ -87,7 +87,7 @@ def _named(code: int) -> str:
 
 @cache
 def _passed() -> tuple[int, ...]:
-    """For each byte how long the argument is of an opcode of which nothing is to be known; -1 for all others."""
+    """Return for each byte the length of its opcode's argument if only the length matters; else -1."""
     found = [-1] * 256
     for code, (name, size, counted) in _opcodes().items():
         if not counted and name not in {"PROTO", "STOP", "MEMOIZE", "STACK_GLOBAL", *_RECALLS}:
@@ -96,7 +96,7 @@ def _passed() -> tuple[int, ...]:
 
 
 def read(data: bytes) -> Program:
-    """What a pickle would do, as far as its first opcode that is not plain.
+    """Return what a pickle would do, up to its first opcode that is not plain.
 
     Raises:
         TornPickle: the bytes end before the pickle does.
@@ -139,7 +139,7 @@ class _Machine:
     has_ended: bool = False
 
     def step(self, at: int) -> int:
-        """Takes one opcode, and gives the place of the next one."""
+        """Take one opcode, and return the place of the next one."""
         opcode = _opcodes().get(self.data[at])
         if opcode is None:
             return self._stop(at, f"{_named(self.data[at])} at byte {at:,}")
@@ -190,6 +190,6 @@ class _Machine:
 
 
 def plain(value: Any) -> str:  # noqa: ANN401
-    """The text of something that a file says, without what a terminal would obey."""
+    """Return the text of something that a file says, without what a terminal would obey."""
     text = str(value)
     return text if text.isprintable() else text.encode("unicode_escape").decode()
