@@ -37,7 +37,7 @@ def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
     """Yield keys by file names alone: no entry is opened, and nothing is written."""
-    if root.adapter is not None:
+    if not root.layout.follows_jax:
         yield from (key for key in list_root(root, kind).columns.keys if key.startswith(beginning))
         return
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.directory(kind)) as items:
