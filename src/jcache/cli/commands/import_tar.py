@@ -1,7 +1,7 @@
 """Import of a tar that does not begin with a manifest."""
 
 from jcache.cli import output
-from jcache.cli.commands.import_common import Outlook, exit_code, finished, found_here, told
+from jcache.cli.commands.import_common import Options, Outlook, exit_code, finished, found_here, told
 from jcache.cli.options import store_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report
@@ -31,14 +31,6 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
             "an archive that was exported with --sign."
         )
     result = PlainImport()
-    wishes = Wishes(
-        replace=options.replace,
-        skip_incompatible=options.skip_incompatible,
-        xla=options.xla,
-        dry_run=options.dry_run,
-        allow_code=options.allow_code,
-    )
-
     outlook.root, members = as_first_says(reader.members(), outlook.root)
     root = outlook.root
 
@@ -47,7 +39,7 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
 
     with store_of(root) as store:
         with Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
-            receive_plain(members, store, outlook.judge, wishes, result, begin=begin)
+            receive_plain(members, store, outlook.judge, _wishes(options), result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, fates = result.manifest(), result.imported.fates
         report = Report(
@@ -71,6 +63,16 @@ def take_tar(reader: PlainReader, outlook: Outlook) -> tuple[Report, int]:
         else:
             report, code = finished(report, result.imported, store, outlook, manifest, UNSIGNED)
         return report, code or (PARTLY if result.repacked else 0)
+
+
+def _wishes(options: Options) -> Wishes:
+    return Wishes(
+        replace=options.replace,
+        skip_incompatible=options.skip_incompatible,
+        xla=options.xla,
+        dry_run=options.dry_run,
+        allow_code=options.allow_code,
+    )
 
 
 def _check_found(name: str, result: PlainImport, root: Root) -> None:
