@@ -197,7 +197,7 @@ def _check_stdout() -> None:
 def _check_terminal(descriptor: int) -> None:
     if os.isatty(descriptor):
         raise InvalidValue(
-            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it into "
+            "jcache writes no archive to a terminal: write it to a file with `-o FILE`, or pipe it into "
             "`ssh host jcache import -`."
         )
 
@@ -215,7 +215,7 @@ def _checked_target(to: str, root: Root) -> Path:
     if path.is_dir():
         raise InvalidValue(f"{to} is a directory: name a file in it.")
     if not path.parent.is_dir():
-        raise InvalidValue(f"{path.parent}, in which {path.name} is to be, is no directory: make it first.")
+        raise InvalidValue(f"{path.parent} is not a directory: make it first, or write {path.name} elsewhere.")
     for directory in (root.state, *map(root.directory, Kind)):
         if path.is_relative_to(os.path.realpath(directory)):
             raise InvalidValue(f"{to} is among the cache's own files in {directory}: write the archive elsewhere.")

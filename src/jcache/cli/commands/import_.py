@@ -121,7 +121,7 @@ def import_(
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
     )
     if allowed_signers == "" or (require_signature and allowed_signers is None):
-        raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
+        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
     report, code = _import(archive, root, options)
     if json:
         output.as_json(report.as_json())
@@ -148,7 +148,7 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         if sys.__stdin__ is None:
             raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
-            raise InvalidValue("An archive does not come from a terminal: pipe it in, or name a file.")
+            raise InvalidValue("jcache reads no archive from a terminal: pipe it in, or name a file.")
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # unbuffered
             yield raw
         return

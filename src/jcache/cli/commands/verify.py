@@ -80,7 +80,7 @@ def verify(
     Example: jcache verify --subset 1/7 --repair
     """
     if json and ndjson:
-        raise InvalidValue("--json and --ndjson are two ways to print the same: choose one of them.")
+        raise InvalidValue("--json and --ndjson exclude each other: choose one of them.")
     request = Request(
         kinds=kinds_of(kind),
         subset=None if subset is None else Subset.parse(subset),
@@ -107,7 +107,7 @@ def _parse_damage(text: str) -> Damage:
     try:
         return Damage(text)
     except ValueError:
-        raise InvalidValue(f"'{text}' is no kind of damage: choose from {', '.join(Damage)}.") from None
+        raise InvalidValue(f"'{text}' is not a kind of damage: choose from {', '.join(Damage)}.") from None
 
 
 def _check(
