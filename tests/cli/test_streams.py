@@ -142,7 +142,10 @@ def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
         "echo $JAX_ENABLE_COMPILATION_CACHE; exit 9",
     ]
     result = call([sys.executable, "-c", tool % arguments])
-    assert (result.code, result.out) == (9, "false\n") and "nowhere to record" in result.err
+    assert (result.code, result.out) == (
+        9,
+        "false\n",
+    ) and "cannot make a temporary directory to record the run" in result.err
 
 
 def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help=", ".join(SHELLS), autocompletion=complete_shells)],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WORD", help="What the script asks: how to complete the last of these words."),
+        typer.Argument(metavar="WORD", help="Used by the script: complete the last of these words."),
     ] = None,
 ) -> None:
     """Print the completion script for a shell.
@@ -209,7 +209,7 @@ def script(shell: str) -> str:
         InvalidValue: jcache has no script for the shell.
     """
     if shell not in SHELLS:
-        raise InvalidValue(f"'{shell}' is not a shell jcache completes in: choose from {', '.join(SHELLS)}.")
+        raise InvalidValue(f"'{shell}' is not a shell that jcache can complete for: choose from {', '.join(SHELLS)}.")
     return _SCRIPTS[shell]
 
 

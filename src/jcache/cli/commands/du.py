@@ -44,7 +44,7 @@ def du(
     Example: jcache du --by device
     """
     if by not in GROUPINGS:
-        raise InvalidValue(f"'{by}' is nothing to count bytes by: choose from {', '.join(GROUPINGS)}.")
+        raise InvalidValue(f"Cannot group bytes by '{by}': choose from {', '.join(GROUPINGS)}.")
     with open_store(root) as store:
         entries = store.entries(kinds_of(kind), legacy=True)
         group = _grouping(store, by, entries)

@@ -39,7 +39,7 @@ def env(
     Example: eval "$(jcache env)"
     """
     if shell not in _FORMATS:
-        raise InvalidValue(f"'{shell}' is not a shell jcache writes for: choose from {', '.join(_FORMATS)}.")
+        raise InvalidValue(f"'{shell}' is not a shell that jcache knows: choose from {', '.join(_FORMATS)}.")
     chosen = _created_root(root)
     variables = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
     if json:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, cast
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 import typer
 
@@ -40,51 +40,59 @@ _LONGEST_LINE: Final = 1024
 _STDOUT: Final = "-"
 
 
+KeysArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY...]",
+        help="Only these keys, or unambiguous prefixes of them.",
+        autocompletion=complete_keys,
+    ),
+]
+OutputOption = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file, which appears once it is complete; '-' is stdout.",
+    ),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option(
+        "--run", metavar="ID", help="Only entries that this recorded run stored or hit; 'last' is the last one."
+    ),
+]
+UsedSinceOption = Annotated[
+    str | None, typer.Option("--used-since", metavar="AGE", help="Only entries used within this time, such as 7d.")
+]
+ExcludeFromOption = Annotated[
+    str | None,
+    typer.Option("--exclude-from", metavar="FILE", help="Leave out the keys in this file, one per line; '-' is stdin."),
+]
+XlaOption = Annotated[bool, typer.Option("--xla", help="Also export XLA's own sub-caches (autotune, kernels).")]
+SolidOption = Annotated[
+    bool,
+    typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
+]
+SignOption = Annotated[
+    str | None,
+    typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
+]
+
+
 def export(
-    keys: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY...]",
-            help="Only these keys, or unambiguous prefixes of them.",
-            autocompletion=complete_keys,
-        ),
-    ] = None,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file, which appears once it is complete; '-' is stdout.",
-        ),
-    ] = _STDOUT,
+    keys: KeysArgument = None,
+    to: OutputOption = _STDOUT,
     root: RootOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", metavar="ID", help="Only entries that this recorded run stored or hit; 'last' is the last one."
-        ),
-    ] = None,
-    used_since: Annotated[
-        str | None, typer.Option("--used-since", metavar="AGE", help="Only entries used within this time, such as 7d.")
-    ] = None,
-    exclude_from: Annotated[
-        str | None,
-        typer.Option(
-            "--exclude-from", metavar="FILE", help="Leave out the keys in this file, one per line; '-' is stdin."
-        ),
-    ] = None,
-    xla: Annotated[bool, typer.Option("--xla", help="Also export XLA's own sub-caches (autotune, kernels).")] = False,
-    solid: Annotated[
-        bool,
-        typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
-    ] = False,
-    sign: Annotated[
-        str | None,
-        typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
-    ] = None,
+    run: RunOption = None,
+    used_since: UsedSinceOption = None,
+    exclude_from: ExcludeFromOption = None,
+    xla: XlaOption = False,
+    solid: SolidOption = False,
+    sign: SignOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -95,14 +103,9 @@ def export(
     """
     to = _STDOUT if _is_stdout(to) else to
     if to == _STDOUT:
-        if sys.__stdout__ is None:
-            raise InvalidValue("The standard output is closed: pipe the archive somewhere, or write it with `-o FILE`.")
-        _check_terminal(sys.stdout.fileno())
-    filters = [parse_filter(text) for text in filter or ()]
-    if used_since is not None:
-        filters.append(Filter("used", "<=", parse_age(used_since)))
+        _check_stdout()
     request = ExportRequest(
-        selection=Selection(kinds=kinds_of(kind), filters=tuple(filters)),
+        selection=Selection(kinds=kinds_of(kind), filters=tuple(_filters(filter, used_since))),
         keys=tuple(keys or ()),
         run=run,
         exclude=frozenset() if exclude_from is None else frozenset(_read_keys(exclude_from)),
@@ -120,16 +123,28 @@ def export(
             exported = write_archive(prepared, cast(BinaryIO, sink), sign=signer, progress=bar.show)
         summary = summarize(store.root, target, prepared, exported, sink.written, signed=sign is not None)
         tell_left_out(store, prepared, exported, verbose=verbose)
-        if json and target is not None:
-            output.as_json(summary)
-        elif json:
-            output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
-        elif not quiet:
-            render(summary, verbose=verbose)
+        _print_summary(summary, json=json, quiet=quiet, verbose=verbose)
     return _PARTLY if prepared.findings or prepared.being_written or exported.omitted else 0
 
 
+def _print_summary(summary: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:
+    """Print the result: JSON on stdout, or on stderr if stdout is the archive, or text."""
+    if json and summary["output"] is not None:
+        output.as_json(summary)
+    elif json:
+        output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
+    elif not quiet:
+        render(summary, verbose=verbose)
+
+
 # -- options
+
+
+def _filters(texts: list[str] | None, used_since: str | None) -> Iterator[Filter]:
+    for text in texts or ():
+        yield parse_filter(text)
+    if used_since is not None:
+        yield Filter("used", "<=", parse_age(used_since))
 
 
 def _read_keys(source: str) -> Iterator[str]:
@@ -172,10 +187,17 @@ def _is_stdout(to: str) -> bool:
     return False
 
 
+def _check_stdout() -> None:
+    """Raise InvalidValue if stdout is closed or a terminal."""
+    if sys.__stdout__ is None:
+        raise InvalidValue("The standard output is closed: pipe the archive somewhere, or write it with `-o FILE`.")
+    _check_terminal(sys.stdout.fileno())
+
+
 def _check_terminal(descriptor: int) -> None:
     if os.isatty(descriptor):
         raise InvalidValue(
-            "An archive is nothing for a terminal: write it to a file with `-o FILE`, or pipe it into "
+            "jcache writes no archive to a terminal: write it to a file with `-o FILE`, or pipe it into "
             "`ssh host jcache import -`."
         )
 
@@ -193,7 +215,7 @@ def _checked_target(to: str, root: Root) -> Path:
     if path.is_dir():
         raise InvalidValue(f"{to} is a directory: name a file in it.")
     if not path.parent.is_dir():
-        raise InvalidValue(f"{path.parent}, in which {path.name} is to be, is no directory: make it first.")
+        raise InvalidValue(f"{path.parent} is not a directory: make it first, or write {path.name} elsewhere.")
     for directory in (root.state, *map(root.directory, Kind)):
         if path.is_relative_to(os.path.realpath(directory)):
             raise InvalidValue(f"{to} is among the cache's own files in {directory}: write the archive elsewhere.")

@@ -63,30 +63,36 @@ RecompileOption = Annotated[
 ]
 
 
+ArchiveArgument = Annotated[str, typer.Argument(metavar="FILE", help="The archive; '-' reads the standard input.")]
+RequireSignatureOption = Annotated[
+    bool, typer.Option("--require-signature", help="Refuse an unsigned archive; needs --allowed-signers.")
+]
+AllowedSignersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--allowed-signers",
+        metavar="FILE",
+        help="Refuse an archive that none of these has signed; the file is described in ssh-keygen(1), ALLOWED "
+        "SIGNERS.",
+    ),
+]
+XlaOption = Annotated[
+    bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
+]
+
+
 def import_(
-    archive: Annotated[str, typer.Argument(metavar="FILE", help="The archive; '-' reads the standard input.")],
+    archive: ArchiveArgument,
     root: RootOption = None,
     dry_run: DryRunOption = False,
     replace: ReplaceOption = False,
     skip_incompatible: SkipOption = False,
-    require_signature: Annotated[
-        bool, typer.Option("--require-signature", help="Refuse an unsigned archive; needs --allowed-signers.")
-    ] = False,
-    allowed_signers: Annotated[
-        str | None,
-        typer.Option(
-            "--allowed-signers",
-            metavar="FILE",
-            help="Refuse an archive that none of these has signed; the file is described in ssh-keygen(1), ALLOWED "
-            "SIGNERS.",
-        ),
-    ] = None,
+    require_signature: RequireSignatureOption = False,
+    allowed_signers: AllowedSignersOption = None,
     link: LinkOption = False,
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
-    xla: Annotated[
-        bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
-    ] = False,
+    xla: XlaOption = False,
     allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -113,21 +119,25 @@ def import_(
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
     )
     if allowed_signers == "" or (require_signature and allowed_signers is None):
-        raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
+        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
+    report, code = _import(archive, root, options)
+    if json:
+        output.as_json(report.as_json())
+    else:
+        report.render(quiet=quiet, verbose=verbose)
+    return code
+
+
+def _import(archive: str, root: str | None, options: Options) -> tuple[Report, int]:
+    """Import an archive or a tar; return the report and the exit code."""
     target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     name = "the standard input" if archive == _STDIN else archive
     with _opened(archive, root) as stream:
         outlook = Outlook(target, options)
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainTarReader):
-            report, code = take_tar(reader, outlook)
-        else:
-            report, code = _take(reader, outlook, is_named=root is not None)
-    if json:
-        output.as_json(report.as_json())
-    else:
-        report.render(quiet=quiet, verbose=verbose)
-    return code
+            return take_tar(reader, outlook)
+        return _take(reader, outlook, is_named=root is not None)
 
 
 @contextmanager
@@ -136,7 +146,7 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         if sys.__stdin__ is None:
             raise InvalidValue("The standard input is closed: pipe an archive in, or name a file.")
         if sys.stdin.isatty():
-            raise InvalidValue("An archive does not come from a terminal: pipe it in, or name a file.")
+            raise InvalidValue("jcache reads no archive from a terminal: pipe it in, or name a file.")
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:  # unbuffered
             yield raw
         return

@@ -1,7 +1,7 @@
 """Import of a tar that does not begin with a manifest."""
 
 from jcache.cli import output
-from jcache.cli.commands.import_common import Outlook, exit_code, finished, found_here, told
+from jcache.cli.commands.import_common import Options, Outlook, exit_code, finished, found_here, told
 from jcache.cli.options import store_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import Report
@@ -32,14 +32,6 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
             "an archive that was exported with --sign."
         )
     result = TarImportResult()
-    tar_options = TarImportOptions(
-        replace=options.replace,
-        skip_incompatible=options.skip_incompatible,
-        xla=options.xla,
-        dry_run=options.dry_run,
-        allow_code=options.allow_code,
-    )
-
     outlook.root, members = layout_by_first_entry(reader.members(), outlook.root)
     root = outlook.root
 
@@ -48,7 +40,7 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
 
     with store_of(root) as store:
         with Bar("importing"), told(result.imported, dry_run=outlook.options.dry_run):
-            import_tar(members, store, outlook.judge, tar_options, result, begin=begin)
+            import_tar(members, store, outlook.judge, _tar_options(options), result, begin=begin)
         _check_found(reader.name, result, root)
         manifest, outcomes = result.manifest(), result.imported.outcomes
         report = Report(
@@ -72,6 +64,16 @@ def take_tar(reader: PlainTarReader, outlook: Outlook) -> tuple[Report, int]:
         else:
             report, code = finished(report, result.imported, store, outlook, manifest, UNSIGNED)
         return report, code or (PARTLY if result.repacked else 0)
+
+
+def _tar_options(options: Options) -> TarImportOptions:
+    return TarImportOptions(
+        replace=options.replace,
+        skip_incompatible=options.skip_incompatible,
+        xla=options.xla,
+        dry_run=options.dry_run,
+        allow_code=options.allow_code,
+    )
 
 
 def _check_found(name: str, result: TarImportResult, root: Root) -> None:

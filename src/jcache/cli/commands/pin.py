@@ -49,7 +49,7 @@ def unpin(
     Example: jcache unpin jit_train_step-6002a7e7
     """
     if bool(keys) == every:
-        raise InvalidValue("unpin needs to know what to unpin: name keys, or --all, and not both.")
+        raise InvalidValue("unpin needs entries: name keys, or give --all, not both.")
     with open_store(root) as store:
         if every:
             gone = sorted(key for _, key in store.pins.clear())

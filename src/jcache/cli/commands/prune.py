@@ -28,40 +28,49 @@ def complete_orders(incomplete: str) -> list[str]:
     return [order for order in Order if order.startswith(incomplete)]
 
 
+MaxSizeOption = Annotated[
+    str | None, typer.Option("--max-size", metavar="SIZE", help="Upper limit of the total size, such as 20GiB.")
+]
+MaxEntriesOption = Annotated[
+    str | None, typer.Option("--max-entries", metavar="N", help="Upper limit of the number of entries.")
+]
+MinFreeOption = Annotated[
+    str | None, typer.Option("--min-free", metavar="SIZE", help="Free space that the disk shall have.")
+]
+OlderThanOption = Annotated[
+    str | None,
+    typer.Option("--older-than", metavar="AGE", help="Remove entries last used longer ago than this, such as 30d."),
+]
+KeepLastOption = Annotated[
+    str | None,
+    typer.Option(
+        "--keep-last",
+        metavar="N",
+        help="Always keep the N most recently used; without another limit, remove all others.",
+    ),
+]
+LegacyOption = Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")]
+OrderOption = Annotated[
+    str,
+    typer.Option(
+        "--order",
+        metavar="ORDER",
+        help="Entries to remove first over a limit: the least recently used (lru), or the cheapest to build per "
+        "byte (cost).",
+        autocompletion=complete_orders,
+    ),
+]
+
+
 def prune(
     root: RootOption = None,
-    max_size: Annotated[
-        str | None, typer.Option("--max-size", metavar="SIZE", help="Upper limit of the total size, such as 20GiB.")
-    ] = None,
-    max_entries: Annotated[
-        str | None, typer.Option("--max-entries", metavar="N", help="Upper limit of the number of entries.")
-    ] = None,
-    min_free: Annotated[
-        str | None, typer.Option("--min-free", metavar="SIZE", help="Free space that the disk shall have.")
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="AGE", help="Remove entries last used longer ago than this, such as 30d."),
-    ] = None,
-    keep_last: Annotated[
-        str | None,
-        typer.Option(
-            "--keep-last",
-            metavar="N",
-            help="Always keep the N most recently used; without another limit, remove all others.",
-        ),
-    ] = None,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")] = False,
-    order: Annotated[
-        str,
-        typer.Option(
-            "--order",
-            metavar="ORDER",
-            help="Entries to remove first over a limit: the least recently used (lru), or the cheapest to build per "
-            "byte (cost).",
-            autocompletion=complete_orders,
-        ),
-    ] = Order.LRU.value,
+    max_size: MaxSizeOption = None,
+    max_entries: MaxEntriesOption = None,
+    min_free: MinFreeOption = None,
+    older_than: OlderThanOption = None,
+    keep_last: KeepLastOption = None,
+    legacy: LegacyOption = False,
+    order: OrderOption = Order.LRU.value,
     kind: KindsOption = None,
     xla: XlaOption = False,
     dry_run: DryRunOption = False,

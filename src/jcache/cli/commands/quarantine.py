@@ -41,26 +41,31 @@ def complete_ids(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+ActionArgument = Annotated[
+    str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=complete_actions)
+]
+WhichArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or prefixes of them.", autocompletion=complete_ids),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")]
+OlderThanOption = Annotated[
+    str | None,
+    typer.Option("--older-than", metavar="AGE", help="Only entries that came here longer ago than this."),
+]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--replace", help="Restore an entry although its key exists again; the other one goes to quarantine."),
+]
+
+
 def quarantine(
-    action: Annotated[
-        str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=complete_actions)
-    ] = "list",
-    which: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or prefixes of them.", autocompletion=complete_ids),
-    ] = None,
+    action: ActionArgument = "list",
+    which: WhichArgument = None,
     root: RootOption = None,
-    all_: Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")] = False,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="AGE", help="Only entries that came here longer ago than this."),
-    ] = None,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Restore an entry although its key exists again; the other one goes to quarantine."
-        ),
-    ] = False,
+    all_: AllOption = False,
+    older_than: OlderThanOption = None,
+    replace: ReplaceOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -72,14 +77,7 @@ def quarantine(
 
     Example: jcache quarantine drop --older-than 30d
     """
-    if action not in _ACTIONS:
-        raise InvalidValue(f"'{action}' is nothing to do with a quarantine: choose from {', '.join(_ACTIONS)}.")
-    if action != "list" and not (which or all_ or older_than):
-        raise InvalidValue(f"{action} needs to know what: name ids or keys, or give --all or --older-than.")
-    if replace and action != "restore":
-        raise InvalidValue(f"--replace is for restore: {action} replaces nothing.")
-    if which and all_:
-        raise InvalidValue("--all is for everything that is there: name ids or keys, or give --all, not both.")
+    _check_arguments(action, named=bool(which), every=all_, bounded=bool(older_than), replace=replace)
     with open_store(root) as store:
         place = Quarantine(store.root)
         records = _select(place, which, older_than)
@@ -102,6 +100,18 @@ def quarantine(
         for failure in failures:
             output.error(failure)
         return 0 if not failures else PARTLY if done else 1
+
+
+def _check_arguments(action: str, *, named: bool, every: bool, bounded: bool, replace: bool) -> None:
+    """Raise InvalidValue if the arguments do not go together."""
+    if action not in _ACTIONS:
+        raise InvalidValue(f"'{action}' is not an action of quarantine: choose from {', '.join(_ACTIONS)}.")
+    if action != "list" and not (named or every or bounded):
+        raise InvalidValue(f"{action} needs entries: name ids or keys, or give --all or --older-than.")
+    if replace and action != "restore":
+        raise InvalidValue(f"--replace is an option of restore: {action} replaces nothing.")
+    if named and every:
+        raise InvalidValue("--all selects every entry: name ids or keys, or give --all, not both.")
 
 
 def _select(place: Quarantine, which: list[str] | None, older_than: str | None) -> list[Record]:

@@ -96,7 +96,7 @@ def recorded(
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
-        why = f"There is nowhere to record the run ({error.strerror})"
+        why = f"jcache cannot make a temporary directory to record the run ({error.strerror})"
         output.warning(f"{why}: the program runs without a report and without a cache.")
         return launch(command, without_cache(base))
     try:

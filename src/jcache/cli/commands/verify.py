@@ -25,47 +25,55 @@ def complete_damages(incomplete: str) -> list[str]:
     return [damage for damage in Damage if damage.startswith(incomplete)]
 
 
+SubsetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--subset",
+        metavar="PART",
+        help="Check only a part, such as 1/7, 5% or 10GiB; the entries verified longest ago come first.",
+    ),
+]
+MaxDurationOption = Annotated[
+    str | None,
+    typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after this time, such as 10min."),
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Do not decompress entries.")]
+LoadOption = Annotated[
+    bool,
+    typer.Option("--load", help="Also load executables with the installed jaxlib, in a separate process."),
+]
+RepairOption = Annotated[
+    bool,
+    typer.Option("--repair", help="Move damaged entries to quarantine, make missing -atime files, remove leftovers."),
+]
+GraceOption = Annotated[
+    str,
+    typer.Option("--grace", metavar="AGE", help="Leave alone files that were written less than this ago."),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="DAMAGE",
+        help="Do not report this damage, such as writable in a cache that a team shares; may be repeated.",
+        autocompletion=complete_damages,
+    ),
+]
+NdjsonOption = Annotated[bool, typer.Option("--ndjson", help="Print each finding as a line of JSON.")]
+
+
 def verify(
     root: RootOption = None,
     kind: KindsOption = None,
-    subset: Annotated[
-        str | None,
-        typer.Option(
-            "--subset",
-            metavar="PART",
-            help="Check only a part, such as 1/7, 5% or 10GiB; the entries verified longest ago come first.",
-        ),
-    ] = None,
-    max_duration: Annotated[
-        str | None,
-        typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after this time, such as 10min."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not decompress entries.")] = False,
-    load: Annotated[
-        bool,
-        typer.Option("--load", help="Also load executables with the installed jaxlib, in a separate process."),
-    ] = False,
-    mend: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="Move damaged entries to quarantine, make missing -atime files, remove leftovers."
-        ),
-    ] = False,
-    grace: Annotated[
-        str,
-        typer.Option("--grace", metavar="AGE", help="Leave alone files that were written less than this ago."),
-    ] = "1min",
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore",
-            metavar="DAMAGE",
-            help="Do not report this damage, such as writable in a cache that a team shares; may be repeated.",
-            autocompletion=complete_damages,
-        ),
-    ] = None,
+    subset: SubsetOption = None,
+    max_duration: MaxDurationOption = None,
+    quick: QuickOption = False,
+    load: LoadOption = False,
+    mend: RepairOption = False,
+    grace: GraceOption = "1min",
+    ignore: IgnoreOption = None,
     json: JsonOption = False,
-    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print each finding as a line of JSON.")] = False,
+    ndjson: NdjsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
@@ -74,7 +82,7 @@ def verify(
     Example: jcache verify --subset 1/7 --repair
     """
     if json and ndjson:
-        raise InvalidValue("--json and --ndjson are two ways to print the same: choose one of them.")
+        raise InvalidValue("--json and --ndjson exclude each other: choose one of them.")
     request = Request(
         kinds=kinds_of(kind),
         subset=None if subset is None else Subset.parse(subset),
@@ -84,12 +92,7 @@ def verify(
     )
     ignored = frozenset(map(_parse_damage, ignore or ()))
     with open_store(root) as store:
-        with Bar("verifying") as bar:
-            verification = verify_root(store, request, bar.show)
-        loads = _load(store, verification) if load else None
-        if loads is not None:
-            write_down(store, verification, verification.findings)
-        verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
+        verification, loads = _check(store, request, ignored, load=load)
         repaired = _repair(store, verification, request.grace_ns) if mend else None
         if repaired is not None:
             write_down(store, verification, [one.finding for one in repaired if not one.mended])
@@ -106,7 +109,20 @@ def _parse_damage(text: str) -> Damage:
     try:
         return Damage(text)
     except ValueError:
-        raise InvalidValue(f"'{text}' is no kind of damage: choose from {', '.join(Damage)}.") from None
+        raise InvalidValue(f"'{text}' is not a kind of damage: choose from {', '.join(Damage)}.") from None
+
+
+def _check(
+    store: Store, request: Request, ignored: frozenset[Damage], *, load: bool
+) -> tuple[Verification, Loads | None]:
+    """Check a root, and load its executables if asked to; leave ignored kinds of damage out of the findings."""
+    with Bar("verifying") as bar:
+        verification = verify_root(store, request, bar.show)
+    loads = _load(store, verification) if load else None
+    if loads is not None:
+        write_down(store, verification, verification.findings)
+    verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
+    return verification, loads
 
 
 def _load(store: Store, verification: Verification) -> Loads:
