@@ -84,3 +84,11 @@ def test_what_the_program_has_set_is_the_root(tmp_path: Path) -> None:
     """Without an argument that is no difference: the directory and the bound of JAX's configuration are followed."""
     told = said({DIRECTORY: str(tmp_path), BOUND: 12345}, {})
     assert told == [[], None, str(tmp_path), str(tmp_path), 12345]
+
+
+def test_who_has_set_an_option_is_named(tmp_path: Path) -> None:
+    """A variable is named only if its value is the one in effect; else the program has set the option since."""
+    option = "jax_persistent_cache_min_compile_time_secs"
+    arguments, variable = {"root": str(tmp_path / "root")}, {option.upper(): "5"}
+    assert f"The program has set {option} to 7.0" in " ".join(said({option: 7.0}, arguments, **variable)[0])
+    assert f"${option.upper()} in the environment makes {option} 5.0" in " ".join(said({}, arguments, **variable)[0])

@@ -33,8 +33,9 @@ from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
 NO_PROGRAM_SEEN: Final = (
-    "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with a PYTHONPATH of its own, is not "
-    "watched, and has no cache unless it is the command itself)"
+    "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with another PYTHONPATH, is not "
+    "watched, and has no cache unless it is the command itself: write PYTHONPATH=…:$PYTHONPATH; another jcache run "
+    "inside this one reports for itself)"
 )
 
 

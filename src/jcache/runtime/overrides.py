@@ -34,7 +34,7 @@ def of_preset(preset: Preset) -> tuple[frozenset[str], list[str]]:
     already_set, warnings = by_environment, []
     for option in sorted(SETTINGS[preset]):
         wanted, found = SETTINGS[preset][option], config.option(option)
-        if option in by_environment:
+        if option in by_environment and _means(os.environ[option.upper()], found):
             if found != wanted:
                 warnings.append(
                     f"${option.upper()} in the environment makes {option} {found!r}, which is {wanted!r} in preset "
@@ -49,6 +49,16 @@ def of_preset(preset: Preset) -> tuple[frozenset[str], list[str]]:
                 "jcache.enable() before, or do not set it."
             )
     return already_set, warnings
+
+
+def _means(text: str, value: object) -> bool:
+    """Return whether JAX reads this value from the text of an environment variable."""
+    if isinstance(value, bool):
+        return (text.lower() in ("y", "yes", "t", "true", "on", "1")) == value
+    try:
+        return float(text) == value
+    except ValueError:
+        return text == str(value)
 
 
 def by_arguments(request: EnableRequest, root: Path, directory: Path) -> Iterator[str]:
