@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
@@ -74,6 +74,7 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
 
 
 @given(st.lists(ACTIONS, max_size=10), st.booleans())
+@example([("flip", 0), ("flip", 88), ("replace", 0), ("swap", 0), ("flip", 0), ("restore", 0)], False)
 def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: bool) -> None:
     """Whatever was done, what lies there was stored, or else `verify` names it and no program gets it."""
     with tempfile.TemporaryDirectory() as scratch:

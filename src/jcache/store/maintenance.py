@@ -219,10 +219,15 @@ class Upkeep:
             OSError: it cannot be moved.
         """
         kind, key = record.kind, record.key
-        known = (self.softly(lambda: self.ledger.known(kind, [key])) or {}).get(key) if replace else None
+        known = (self.softly(lambda: self.ledger.known(kind, [key])) or {}).get(key)
         self.softly(lambda: self.ledger.discredit([(kind, key)]))  # before: we may be killed in between
-        with self._locked(kind):
-            taken_ns = quarantine.restore(record, replace=replace, on_record=known)
+        try:
+            with self._locked(kind):
+                taken_ns = quarantine.restore(record, replace=replace, on_record=known)
+        except BaseException:
+            if known is not None:  # the entry that is there stays, and what is known of it as well
+                self.softly(lambda: self.ledger.record([known]))
+            raise
         self.adopt(kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
         if record.expected is not None:
             size = record.bytes if record.expected == record.digest else None
