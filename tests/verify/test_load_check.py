@@ -188,7 +188,7 @@ def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None
     found = list(load([torn, gone, cut, hidden, zlib]))
     refused = {"torn": Loading.REFUSED, "cut": Loading.REFUSED}
     assert verdicts(found) == refused | {"hidden": Loading.ELSEWHERE, "zlib": Loading.LOADS}
-    assert found[0].evidence.startswith("DamagedEntry: A zstd frame that cannot be read")
+    assert found[0].evidence.startswith("DamagedEntry: A zstd frame cannot be read")
     assert re.match(r"\w+RuntimeError: [A-Z_]+: ", found[1].evidence)
     assert found[2].evidence == "it cannot be read: Is a directory"
 
