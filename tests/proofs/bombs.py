@@ -157,7 +157,9 @@ BOMBS: dict[str, Bomb] = {
         lambda: envelope(9, zstd(ZEROS, 2000, declared=False)), "unseal", SMALL, "claim to hold more",
     ),
     "header-deep": (lambda: sealed(b"[" * MIB + b"]" * MIB, b""), "unseal", HEADER, "recursion"),
-    "header-wide": (lambda: sealed(b"[" + b"[]," * 1_390_000 + b"[]]", b""), "unseal", HEADER, "not have exactly the field"),
+    "header-wide": (
+        lambda: sealed(b"[" + b"[]," * 1_390_000 + b"[]]", b""), "unseal", HEADER, "not have exactly the field",
+    ),  # fmt: skip
     "header-objects": (
         lambda: sealed(b"[" + b'{"":0},' * 590_000 + b"[]]", b""), "unseal", HEADER, "not have exactly the fields",
     ),
