@@ -159,7 +159,7 @@ BOMBS: dict[str, Bomb] = {
     "header-deep": (lambda: sealed(b"[" * MIB + b"]" * MIB, b""), "unseal", HEADER, "recursion"),
     "header-wide": (
         lambda: sealed(b"[" + b"[]," * 1_390_000 + b"[]]", b""), "unseal", HEADER, "not have exactly the field",
-    ),  # fmt: skip
+    ),
     "header-objects": (
         lambda: sealed(b"[" + b'{"":0},' * 590_000 + b"[]]", b""), "unseal", HEADER, "not have exactly the fields",
     ),
