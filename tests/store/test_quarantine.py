@@ -12,6 +12,7 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import files
+from jcache.store.ledger import Known
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
@@ -254,6 +255,19 @@ def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, plac
         assert damage_of(store, place, record) is None
         store.restore(place, record, replace=True)
     assert found_in(plain) == [] and path.read_bytes() == sound
+
+
+def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place: Quarantine) -> None:
+    """The ledger says of the entry that is there just what it said before: its digest, hits and pins."""
+    record = place.take(finding(plain), NOW)
+    add(plain.directory(KIND), key(1), executable(7), used_ns=OLD, written_ns=OLD)
+    with Store(plain) as store:
+        assert verify(store, Request()).findings == []
+        store.ledger.record([Known(KIND, key(1), hits=3)])
+        before = store.ledger.known(KIND)
+        with pytest.raises(JcacheError, match="is there again"):
+            store.restore(place, record)
+        assert store.ledger.known(KIND) == before and before[key(1)].digest is not None
 
 
 def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> None:

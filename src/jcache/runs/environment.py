@@ -20,7 +20,14 @@ from jcache import clock
 from jcache.errors import JcacheError
 from jcache.formats.digest import digest
 from jcache.jax_internals.path_keys import AUTOTUNE, KERNELS, SPELLINGS
-from jcache.jax_internals.presets import ENABLE_OPTION, OFF_BY_RUN, RUN_CACHE, STORE_EVERYTHING, is_off_by_run
+from jcache.jax_internals.presets import (
+    ENABLE_OPTION,
+    FALSE_TEXTS,
+    OFF_BY_RUN,
+    RUN_CACHE,
+    STORE_EVERYTHING,
+    is_off_by_run,
+)
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, storable
 from jcache.package import own_file
 from jcache.runs.calls import HIT, STORED
@@ -43,7 +50,6 @@ _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
 _DIRECTORY_BEFORE: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
-_FALSE: Final = ("n", "no", "f", "false", "off", "0")  # as JAX reads a variable
 
 
 def settings(cache_dir: Path, base: Mapping[str, str], *, override_user: bool = False) -> dict[str, str]:
@@ -112,7 +118,7 @@ def environment(
 
 def is_turned_off(env: Mapping[str, str]) -> bool:
     """Return whether the user has turned JAX's cache off in an environment."""
-    return env.get(_ENABLE, "").lower() in _FALSE and not is_off_by_run(env)
+    return env.get(_ENABLE, "").lower() in FALSE_TEXTS and not is_off_by_run(env)
 
 
 def with_cache(env: Mapping[str, str]) -> dict[str, str]:

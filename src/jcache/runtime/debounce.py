@@ -25,7 +25,7 @@ class Debouncer:
         self._scheduled_by_pid: int | None = None  # the process whose thread is waiting
 
     def schedule(self, delay_s: float) -> None:
-        """EnableRequest that the action runs in `delay_s` seconds."""
+        """Request that the action runs in `delay_s` seconds."""
         process = os.getpid()
         if self._scheduled_by_pid == process:
             return

@@ -13,6 +13,7 @@ from typing import Final
 from jcache.jax_internals import config
 from jcache.jax_internals.presets import (
     ENABLE_OPTION,
+    FALSE_TEXTS,
     JAX_DEFAULTS,
     RUN_CACHE,
     SETTINGS,
@@ -54,7 +55,7 @@ def of_preset(preset: Preset) -> tuple[frozenset[str], list[str]]:
 def _means(text: str, value: object) -> bool:
     """Return whether JAX reads this value from the text of an environment variable."""
     if isinstance(value, bool):
-        return (text.lower() in ("y", "yes", "t", "true", "on", "1")) == value
+        return (text.lower() not in FALSE_TEXTS) == value
     try:
         return float(text) == value
     except ValueError:

@@ -225,8 +225,8 @@ class Upkeep:
             with self._locked(kind):
                 taken_ns = quarantine.restore(record, replace=replace, on_record=known)
         except BaseException:
-            if known is not None:  # the entry that is there stays, and what is known of it as well
-                self.softly(lambda: self.ledger.record([known]))
+            if known is not None:  # the entry that is there stays, and its digest as well; hits would be added up
+                self.softly(lambda: self.ledger.record([known._replace(hits=0, pinned_ns=None)]))
             raise
         self.adopt(kind, record=False)  # there is a lock file now, as where each entry needs a sidecar
         if record.expected is not None:
