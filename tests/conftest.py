@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,9 +34,10 @@ SURROUNDINGS = (
 )  # fmt: skip
 TOUCHING = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate")
 
-settings.register_profile(
-    "jcache", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+# A run tries the examples and seeds of the last one, so that it fails for what was changed; `--search` tries new ones.
+_CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+settings.register_profile("jcache", deadline=None, suppress_health_check=_CHECKS, derandomize=True)
+settings.register_profile("search", deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("jcache")
 
 # Started in the background, a shell's job ignores SIGINT, and so would every process that a test starts.
@@ -44,6 +46,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
+    parser.addoption("--search", action="store_true", help="try new examples and seeds in place of those of each run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if searches(config):
+        settings.load_profile("search")
+
+
+def searches(config: pytest.Config) -> bool:
+    """Whether new examples and seeds are tried."""
+    return bool(config.option.search or config.option.full)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -142,9 +155,9 @@ def beyond(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def chance() -> random.Random:
-    """Random numbers; the seed is in the output of a test that fails, and JCACHE_SEED repeats it."""
-    seed = int(SEED or random.randrange(2**32))
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers, the same in each run but for `--search`; JCACHE_SEED repeats those of a test that failed."""
+    seed = int(SEED or (random.randrange(2**32) if searches(request.config) else crc32(request.node.nodeid.encode())))
     print(f"JCACHE_SEED={seed}")
     return random.Random(seed)
 
