@@ -35,7 +35,7 @@ from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files
 START = time.time_ns()
 TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
 NOTHING: dict[str, Any] = {"max_size": None, "max_entries": None, "min_free": None, "older_than": None}
-NOTHING |= {"keep_last": None, "legacy": False, "order": "lru", "xla": False}
+NOTHING |= {"keep_last": None, "legacy": False, "order": None}
 
 
 @pytest.fixture(autouse=True)
@@ -309,7 +309,7 @@ def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pyt
         ({"older_than": timedelta()}, Policy(max_age_ns=0)),
         ({"max_entries": 3, "keep_last": "2"}, Policy(max_entries=3, keep_last=2)),
         ({"legacy": True, "order": Order.COST}, Policy(legacy=True, order=Order.COST)),
-        ({"xla": True, "order": "cost"}, Policy(order=Order.COST)),
+        ({"order": "cost"}, Policy(order=Order.COST)),
     ],
     ids=str,
 )

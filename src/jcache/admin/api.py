@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from jcache.admin.census import CAP, Census, take_census
+from jcache.admin.limits import with_configured
 from jcache.admin.removal import carry_out, make_policy, plan_clear, plan_prune
 from jcache.errors import NotInEffect
 from jcache.layout import Kind, Root, parse_kind
@@ -101,14 +102,14 @@ def prune(
     older_than: str | timedelta | None = None,
     keep_last: int | None = None,
     legacy: bool = False,
-    order: Order | str = Order.LRU,
+    order: Order | str | None = None,
     kinds: Iterable[Kind | str] | None = None,
     xla: bool = False,
     dry_run: bool = False,
 ) -> Removed:
     """Remove entries by size, number, free space, age or format; pinned ones stay. The same as `jcache prune`.
 
-    Criteria add up: an entry goes as soon as one asks for it.
+    Criteria add up: an entry goes as soon as one asks for it. Without any, those that `jcache config` shows hold.
 
     Args:
         root: as in `jcache.info`.
@@ -119,7 +120,7 @@ def prune(
         keep_last: so many of the most recently used entries stay in any case; alone, all others go.
         legacy: whether the entries go that only jax <= 0.4.30 reads; bounds do not count them.
         order: who goes first over a bound: ``lru``, the least recently used, or ``cost``, the cheapest to build again
-            for each byte.
+            for each byte; None for the one that is configured, by default ``lru``.
         kinds: entries of these kinds; None for all.
         xla: also XLA's own sub-caches (autotune, kernels).
         dry_run: change nothing, and return what would be done.
@@ -152,11 +153,10 @@ def prune(
         keep_last=keep_last,
         legacy=legacy,
         order=order,
-        xla=xla,
-        root=root,
     )
     chosen = _kinds(kinds)
     with _open(root) as store:
+        policy, _ = with_configured(policy, store, root, os.environ, xla=xla)
         return carry_out(store, plan_prune(store, policy, chosen, xla=xla), xla=xla, dry_run=dry_run)
 
 

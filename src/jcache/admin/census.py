@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
+from jcache.configuration.files import for_program
 from jcache.entry import Neighbour, is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
@@ -38,7 +39,7 @@ class KindCensus:
         oldest_ns: the longest unused one's last use, nanoseconds since 1970; None without entries.
         newest_ns: the most recent use.
         pinned: how many of them prune must keep; None where that is not known.
-        cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
+        cap: the bound that the environment or the configuration sets, in bytes; None for none.
         empty: how many of them are empty files.
         unknown: of how many nobody knows the last use; theirs is counted from writing.
         accessed_ns: as of when the uses are known that no sidecar tells, nanoseconds since 1970; None for now.
@@ -182,7 +183,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
 
     Args:
         store: of the root.
-        environment: ``JAX_COMPILATION_CACHE_MAX_SIZE`` in it is the cap.
+        environment: of the process; ``JAX_COMPILATION_CACHE_MAX_SIZE`` in it is the cap, else the configured one.
         sample: how many executables to read where the ledger knows of none what they are keyed for.
 
     Raises:
@@ -190,7 +191,10 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     """
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.pins.known)
-    cap = cap_of(environment) if store.root.layout.follows_jax else None
+    found, faults = for_program(store.root, environment)
+    for fault in faults:
+        store.notice(fault)
+    cap = found.value("max_size") if store.root.layout.follows_jax else None
     kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
@@ -239,12 +243,6 @@ def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int
         accessed_ns=listing.accessed_ns,
         cap=cap,
     )
-
-
-def cap_of(environment: Mapping[str, str]) -> int | None:
-    """Return the bytes that JAX is told to keep its executables within, None if it is told of no bound."""
-    text = environment.get(CAP, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
 
 
 def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:

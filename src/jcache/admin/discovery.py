@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from glob import escape, glob
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.admin.census import Census, take_census
+from jcache.configuration.files import for_program
 from jcache.errors import JcacheError, NoCacheHere
+from jcache.runs.stored_reports import read_reports
 from jcache.store.files import tree_size
 from jcache.store.foreign import adapters
 from jcache.store.locking import timeout_in
@@ -16,7 +19,7 @@ from jcache.store.roots import VARIABLES, choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import quoted
 
-_USUAL: Final = ("~/.jax_cache",)
+_USUAL: Final = ("~/.jax_cache", "~/jax_cache", "~/.cache/jax*", "$XDG_CACHE_HOME/jax*")  # patterns of `glob`
 _TRITON: Final = "Triton's cache"
 
 
@@ -63,17 +66,34 @@ def find(environment: Mapping[str, str], *, root: str | None = None) -> list[Cac
         open_root(path)
         found[os.path.realpath(path)] = _count(path, environment, timeout)
     for path in _places(environment):
-        if (real := os.path.realpath(path)) not in found and path.is_dir():
-            try:
-                found[real] = _count(path, environment, timeout)
-            except NoCacheHere as error:
-                if not os.access(path, os.R_OK | os.X_OK):  # nobody knows whether there is one
-                    found[real] = Cache(path, "unknown", "a directory", problem=str(error))
+        _add(found, path, environment, timeout)
+    for path in [path for cache in list(found.values()) for path in _of_runs(cache, timeout)]:
+        _add(found, path, environment, timeout)
     triton = _triton(environment)
     if (real := os.path.realpath(triton)) not in found and triton.is_dir():
         path = Path(real) if triton.is_symlink() else triton  # du does not follow a link either
         found[real] = Cache(path, "triton", _TRITON, tree_size(path)[1])
     return list(found.values())
+
+
+def _add(found: dict[str, Cache], path: Path, environment: Mapping[str, str], timeout: float) -> None:
+    """Add the cache at a path, unless there is none, or it is there already."""
+    if (real := os.path.realpath(path)) not in found and path.is_dir():
+        try:
+            found[real] = _count(path, environment, timeout)
+        except NoCacheHere as error:
+            if not os.access(path, os.R_OK | os.X_OK):  # nobody knows whether there is one
+                found[real] = Cache(path, "unknown", "a directory", problem=str(error))
+
+
+def _of_runs(cache: Cache, timeout: float) -> list[Path]:
+    """Return the directories that the recorded runs of a root have used instead of it."""
+    if cache.census is None:
+        return []
+    with Store(cache.census.root, lock_timeout=timeout) as store:
+        reports = read_reports(store.softly(store.ledger.runs) or ())
+    used = {program.get("directory") for report in reports for program in report.get("programs", [])}
+    return [Path(path) for path in sorted(path for path in used if isinstance(path, str) and os.path.isabs(path))]
 
 
 def has_others(environment: Mapping[str, str]) -> bool:
@@ -93,7 +113,16 @@ def _places(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _others(environment: Mapping[str, str]) -> list[str]:
     places = [place for adapter in adapters() for place in adapter.places(environment)]
-    return [os.path.expanduser(place) for place in (*_USUAL, *places)]
+    configured = for_program(None, environment)[0].value("places")
+    usual = [path for pattern in _USUAL for path in _matching(pattern, environment)]
+    return [*usual, *(os.path.expanduser(place) for place in (*places, *configured))]
+
+
+def _matching(pattern: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the paths of a pattern; none if it begins with a variable that is not set."""
+    base, _, rest = pattern.partition("/")
+    above = environment.get(base[1:]) if base.startswith("$") else os.path.expanduser(base)
+    return sorted(glob(f"{escape(above)}/{rest}")) if above else []
 
 
 def _triton(environment: Mapping[str, str]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
 from datetime import timedelta
@@ -35,30 +34,22 @@ def make_policy(
     older_than: str | timedelta | None,
     keep_last: str | int | None,
     legacy: bool,
-    order: Order | str,
-    xla: bool,
-    root: str | os.PathLike[str] | None = None,
+    order: Order | str | None,
 ) -> Policy:
     """Return the policy for the arguments of `prune`, as a program or a command line gives them.
 
     Raises:
-        InvalidValue: one of them cannot be read, or none of them asks for anything.
+        InvalidValue: one of them cannot be read.
     """
-    policy = Policy(
+    return Policy(
         max_bytes=None if max_size is None else parse_size(str(max_size)),
         max_entries=whole_number("--max-entries", max_entries),
         min_free_bytes=None if min_free is None else parse_size(str(min_free)),
         max_age_ns=None if older_than is None else _age(older_than),
         keep_last=whole_number("--keep-last", keep_last),
         legacy=legacy,
-        order=parse_choice(Order, order, "is not an order"),
+        order=None if order is None else parse_choice(Order, order, "is not an order"),
     )
-    if policy.empty and not xla:
-        raise InvalidValue(
-            "prune needs to know what to remove: name --max-size, --max-entries, --min-free, --older-than, "
-            f"--keep-last, --legacy or --xla; `{command('clear', root)}` removes everything."
-        )
-    return policy
 
 
 def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool = False) -> Plan:

@@ -4,7 +4,7 @@ import json as jsonlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,8 +14,10 @@ import typer
 from jcache import clock
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
+from jcache.configuration.files import for_program, variables
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
+from jcache.jax_internals.presets import RUN_BOUND
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
 from jcache.runs.environment import (
@@ -100,7 +102,12 @@ def recorded(
         output.warning(f"{why}: the program runs without a report and without a cache.")
         return launch(command, without_cache(base))
     try:
-        _prepare(store)
+        found, faults = for_program(store.root, os.environ)
+        for fault in faults:
+            output.warning(fault)
+        if bound := variables(found):
+            base |= bound | {RUN_BOUND: next(iter(bound.values()))}
+        _prepare(store, base)
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths, seen = spellings(store, given(os.environ, root))
@@ -158,9 +165,9 @@ def _root(explicit: str | None) -> Root | None:
         return None
 
 
-def _prepare(store: Store) -> None:
+def _prepare(store: Store, environment: Mapping[str, str]) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
-    if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
+    if environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
         store.bounded()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from jcache.admin.census import cap_of
+from jcache.configuration.files import for_program
 from jcache.errors import JcacheError
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Neighbour
@@ -63,7 +63,8 @@ class _IncomingEntry(NamedTuple):
 class EntryImporter:
     """Writes entries and publishes them in a root.
 
-    Where the environment has JAX bound its cache, executables get their sidecars, which it needs from the first put on.
+    Where the environment or the configuration bounds JAX's cache, executables get their sidecars, which a bounded JAX
+    needs from the first put on.
 
     Args:
         store: of the root, which exists.
@@ -76,7 +77,7 @@ class EntryImporter:
         self._imported = imported
         self._metadata = EntryMetadata(store, jaxlib_of)
         self._open = ExitStack()
-        self._is_bounded = cap_of(os.environ) is not None
+        self._is_bounded = for_program(store.root, os.environ)[0].value("max_size") is not None
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of the entries that are being written
