@@ -167,3 +167,23 @@ def test_programs_obey(jcache: Jcache, tmp_path: Path) -> None:
         assert jcache("run", "--root", root, "--", sys.executable, PROGRAM).code == 0
         assert sum(entry_files(root / "executables").values()) <= 60000
     assert jcache("verify", "--root", root).code == 0
+
+
+def test_limits_travel_on_request(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
+    """`export --config` takes what the root stores and `import --config` stores it; without either nothing changes."""
+    jcache("config", "set", "max_size", "20GiB", "--root", cache)
+    jcache("config", "set", "keep_last", "7", "--root", cache)
+    for name, more in (("with", ["--config"]), ("without", [])):
+        assert jcache("export", "-q", "--root", cache, "-o", tmp_path / name, *more).code == 0
+    told = jcache("import", tmp_path / "with", "--root", tmp_path / "a")
+    assert "The archive has limits, which --config takes: keep_last 7, max_size 20GiB" in told.out + told.err
+    assert not (tmp_path / "a" / ".jcache" / "jcache.toml").exists()
+    (tmp_path / "a" / ".jcache" / "jcache.toml").write_text('# ours\norder = "cost"\nmax_size = 5\n')
+    told = jcache("import", tmp_path / "with", "--root", tmp_path / "a", "--config")
+    assert f"Stored in {tmp_path}/a/.jcache/jcache.toml: keep_last 7, max_size 20GiB" in told.out + told.err
+    text = (tmp_path / "a" / ".jcache" / "jcache.toml").read_text()
+    assert text == '# ours\norder = "cost"\nmax_size = "20GiB"\nkeep_last = 7\n'
+    told = jcache("import", tmp_path / "without", "--root", tmp_path / "b", "--config")
+    assert told.code == 0 and "The archive has no limits" in told.out + told.err
+    assert not (tmp_path / "b" / ".jcache" / "jcache.toml").exists()
+    assert jcache("verify", "--root", tmp_path / "a").code == 0

@@ -214,6 +214,28 @@ def change(data: bytes, path: Path, name: str, value: object | None) -> bytes:
     return tomlkit.dumps(document).encode()
 
 
+def of_root(root: Root) -> tuple[tuple[str, str], ...]:
+    """Return the settings that a root's file has, by name, each as text; what is wrong in it is left out."""
+    values = _values_of_root(root, [])
+    return tuple(sorted((name, str(one.text)) for name, one in values.items()))
+
+
+def change_root(root: Root, changes: Mapping[str, object | None]) -> Path:
+    """Change settings in a root's file, and return its path; None removes a setting.
+
+    Raises:
+        InvalidValue: the file is not TOML.
+        CannotWrite: the root is read-only, full or otherwise refuses.
+    """
+    path = root_file(root)
+    with files.refusal(f"read {path}"):
+        data = read_root(root)
+    for name, value in changes.items():
+        data = change(data, path, name, value)
+    write_root(root, data)
+    return path
+
+
 def write_root(root: Root, data: bytes) -> None:
     """Write a root's file.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -121,6 +122,22 @@ def setting(name: str) -> Setting:
 def normal(name: str) -> str:
     """Return a setting's name as files have it: with underscores."""
     return name.strip().lower().replace("-", "_")
+
+
+def to_write(name: str, texts: Sequence[str]) -> object:
+    """Return the value that a file gets for a setting: the text as it was given, but a number for a number.
+
+    Args:
+        name: of the setting, as files have it.
+        texts: the value; several texts for ``places`` alone.
+
+    Raises:
+        InvalidValue: the setting has no such value.
+    """
+    if name == "places":
+        return list(_paths([os.path.abspath(os.path.expanduser(text)) for text in texts]))
+    value = SETTINGS[name].parse(texts[0])
+    return value if texts[0].isascii() and texts[0].isdigit() else texts[0].strip()
 
 
 def as_json(name: str, value: Value | None) -> Any:  # noqa: ANN401  JSON

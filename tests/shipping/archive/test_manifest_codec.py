@@ -59,6 +59,7 @@ MANIFESTS = st.builds(
     Manifest, jcache=TEXTS, root=TEXTS, directory=TEXTS, jax=st.none() | TEXTS, jaxlib=st.none() | TEXTS,
     host=st.builds(Host, cpu=st.none() | TEXTS, gpus=st.lists(TEXTS, max_size=2).map(tuple)), solid=st.booleans(),
     recompressors=st.just(()) | st.just((("zlib", "1.3"), ("zstd", "1.5.7"))),
+    settings=st.just(()) | st.just((("keep_last", "7"), ("max_size", "20GiB"))) | st.just((("order", "cost"),)),
     makers=st.lists(MAKERS, min_size=2, max_size=3).map(tuple),
     items=st.lists(ITEMS, max_size=5, unique_by=itemgetter(0, 1)).map(
         lambda found: tuple(sorted(found, key=itemgetter(0, 1)))
@@ -147,6 +148,12 @@ def test_times_out_of_range_become_the_nearest() -> None:
         {"neighbours": (Neighbour("../x", 3, digest(b"3")),)},
         {"neighbours": (Neighbour(KERNELS_NAME, 3, digest(b"3")), Neighbour(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
         {"recompressors": (("zstd", "1"), ("zlib", "1"))},
+        {"settings": (("order", "lru"), ("keep_last", "1"))},
+        {"settings": (("order", "lru"), ("order", "cost"))},
+        {"settings": (("max_size", "much"),)},
+        {"settings": (("places", "/"),)},
+        {"settings": (("preset", "balanced"),)},
+        {"settings": (("colour", "red"),)},
     ],
 )
 def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption
 from jcache.configuration import files
 from jcache.configuration.files import Configuration, Configured
-from jcache.configuration.settings import SETTINGS, Source, as_json, normal, setting
+from jcache.configuration.settings import SETTINGS, Source, as_json, normal, setting, to_write
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Root
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
@@ -139,7 +139,7 @@ def _change(action: str, given: list[str], explicit: str | None, *, user: bool, 
         raise InvalidValue(f"{name} takes one value: quote it if it has blanks.")
     if explicit is not None and (user or not known.in_root):
         raise InvalidValue(f"--root names a cache directory, but {name} is set in your own file: leave out --root.")
-    value = None if action == "unset" else _to_write(name, values)
+    value = None if action == "unset" else to_write(name, values)
     path = _change_user(name, value) if user or not known.in_root else _change_root(name, value, explicit)
     if json:
         output.as_json({"name": name, "path": str(path), "text": value})
@@ -148,16 +148,6 @@ def _change(action: str, given: list[str], explicit: str | None, *, user: bool, 
         output.message(f"{said}, in {path}")
     _tell_what_wins(name, Source.USER if user or not known.in_root else Source.ROOT, explicit)
     return 0
-
-
-def _to_write(name: str, values: list[str]) -> object:
-    """Return what the file gets: the text as it was given, a number for a number; raise InvalidValue if it is wrong."""
-    if name == "places":
-        parsed: object = [os.path.abspath(os.path.expanduser(value)) for value in values]
-        SETTINGS[name].parse(parsed)
-        return parsed
-    value = SETTINGS[name].parse(values[0])
-    return value if values[0].isascii() and values[0].isdigit() else values[0].strip()
 
 
 def _change_user(name: str, value: object) -> Path:
@@ -180,13 +170,7 @@ def _change_root(name: str, value: object, explicit: str | None) -> Path:
         if value is None or (os.path.isdir(path) and os.listdir(path))
         else create_root(path, plain=plain)
     )
-    file = files.root_file(root)
-    try:
-        data = files.read_root(root)
-    except OSError as error:
-        raise CannotWrite(f"Cannot read {file}: {error.strerror}.") from None
-    files.write_root(root, files.change(data, file, name, value))
-    return file
+    return files.change_root(root, {name: value})
 
 
 def _tell_what_wins(name: str, source: Source, explicit: str | None) -> None:

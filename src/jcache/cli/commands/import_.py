@@ -80,6 +80,10 @@ XlaOption = Annotated[
     bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
 ]
 
+ConfigOption = Annotated[
+    bool, typer.Option("--config", help="Take the limits that the archive has from an export with --config.")
+]
+
 
 def import_(
     archive: ArchiveArgument,
@@ -93,6 +97,7 @@ def import_(
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
     xla: XlaOption = False,
+    config: ConfigOption = False,
     allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -115,6 +120,7 @@ def import_(
         allow_code=allow_pickle,
         recompile=recompile,
         xla=xla,
+        config=config,
         require_signature=require_signature,
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
     )

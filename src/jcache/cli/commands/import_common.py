@@ -16,6 +16,8 @@ from jcache.cli.options import store_of
 from jcache.cli.progress import progress
 from jcache.cli.reports.import_report import Report, over_the_cap
 from jcache.cli.reports.removal_report import PARTLY
+from jcache.configuration.files import change_root
+from jcache.configuration.settings import to_write
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
 from jcache.jax_internals.child import NoJax
@@ -68,6 +70,7 @@ class Options:
     allow_code: bool = False
     recompile: bool = False
     xla: bool = False
+    config: bool = False
     require_signature: bool = False
     allowed_signers: Path | None = None
 
@@ -208,6 +211,17 @@ def found_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[Entr
         return found_here(store, outcomes)
 
 
+def _take_settings(store: Store, manifest: Manifest, options: Options) -> list[str]:
+    """Store the settings of an archive in the root if that is asked for; return a sentence on them if it has any."""
+    told = ", ".join(f"{name} {text}" for name, text in manifest.settings)
+    if not told:
+        return ["The archive has no limits: it was exported without --config"] if options.config else []
+    if not options.config:
+        return [f"The archive has limits, which --config takes: {told}"]
+    path = change_root(store.root, {name: to_write(name, [text]) for name, text in manifest.settings})
+    return [f"Stored in {path}: {told}"]
+
+
 def finished(
     report: Report, imported: ImportResult, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
 ) -> tuple[Report, int]:
@@ -239,6 +253,7 @@ def finished(
         except NoJax as error:
             report.notes.append(f"Nothing was compiled: {error}")
             report.undone = True
+    report.notes += _take_settings(store, manifest, outlook.options)
     report.notes += over_the_cap(store)
     if lost := unpinned(store, manifest, imported):
         pins = output.count(lost, "pin", "pins")

@@ -117,6 +117,7 @@ class Manifest:
         host: the machine.
         solid: whether the entries were recompressed together.
         recompressors: of a solid archive, names and versions of the libraries that must give the same bytes, sorted.
+        settings: what `jcache config` has stored in the root, as names and texts, sorted; empty unless asked for.
         makers: the table that the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.
@@ -131,6 +132,7 @@ class Manifest:
     host: Host = Host()
     solid: bool = False
     recompressors: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
     makers: tuple[Maker, ...] = ()
     items: tuple[Item, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()

@@ -20,6 +20,7 @@ from typing import BinaryIO, Final
 
 from jcache import __version__
 from jcache.admin.selection import Selection, select
+from jcache.configuration.files import of_root
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind, storable
@@ -51,6 +52,7 @@ class ExportRequest:
         exclude: no entries with these keys.
         xla: whether to export XLA's sub-caches, too.
         solid: whether to recompress across entries.
+        config: whether to export the settings that are stored in the root.
         grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
         processes: number of processes that read at once; None for one for each available core.
     """
@@ -61,6 +63,7 @@ class ExportRequest:
     exclude: frozenset[str] = frozenset()
     xla: bool = False
     solid: bool = False
+    config: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
 
@@ -178,6 +181,7 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
             host=provenance.describe_host(),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
+            settings=of_root(store.root) if request.config else (),
         )
     )
     chosen = _choose_entries(store, request, prepared)
