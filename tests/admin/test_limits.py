@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.admin.limits import with_configured
-from jcache.configuration.files import root_file
 from jcache.configuration.settings import LIMITS
 from jcache.errors import InvalidValue
 from jcache.layout import Root
@@ -23,7 +22,7 @@ POLICY = {
 def configured(root: Root, names: set[str], given: Policy, **environment: str) -> tuple[Policy, str]:
     """The policy where a root's file sets some settings."""
     root.state.mkdir(exist_ok=True)
-    root_file(root).write_text("".join(f"{name} = {TEXTS[name]!r}\n" for name in names))
+    root.settings.write_text("".join(f"{name} = {TEXTS[name]!r}\n" for name in names))
     with Store(root) as store:
         return with_configured(given, store, None, {"JCACHE_CONFIG": "/dev/null", **environment}, xla=False)
 
@@ -39,7 +38,7 @@ def test_a_bare_prune_obeys_all_that_is_configured(tmp_path_factory: pytest.Temp
     policy, told = configured(root, names, Policy())
     expected = dict(POLICY[name] for name in names)
     assert policy == Policy(**{"order": Order.LRU, **expected})  # type: ignore[arg-type]
-    assert all((f"{name} {TEXTS[name]} ({root_file(root)})" in told) == (name in names) for name in LIMITS)
+    assert all((f"{name} {TEXTS[name]} ({root.settings})" in told) == (name in names) for name in LIMITS)
 
 
 @given(
@@ -77,7 +76,7 @@ def test_the_bound_of_the_environment(plain: Root, text: str, limit: int | None)
 def test_a_root_whose_file_is_damaged(plain: Root) -> None:
     """A bare prune removes nothing, since the root may have asked to keep something; a limit that is given holds."""
     plain.state.mkdir()
-    root_file(plain).write_text("keep_last = ")
+    plain.settings.write_text("keep_last = ")
     with Store(plain) as store:
         with pytest.raises(InvalidValue, match=r"is not TOML.*Give prune a limit"):
             with_configured(Policy(), store, None, {"JCACHE_CONFIG": "/dev/null"}, xla=False)

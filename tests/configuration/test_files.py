@@ -22,7 +22,7 @@ BOUND = "JAX_COMPILATION_CACHE_MAX_SIZE"
 
 def in_root(root: Root, data: str | bytes) -> None:
     root.state.mkdir(exist_ok=True)
-    files.root_file(root).write_bytes(data if isinstance(data, bytes) else data.encode())
+    root.settings.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
 def of(root: Root | None, user: Path, **more: str) -> Configuration:
@@ -40,7 +40,7 @@ def test_precedence(plain: Root, tmp_path: Path, sources: tuple[bool, bool, bool
     found = of(plain, tmp_path / "user.toml", **({BOUND: "3"} if by_environment else {}))
     expected: list[tuple[bool, tuple[Any, ...]]] = [
         (by_environment, (3, "3", Source.ENVIRONMENT, BOUND)),
-        (by_root, (2 << 30, "2GiB", Source.ROOT, str(files.root_file(plain)))),
+        (by_root, (2 << 30, "2GiB", Source.ROOT, str(plain.settings))),
         (user, (1 << 30, "1GiB", Source.USER, str(tmp_path / "user.toml"))),
         (True, (None, None, Source.DEFAULT, None)),
     ]
@@ -116,7 +116,7 @@ def test_random_bytes_in_a_root(tmp_path_factory: pytest.TempPathFactory, data: 
 def test_what_is_not_read_in_a_root(plain: Root, beyond: Path) -> None:
     """A link, a directory, a FIFO and a file of a megabyte are passed over, and told."""
     plain.state.mkdir()
-    path = files.root_file(plain)
+    path = plain.settings
     (beyond / "precious").read_text()
     for plant in (
         lambda: path.symlink_to(beyond / "precious"), path.mkdir, lambda: os.mkfifo(path),
@@ -147,7 +147,7 @@ def test_writing_follows_no_link_below_a_root(plain: Root, beyond: Path) -> None
         files.write_root(plain, b"max_size = 1\n")
     plain.state.unlink()
     plain.state.mkdir()
-    files.root_file(plain).symlink_to(beyond / "precious")
+    plain.settings.symlink_to(beyond / "precious")
     before = tree(beyond)
     files.write_root(plain, b"max_size = 1\n")
     assert tree(beyond) == before and configuration(plain, {"JCACHE_CONFIG": os.devnull}).value("max_size") == 1

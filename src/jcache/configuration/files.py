@@ -23,7 +23,7 @@ from jcache.store.directories import opened
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-NAME: Final = "jcache.toml"
+_NAME: Final = "jcache.toml"
 VARIABLE: Final = "JCACHE_CONFIG"
 
 _LARGEST_FILE: Final = 1 << 16  # bytes
@@ -71,12 +71,7 @@ def user_file(environment: Mapping[str, str]) -> Path:
         return Path(os.path.abspath(os.path.expanduser(named)))
     from platformdirs import user_config_path
 
-    return user_config_path("jcache") / NAME
-
-
-def root_file(root: Root) -> Path:
-    """Return the path of a root's file, whether or not there is one."""
-    return root.state / NAME
+    return user_config_path("jcache") / _NAME
 
 
 def configuration(root: Root | None, environment: Mapping[str, str]) -> Configuration:
@@ -159,13 +154,13 @@ def read_root(root: Root) -> bytes:
     """
     try:
         with opened(root, root.state) as state:
-            return files.read(NAME, _LARGEST_FILE + 1, directory=state)
+            return files.read(_NAME, _LARGEST_FILE + 1, directory=state)
     except FileNotFoundError:
         return b""
 
 
 def _values_of_root(root: Root, faults: list[str]) -> dict[str, Configured]:
-    path = root_file(root)
+    path = root.settings
     try:
         data = read_root(root)
         if len(data) > _LARGEST_FILE:
@@ -227,7 +222,7 @@ def change_root(root: Root, changes: Mapping[str, object | None]) -> Path:
         InvalidValue: the file is not TOML.
         CannotWrite: the root is read-only, full or otherwise refuses.
     """
-    path = root_file(root)
+    path = root.settings
     with files.refusal(f"read {path}"):
         data = read_root(root)
     for name, value in changes.items():
@@ -242,8 +237,8 @@ def write_root(root: Root, data: bytes) -> None:
     Raises:
         CannotWrite: the root is read-only, full or otherwise refuses.
     """
-    with files.refusal(f"write {root_file(root)}"), opened(root, root.state, make=True) as state:
-        files.publish(NAME, data, directory=state)
+    with files.refusal(f"write {root.settings}"), opened(root, root.state, make=True) as state:
+        files.publish(_NAME, data, directory=state)
 
 
 def write_user(path: Path, data: bytes) -> None:

@@ -48,6 +48,7 @@ def check_directories(root: Root) -> Iterator[Finding]:
     for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, *of_jcache]):
         yield from _check(directory, f"replace {root.layout.contents} in it", ours)
     yield from _check(root.ledger, "change what is on record in it", ours)
+    yield from _check(root.settings, "change its limits", ours)
 
 
 def _trusted(root: Root) -> frozenset[int]:

@@ -82,7 +82,7 @@ def _there(explicit: str | None) -> Root | None:
 
 
 def _path(root: Root | None, *, user: bool, json: bool) -> int:
-    paths = {"user": files.user_file(os.environ)} | ({"root": files.root_file(root)} if root else {})
+    paths = {"user": files.user_file(os.environ)} | ({"root": root.settings} if root else {})
     if json:
         output.as_json({name: {"path": str(path), "exists": path.is_file()} for name, path in paths.items()})
         return 0

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jcache.admin.census import CAP, take_census
+from jcache.admin.census import take_census
 from jcache.cli import output
 from jcache.cli.commands.ls import short_key
+from jcache.configuration.files import for_program
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item
@@ -219,11 +220,12 @@ def _refused(one: RefusedMember) -> dict[str, str]:
 
 
 def over_the_cap(store: Store) -> Iterable[str]:
-    """Yield a sentence if executables take more bytes than JAX's size limit; an import evicts nothing."""
-    if not os.environ.get(CAP):
+    """Yield a sentence if executables take more bytes than their limit; an import evicts nothing."""
+    limit = for_program(store.root, os.environ)[0].values["max_size"]
+    if limit.value is None:
         return
     for kind, counted in take_census(store, os.environ).kinds.items():
         if kind is Kind.EXECUTABLES and counted.cap is not None and counted.bytes > counted.cap:
-            over, cap = format_size(counted.bytes), format_size(counted.cap)
+            over, cap = format_size(counted.bytes), f"{format_size(counted.cap)} of {limit.place}"
             prune = command(f"prune --max-size {counted.cap}", store.root.path)
-            yield f"The {kind} have {over} now, over the {cap} of {CAP}: a bounded JAX evicts, as does `{prune}`"
+            yield f"The {kind} have {over} now, over the {cap}: a bounded JAX evicts, as does `{prune}`"
