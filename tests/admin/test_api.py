@@ -27,7 +27,7 @@ from jcache.store.policy import Order, Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree, unread
@@ -80,7 +80,7 @@ def numbers(root: Root) -> set[int]:
 def assert_sound(root: Root) -> None:
     """`verify` finds nothing, and what is not ours is still there."""
     with Store(root) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
     assert (root.directory(Kind.EXECUTABLES) / "notes.txt").read_text() == "mine"
 
 

@@ -20,7 +20,7 @@ from jcache.text import command, shown
 from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.last_verification import LastVerification
-from jcache.verify.path_keys import NOTHING, Elsewhere, about_portable_keys, elsewhere
+from jcache.verify.path_keys import NONE_MISPLACED, MisplacedExecutables, describe_portable_keys, find_misplaced
 from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
@@ -95,7 +95,7 @@ class Census:
     disk_bytes: int
     disk_free_bytes: int
     notices: tuple[str, ...] = ()
-    elsewhere: Elsewhere = NOTHING
+    elsewhere: MisplacedExecutables = NONE_MISPLACED
     taken_ns: int = 0
     verified: LastVerification | None = None
     exposed: Finding | None = None
@@ -203,12 +203,12 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         disk_bytes=disk.used + disk.free,
         disk_free_bytes=disk.free,
         notices=tuple(store.notices),
-        elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
+        elsewhere=find_misplaced(store, listings[Kind.EXECUTABLES], sample=sample),
         taken_ns=clock.now_ns(),
         verified=last_verification.read(store.root),
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
-        note=about_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
+        note=describe_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
 

@@ -34,7 +34,7 @@ from jcache.store.store import Store
 from jcache.text import shown
 from jcache.traces.recompile import Recompiling, recompile
 from jcache.verify.checks import Claim, check
-from jcache.verify.load_check import load_sound
+from jcache.verify.load_check import check_loading
 
 _FEW: Final = 100
 
@@ -268,7 +268,7 @@ def _loads_of(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401
     """Load the executables that were imported, or were present and equal, in a process that may crash."""
     there = imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT)
     claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
-    return load_sound(store, claims, lambda some: progress(some, "loading"))
+    return check_loading(store, claims, lambda some: progress(some, "loading"))
 
 
 def exit_code(report: Report) -> int:

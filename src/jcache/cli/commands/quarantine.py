@@ -22,7 +22,7 @@ from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_age, format_size, parse_age, rfc3339
-from jcache.verify.repair import damage_of, put_back
+from jcache.verify.repair import damage_of, restore
 
 _ACTIONS = ("list", "restore", "drop")
 
@@ -144,7 +144,7 @@ def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, re
         raise JcacheError(
             f"{record.key} stays in quarantine, since it is {what}: {damage} `{anyway}` puts it back anyway."
         )
-    put_back(store, place, record, damage=damage, replace=replace)
+    restore(store, place, record, damage=damage, replace=replace)
     if damage is not None:
         again = command("verify --repair", store.root.path)
         output.warning(f"{record.key} is put back though it is {what}: {damage} `{again}` takes out what is damaged.")

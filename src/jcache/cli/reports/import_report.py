@@ -21,7 +21,7 @@ from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.traces.recompile import Recompiled, Recompiling
 from jcache.units import format_size
-from jcache.verify.load_check import Loading, Loads
+from jcache.verify.load_check import LoadCheck, LoadOutcome
 
 _ROWS: Final = 20
 _WORDS: Final = {
@@ -77,7 +77,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     passed_over: int = 0
     names: Sequence[str] = ()
-    loads: Loads | None = None
+    loads: LoadCheck | None = None
     recompiled: Recompiled | None = None
     found: Mapping[EntryId, Damage] = field(default_factory=dict)
     undone: bool = False
@@ -121,7 +121,7 @@ class Report:
                 "reasons": {f"{hit}: {reason}": n for (hit, reason), n in self.forecast.reasons.items()},
                 "sentences": list(self.forecast.sentences),
             },
-            "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in Loading},
+            "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in LoadOutcome},
             "recompiled": None if self.recompiled is None else _recompiled(self.recompiled),
             "notes": self.notes,
         }
@@ -145,7 +145,7 @@ class Report:
         for sentence in (*self._next(), *self.forecast.sentences, *self.notes):
             output.data(sentence)
         if self.loads is not None:
-            texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
+            texts = [f"{count:,} {one.replace('_', ' ')}" for one in LoadOutcome if (count := self.loads.count(one))]
             output.data(f"Opened with the jaxlib here: {', '.join(texts) or 'nothing came, or was there'}")
         if self.recompiled is not None:
             self._tell_of_recompiling(self.recompiled)

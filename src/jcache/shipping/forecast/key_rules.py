@@ -23,7 +23,7 @@ from jcache.shipping.forecast.verdict import (
     unknown,
 )
 from jcache.text import shown
-from jcache.verify.path_keys import leads, numbers
+from jcache.verify.path_keys import leads_to, version_numbers
 
 _MAX_OPTIONS_APART: Final = 3  # two releases within 0.6 may differ by one, and ``XLA_FLAGS`` may add some
 _RELEASE_NUMBERS: Final = 3  # numbers of a version; a fourth marks a repaired release with the same XLA
@@ -55,7 +55,7 @@ class KeyRules:
 
     def _leads_here(self, path: str) -> bool:
         """Return whether a path is the directory or a link to it, or will be such a link."""
-        return path == self._directory or path in self._linked or leads(path, self._directory)
+        return path == self._directory or path in self._linked or leads_to(path, self._directory)
 
     def _version(self, maker: Maker) -> str | None:
         """Return the jax version whose way to make keys counts: a reader must be of the writer's version."""
@@ -74,7 +74,7 @@ class KeyRules:
             return unknown(MissReason.NO_JAX, f"{self._machine.interpreter or 'the interpreter'} has no jaxlib")
         if maker.jaxlib is None:
             return self._judge_options(maker, ours)
-        if numbers(maker.jaxlib) == numbers(ours):
+        if version_numbers(maker.jaxlib) == version_numbers(ours):
             return None
         detail = f"jaxlib {maker.jaxlib} made them, and {ours} is installed here"
         return cannot(MissReason.JAXLIB, detail, self._install_command(*_pip_versions(maker)))
@@ -98,7 +98,7 @@ class KeyRules:
 
     def _may_be_repaired_release(self, ours: str) -> bool:
         """Return whether another version with the same XLA may have made an executable without a record."""
-        here, there = numbers(ours), numbers(self._manifest.jaxlib or "")
+        here, there = version_numbers(ours), version_numbers(self._manifest.jaxlib or "")
         if here == there:
             return False
         return len(here) > _RELEASE_NUMBERS or (len(there) > _RELEASE_NUMBERS and there[:_RELEASE_NUMBERS] == here)
@@ -111,7 +111,7 @@ class KeyRules:
         if codec is None or version is None or self._machine.jaxlib is None:
             return None
         ours, theirs = self._machine.compression(version), "zlib" if codec == Codec.ZLIB else maker.compression
-        if theirs is None and numbers(version) < ZSTD_OF_PYTHON:
+        if theirs is None and version_numbers(version) < ZSTD_OF_PYTHON:
             theirs = "zstandard"
         if theirs is None:
             return self._judge_unknown_word(ours.word, ours.codec)
@@ -177,7 +177,7 @@ class KeyRules:
 
 def _pip_versions(maker: Maker) -> tuple[str, str]:
     """Return pip's requirements for a maker's jaxlib and the jax of the same number."""
-    toolkit = numbers(dict(maker.abi_version or ()).get("toolkit", ""))
+    toolkit = version_numbers(dict(maker.abi_version or ()).get("toolkit", ""))
     extra = f"[cuda{toolkit[0]}]" if maker.platform == "cuda" and toolkit else ""
-    version = ".".join(map(str, numbers(maker.jaxlib or "")[:_RELEASE_NUMBERS]))
+    version = ".".join(map(str, version_numbers(maker.jaxlib or "")[:_RELEASE_NUMBERS]))
     return f"jax{extra}=={version}", f"jaxlib=={version}"

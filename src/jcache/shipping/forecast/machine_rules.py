@@ -4,7 +4,7 @@ from jcache.shipping.archive.manifest import Host, Maker
 from jcache.shipping.forecast import cpu_features
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.forecast.verdict import HitVerdict, MissReason, cannot, unknown
-from jcache.verify.path_keys import numbers
+from jcache.verify.path_keys import version_numbers
 
 
 def judge_platform(maker: Maker, machine: Machine) -> HitVerdict | None:
@@ -101,8 +101,8 @@ def _judge_toolkit(maker: Maker, machine: Machine) -> list[HitVerdict]:
             found.append(unknown(MissReason.TOOLKIT, f"{made_with}, and no version of it is known here"))
             continue
         count = 2 if name == "toolkit" else 3  # the wheels of a toolkit have patch numbers of their own
-        if numbers(theirs)[:count] != numbers(ours)[:count]:
-            same_major = numbers(theirs)[:1] == numbers(ours)[:1]
+        if version_numbers(theirs)[:count] != version_numbers(ours)[:count]:
+            same_major = version_numbers(theirs)[:1] == version_numbers(ours)[:1]
             found.append((unknown if same_major else cannot)(MissReason.TOOLKIT, f"{made_with}, and {ours} is here"))
     return found
 

@@ -73,7 +73,9 @@ def is_portable(known: Known | None) -> bool:
 def key_directory(maker: Maker, *, portable: bool) -> str | None:
     """Return the directory that the keys of a maker's executables contain; None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
-    return path_keys.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
+    return path_keys.directory_in_key(
+        maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches
+    )
 
 
 def _recorded_jaxlib(known: Known | None) -> str | None:
@@ -139,13 +141,13 @@ def save_imported(store: Store, manifest: Manifest) -> None:
 
 def _maker_text(maker: Maker) -> str:
     """Return a maker as text for the ledger: only the fields that the executable itself contains."""
-    return path_keys.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
+    return path_keys.maker_text(maker._replace(jaxlib=None, compression=None)._asdict())
 
 
 @lru_cache(maxsize=_CACHED_MAKERS)
 def _parse_maker(text: str) -> Maker | None:
     """Return the maker that a text of `_maker_text` stands for; None for a text of another version."""
-    told = path_keys.told_by(text)
+    told = path_keys.parse_maker(text)
     if told is None or not told.keys() <= set(Maker._fields):
         return None
     maker = Maker(**told)
