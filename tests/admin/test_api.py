@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.admin.api import clear, info, prune
 from jcache.admin.census import Census
-from jcache.admin.removal import make_policy
+from jcache.admin.removal import PruneLimits
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
@@ -34,8 +34,6 @@ from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files
 
 START = time.time_ns()
 TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
-NOTHING: dict[str, Any] = {"max_size": None, "max_entries": None, "min_free": None, "older_than": None}
-NOTHING |= {"keep_last": None, "legacy": False, "order": "lru", "xla": False}
 
 
 @pytest.fixture(autouse=True)
@@ -315,7 +313,7 @@ def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pyt
 )
 def test_texts_and_numbers_mean_the_same(asked: dict[str, Any], policy: Policy) -> None:
     """Sizes are bytes or texts, ages timedeltas or texts, numbers either, as programs and command lines have them."""
-    assert make_policy(**(NOTHING | asked)) == policy
+    assert PruneLimits(**asked).policy() == policy
 
 
 @pytest.mark.parametrize(

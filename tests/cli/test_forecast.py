@@ -181,18 +181,18 @@ def test_info_of_a_copied_directory(jcache: Jcache, keyed: Path, tmp_path: Path)
     total = len(keys(keyed))
     assert jcache("info", "--root", keyed, "--json").json["health"].startswith("ok (")
     copy = Path(shutil.copytree(keyed, tmp_path / "copy"))
-    assert f"1 of 1 looked at, of {total} executables, cannot hit at this path (keyed for {keyed})" in (
+    assert f"1 of 1 executables read ({total} in all) cannot be hit at this path, since their keys contain {keyed}" in (
         jcache("info", "--root", copy).out
     )
     verbose = jcache("info", "-v", "--root", copy)
-    assert f"{total} of {total} executables cannot hit at this path (keyed for {keyed})" in verbose.out
+    assert f"{total} of {total} executables cannot be hit at this path, since their keys contain {keyed}" in verbose.out
     assert f'`eval "$(jcache env --root {copy})"`' in verbose.out
     run_jax(copy, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=XLA_CACHES)
     assert len(keys(copy)) == 2 * total  # so it is: nothing was hit
     assert jcache("export", "-q", "--root", copy, "-o", tmp_path / "archive").code == 0
     known = jcache("info", "--root", copy, "--json").json
     assert known["keyed_elsewhere"] == {"directories": {str(keyed): total}, "looked_at": 2 * total}
-    assert known["health"].startswith(f"{total} of {2 * total} executables cannot hit at this path")
+    assert known["health"].startswith(f"{total} of {2 * total} executables cannot be hit at this path")
 
 
 @pytest.mark.jax

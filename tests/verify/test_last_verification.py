@@ -83,7 +83,7 @@ def test_what_can_be_seen_without_reading(plain: Root) -> None:
     (temporary := plain.path / ".jcache-tmp-0123").write_bytes(b"half")
     assert info(plain.path).health.startswith("ok")  # somebody may be writing it
     os.utime(temporary, ns=(NOW, NOW))
-    assert info(plain.path).health.startswith("1 file was begun and never finished")
+    assert info(plain.path).health.startswith("1 file was never finished by a writer")
     add(plain.path, key(2), b"", written_ns=NOW - DAY)
     assert info(plain.path).health.startswith("1 entry is an empty file")
 
@@ -122,7 +122,7 @@ def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
     verified(plain, mend=True)
     (plain.state / "verified.json").unlink()
     restore_all(plain)
-    assert info(plain.path).health.startswith("1 finding, put back from quarantine; `jcache verify --repair --root ")
+    assert info(plain.path).health.startswith("1 finding, restored from quarantine; `jcache verify --repair --root ")
     (plain.path / f"{key(2)}-cache").unlink()
     assert info(plain.path).health == "ok (never verified)"
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from jcache.admin.removal import make_policy, plan_prune
+from jcache.admin.removal import PruneLimits, plan_prune
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
@@ -82,17 +82,7 @@ def prune(
 
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
-    policy = make_policy(
-        max_size=max_size,
-        max_entries=max_entries,
-        min_free=min_free,
-        older_than=older_than,
-        keep_last=keep_last,
-        legacy=legacy,
-        order=order,
-        xla=xla,
-        root=root,
-    )
+    policy = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order, xla).policy(root)
     with open_store(root) as store:
         decided = plan_prune(store, policy, kinds_of(kind), xla=xla)
         code = remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from jcache.admin.census import cap_of
+from jcache.admin.census import size_limit_of
 from jcache.errors import JcacheError
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Neighbour
@@ -76,7 +76,7 @@ class EntryImporter:
         self._imported = imported
         self._metadata = EntryMetadata(store, jaxlib_of)
         self._open = ExitStack()
-        self._is_bounded = cap_of(os.environ) is not None
+        self._is_bounded = size_limit_of(os.environ) is not None
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of the entries that are being written
