@@ -24,7 +24,7 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
     """Count what a root holds; the same as `jcache info`.
 
     Args:
-        root: A root or JAX cache directory. By default, the one that `jcache.enable` uses in this process, else
+        root: a root or JAX cache directory. By default, the one that `jcache.enable` uses in this process, else
             ``$JCACHE_DIR``, ``$JAX_COMPILATION_CACHE_DIR`` or ``jcache`` in the user's cache directory.
 
     Returns:
@@ -32,10 +32,10 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
         bytes, times in nanoseconds since 1970.
 
     Raises:
-        NoCacheHere: There is no cache.
-        NotInEffect: No root is named, and `jcache.enable` could not use the one that it was given.
-        CannotWrite: A directory of the root cannot be read.
-        InvalidValue: The root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be parsed.
+        NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
+        CannotWrite: a directory of the root cannot be read.
+        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be parsed.
 
     Example:
         >>> import jcache
@@ -61,22 +61,22 @@ def clear(
 
     Args:
         kind: ``executables``, ``traces`` or ``graphs``; None for all kinds.
-        root: As in `jcache.info`.
-        legacy: Whether to remove entries that only jax <= 0.4.30 reads as well.
-        xla: Whether to remove XLA's own sub-caches (autotune, kernels) as well.
-        dry_run: Whether to change nothing and return what would be removed.
+        root: as in `jcache.info`.
+        legacy: whether to remove entries that only jax <= 0.4.30 reads as well.
+        xla: whether to remove XLA's own sub-caches (autotune, kernels) as well.
+        dry_run: whether to change nothing and return what would be removed.
 
     Returns:
         The entries that were removed and that stayed, with reasons. Entries that could not be removed are in
         ``failed``; they raise nothing.
 
     Raises:
-        InvalidValue: There is no such kind, or the root cannot be parsed.
-        NoCacheHere: There is no cache.
-        NotInEffect: No root is named, and `jcache.enable` could not use the one that it was given.
-        Locked: Another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
-        LedgerUnavailable: It is unknown which entries are pinned; nothing was removed.
-        CannotWrite: The root is read-only, or the system refuses the change.
+        InvalidValue: there is no such kind, or the root cannot be parsed.
+        NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
+        Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
+        CannotWrite: the root is read-only, or the system refuses the change.
 
     Example:
         >>> import jcache
@@ -109,33 +109,33 @@ def prune(
     An entry is removed if any of the limits requires it.
 
     Args:
-        root: As in `jcache.info`.
-        max_size: Upper limit of the total size: a number of bytes, or a text such as ``"20GiB"``.
-        max_entries: Upper limit of the number of entries.
-        min_free: Free space that the disk shall have, in bytes or as a text.
-        older_than: Time since the last use after which entries are removed: a `datetime.timedelta`, or a text such as
+        root: as in `jcache.info`.
+        max_size: upper limit of the total size: a number of bytes, or a text such as ``"20GiB"``.
+        max_entries: upper limit of the number of entries.
+        min_free: free space that the disk shall have, in bytes or as a text.
+        older_than: time since the last use after which entries are removed: a `datetime.timedelta`, or a text such as
             ``"30d"``.
-        keep_last: Number of most recently used entries to keep in any case. Without another limit, all others go.
-        legacy: Whether to remove entries that only jax <= 0.4.30 reads; the limits do not count them.
-        order: Entries to remove first over a limit: ``lru``, the least recently used, or ``cost``, the cheapest to
+        keep_last: number of most recently used entries to keep in any case. Without another limit, all others go.
+        legacy: whether to remove entries that only jax <= 0.4.30 reads; the limits do not count them.
+        order: entries to remove first over a limit: ``lru``, the least recently used, or ``cost``, the cheapest to
             build per byte.
-        kinds: Kinds of the entries to remove; None for all kinds.
-        xla: Whether to remove XLA's own sub-caches (autotune, kernels) as well.
-        dry_run: Whether to change nothing and return what would be removed.
+        kinds: kinds of the entries to remove; None for all kinds.
+        xla: whether to remove XLA's own sub-caches (autotune, kernels) as well.
+        dry_run: whether to change nothing and return what would be removed.
 
     Returns:
         The entries that were removed and that stayed, with reasons. Entries that could not be removed are in
         ``failed``; they raise nothing.
 
     Raises:
-        InvalidValue: A size, age, number, order, kind or the root cannot be parsed, or no limit is given.
-        NoCacheHere: There is no cache.
-        NotInEffect: No root is named, and `jcache.enable` could not use the one that it was given.
+        InvalidValue: a size, age, number, order, kind or the root cannot be parsed, or no limit is given.
+        NoCacheHere: there is no cache.
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
         OutOfReach: ``min_free`` cannot be reached, or the pinned entries alone exceed ``max_size`` or ``max_entries``;
             nothing was removed.
-        Locked: Another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
-        LedgerUnavailable: It is unknown which entries are pinned; nothing was removed.
-        CannotWrite: The root is read-only, or the system refuses the change.
+        Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
+        CannotWrite: the root is read-only, or the system refuses the change.
 
     Example:
         >>> import jcache

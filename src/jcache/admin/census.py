@@ -32,16 +32,16 @@ class KindCensus:
     """The entries of one kind.
 
     Attributes:
-        entries: Number of entries.
-        bytes: Size of their files without sidecars, as JAX counts it against its bound.
-        sidecars: Number of entries that have a sidecar.
-        oldest_ns: Last use of the least recently used entry, in nanoseconds since 1970; None without entries.
-        newest_ns: Last use of the most recently used entry.
-        pinned: Number of pinned entries; None if it is unknown.
-        cap: Bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None if it sets none.
-        empty: Number of entries that are empty files.
-        unknown: Number of entries whose last use is unknown, and counted from writing.
-        accessed_ns: Time at which last uses without a sidecar were read, in nanoseconds since 1970; None for now.
+        entries: number of entries.
+        bytes: size of their files without sidecars, as JAX counts it against its bound.
+        sidecars: number of entries that have a sidecar.
+        oldest_ns: last use of the least recently used entry, in nanoseconds since 1970; None without entries.
+        newest_ns: last use of the most recently used entry.
+        pinned: number of pinned entries; None if it is unknown.
+        cap: bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None if it sets none.
+        empty: number of entries that are empty files.
+        unknown: number of entries whose last use is unknown, and counted from writing.
+        accessed_ns: time at which last uses without a sidecar were read, in nanoseconds since 1970; None for now.
     """
 
     entries: int
@@ -70,22 +70,22 @@ class Census:
     """A root in numbers.
 
     Attributes:
-        root: The root.
-        kinds: Entries by kind.
-        neighbours: Other files by sort: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries), ``orphans``
+        root: the root.
+        kinds: entries by kind.
+        neighbours: other files by sort: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries), ``orphans``
             (sidecars without an entry), ``temporary``, ``unknown``, ``quarantine`` (damaged entries) and ``state``
             (jcache's own files).
-        total_bytes: Size of all kinds and neighbours, without the content of unknown directories.
-        disk_bytes: Size of the file system, without the part reserved for the system.
-        disk_free_bytes: Free space on the file system.
-        notices: Sentences on parts that failed, such as a ledger that cannot be read.
-        elsewhere: Executables whose keys depend on another directory than this one, as far as they are known.
-        taken_ns: Time of the count, in nanoseconds since 1970.
-        verified: Result of the last `jcache verify`; None if there was none.
-        exposed: Finding on a directory of the root that belongs to another user; None if there is none.
-        unfinished: Number of temporary files that are older than a minute.
-        pins_known: Whether it is known which entries are pinned; if not, nothing can be removed.
-        note: Sentence on the keys of executables here; None if there is nothing to say.
+        total_bytes: size of all kinds and neighbours, without the content of unknown directories.
+        disk_bytes: size of the file system, without the part reserved for the system.
+        disk_free_bytes: free space on the file system.
+        notices: sentences on parts that failed, such as a ledger that cannot be read.
+        elsewhere: executables whose keys depend on another directory than this one, as far as they are known.
+        taken_ns: time of the count, in nanoseconds since 1970.
+        verified: result of the last `jcache verify`; None if there was none.
+        exposed: finding on a directory of the root that belongs to another user; None if there is none.
+        unfinished: number of temporary files that are older than a minute.
+        pins_known: whether it is known which entries are pinned; if not, nothing can be removed.
+        note: sentence on the keys of executables here; None if there is nothing to say.
     """
 
     root: Root
@@ -181,12 +181,12 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     """Count what a root holds.
 
     Args:
-        store: Store of the root.
-        environment: Environment, whose ``JAX_COMPILATION_CACHE_MAX_SIZE`` is the cap.
-        sample: Number of executables to read if the ledger knows the directory in the keys of none.
+        store: store of the root.
+        environment: environment, whose ``JAX_COMPILATION_CACHE_MAX_SIZE`` is the cap.
+        sample: number of executables to read if the ledger knows the directory in the keys of none.
 
     Raises:
-        CannotWrite: A directory of the root cannot be read.
+        CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.pins.known)

@@ -24,12 +24,12 @@ class FoundCache(NamedTuple):
     """A cache that was found.
 
     Attributes:
-        path: Path of the cache.
-        layout: Name of the layout for programs; ``unknown`` for a directory that cannot be read.
-        title: Name of the layout for people.
-        bytes: Size of all files in it.
-        census: Entries and other files; None if only the size is known.
-        problem: Sentence on why it could not be counted; None if it was.
+        path: path of the cache.
+        layout: name of the layout for programs; ``unknown`` for a directory that cannot be read.
+        title: name of the layout for people.
+        bytes: size of all files in it.
+        census: entries and other files; None if only the size is known.
+        problem: sentence on why it could not be counted; None if it was.
     """
 
     path: Path
@@ -49,12 +49,12 @@ def find_caches(environment: Mapping[str, str], *, root: str | None = None) -> l
     """Return the existing caches: a named root, jcache's, and those of JAX and other programs.
 
     Args:
-        environment: Environment of the process.
-        root: Root that the user named; None if none was named.
+        environment: environment of the process.
+        root: root that the user named; None if none was named.
 
     Raises:
         InvalidValue: ``$JCACHE_LOCK_TIMEOUT`` cannot be parsed.
-        NoCacheHere: The named root is no cache.
+        NoCacheHere: the named root is no cache.
     """
     timeout = timeout_in(environment)
     found = {}

@@ -52,9 +52,9 @@ class Filter:
     """One comparison of a field with a value.
 
     Attributes:
-        field: Name of the field.
-        operator: Operator.
-        value: Value to compare with: bytes, nanoseconds, seconds, text or a compiled expression.
+        field: name of the field.
+        operator: operator.
+        value: value to compare with: bytes, nanoseconds, seconds, text or a compiled expression.
     """
 
     field: str
@@ -98,7 +98,7 @@ def parse_filter(text: str) -> Filter:
     """Return the filter that the text means.
 
     Raises:
-        InvalidValue: The text is no filter; the message names the part that cannot be parsed.
+        InvalidValue: the text is no filter; the message names the part that cannot be parsed.
     """
     match = _FILTER.fullmatch(text.strip())
     if match is None:
@@ -115,7 +115,7 @@ def parse_sort(text: str) -> Sort:
     """Return the order that the text means; sizes and seconds descend unless told otherwise, ages and names ascend.
 
     Raises:
-        InvalidValue: There is no such field or direction.
+        InvalidValue: there is no such field or direction.
     """
     field, colon, direction = text.partition(":")
     if field not in FIELDS or (colon and direction not in ("asc", "desc")):

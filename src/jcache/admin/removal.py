@@ -42,7 +42,7 @@ class PruneLimits(NamedTuple):
         """Return the policy that these limits mean; the message of an error names the root as it was given.
 
         Raises:
-            InvalidValue: A limit cannot be parsed, or none is given.
+            InvalidValue: a limit cannot be parsed, or none is given.
         """
         policy = Policy(
             max_bytes=None if self.max_size is None else parse_size(str(self.max_size)),
@@ -65,8 +65,8 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
     """Return the plan by which a policy removes entries from a root.
 
     Raises:
-        CannotWrite: A directory of the root cannot be read.
-        OutOfReach: A limit cannot be reached, whatever is removed.
+        CannotWrite: a directory of the root cannot be read.
+        OutOfReach: a limit cannot be reached, whatever is removed.
     """
     kinds = frozenset(kinds)
     entries, links = _entries_with_links(store, kinds)
@@ -120,7 +120,7 @@ def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
     """Return the plan that removes all entries of some kinds from a root.
 
     Raises:
-        CannotWrite: A directory of the root cannot be read.
+        CannotWrite: a directory of the root cannot be read.
     """
     kinds = frozenset(kinds)
     entries, links = _entries_with_links(store, kinds)
@@ -144,16 +144,16 @@ def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Pro
     """Execute a plan or, on a dry run, predict the result.
 
     Args:
-        store: Store of the root.
-        plan: Plan for this root.
-        xla: Whether to remove XLA's sub-caches as well.
-        dry_run: Whether to change nothing.
-        progress: Receives the victims of each kind and yields them.
+        store: store of the root.
+        plan: plan for this root.
+        xla: whether to remove XLA's sub-caches as well.
+        dry_run: whether to change nothing.
+        progress: receives the victims of each kind and yields them.
 
     Raises:
-        CannotWrite: The root cannot be changed at all.
-        Locked: Another process held a lock for too long.
-        LedgerUnavailable: It is unknown which entries are pinned; nothing was removed.
+        CannotWrite: the root cannot be changed at all.
+        Locked: another process held a lock for too long.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
     """
     if dry_run and plan.victims:
         store.pins.known(sure=True)  # raises, as a real run would, if the pins are unknown

@@ -33,11 +33,11 @@ class Selection:
     """The options of a selection.
 
     Attributes:
-        kinds: Kinds of the entries.
-        filters: Filters that must all match.
-        sort: Order; by default, the most recently used first.
-        limit: Largest number of entries; None for all.
-        legacy: Whether to include entries that only jax <= 0.4.30 reads.
+        kinds: kinds of the entries.
+        filters: filters that must all match.
+        sort: order; by default, the most recently used first.
+        limit: largest number of entries; None for all.
+        legacy: whether to include entries that only jax <= 0.4.30 reads.
     """
 
     kinds: tuple[Kind, ...] = tuple(Kind)
@@ -63,10 +63,10 @@ def select(
     """Return the selected entries, with pins and, on request, build seconds.
 
     Args:
-        store: Store of the root.
-        selection: Options of the selection.
-        seconds: Whether the returned entries need their build seconds.
-        progress: Receives the entries to read and yields them.
+        store: store of the root.
+        selection: options of the selection.
+        seconds: whether the returned entries need their build seconds.
+        progress: receives the entries to read and yields them.
     """
     now = clock.now_ns()
     found: list[Entry] = []

@@ -42,12 +42,12 @@ class Claim(NamedTuple):
     """An entry to check, with what the ledger claims about it.
 
     Attributes:
-        kind, key: Identify the entry.
-        digest: Recorded digest; None if there is none.
-        digest_ns: Time for which the digest was recorded, in nanoseconds since 1970.
-        copied_ns: Time at which the root was copied together with its ledger; None if it was not copied.
-        passed: Whether bytes with this digest have passed all checks of this version.
-        adapter: Adapter of the other program whose entry this is; None for entries of JAX and jcache.
+        kind, key: identify the entry.
+        digest: recorded digest; None if there is none.
+        digest_ns: time for which the digest was recorded, in nanoseconds since 1970.
+        copied_ns: time at which the root was copied together with its ledger; None if it was not copied.
+        passed: whether bytes with this digest have passed all checks of this version.
+        adapter: adapter of the other program whose entry this is; None for entries of JAX and jcache.
         platforms: JAX platforms of the process that will load the entry; None if no process will.
     """
 
@@ -69,18 +69,18 @@ class CheckResult(NamedTuple):
     """The result of checking an entry.
 
     Attributes:
-        claim: The entry that was checked.
-        stamp: Stamp of the file; None if it is gone or no regular file.
-        digest: Digest of the bytes; None if they were not read.
-        finding: The damage; None for a sound entry.
-        gone: Whether the entry had been removed.
-        being_written: Whether the entry changed while it was read.
-        passed: Whether these bytes have passed all checks.
-        rewritten: Whether the file is newer than the recorded digest.
-        exposure: Owner and mode of the file.
-        taken_ns: Time for which the digest holds, by the file system's clock.
-        moved: Access time before and after the read; None if the read did not change it.
-        opaque: Reason why the content was not checked; None if it was.
+        claim: the entry that was checked.
+        stamp: stamp of the file; None if it is gone or no regular file.
+        digest: digest of the bytes; None if they were not read.
+        finding: the damage; None for a sound entry.
+        gone: whether the entry had been removed.
+        being_written: whether the entry changed while it was read.
+        passed: whether these bytes have passed all checks.
+        rewritten: whether the file is newer than the recorded digest.
+        exposure: owner and mode of the file.
+        taken_ns: time for which the digest holds, by the file system's clock.
+        moved: access time before and after the read; None if the read did not change it.
+        opaque: reason why the content was not checked; None if it was.
     """
 
     claim: Claim

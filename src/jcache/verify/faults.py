@@ -37,10 +37,10 @@ def fault_of(
     A fault with `Damage.OPAQUE` is no damage: jcache cannot read the content, and the rest of the entry is sound.
 
     Args:
-        data: Stored bytes.
-        kind: Kind of the entry.
-        key: Key of the entry.
-        quick: Whether to omit the checks that decompress the entry.
+        data: stored bytes.
+        kind: kind of the entry.
+        key: key of the entry.
+        quick: whether to omit the checks that decompress the entry.
         platforms: JAX platforms of the process that will load the entry; None if they are unknown.
     """
     if not data:

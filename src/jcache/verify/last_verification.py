@@ -37,11 +37,11 @@ class LastVerification(NamedTuple):
     """The last verification of a root.
 
     Attributes:
-        ended_ns: End time in nanoseconds since 1970; 0 if nothing was verified, but a damaged entry was restored.
-        entries: Number of entries in the root.
-        checked: Number of entries that were checked.
-        damaged: Number of findings whose files have not changed since.
-        changed: Number of findings whose files have changed since, or are not named.
+        ended_ns: end time in nanoseconds since 1970; 0 if nothing was verified, but a damaged entry was restored.
+        entries: number of entries in the root.
+        checked: number of entries that were checked.
+        damaged: number of findings whose files have not changed since.
+        changed: number of findings whose files have changed since, or are not named.
     """
 
     ended_ns: int
@@ -72,13 +72,13 @@ def write(
     """Save the findings of a verification; ignore a failure to write.
 
     Args:
-        root: Root that was verified.
-        findings: Findings that were not repaired.
-        ended_ns: End time in nanoseconds since 1970.
-        entries: Number of entries in the root.
-        checked: Number of entries that were checked.
-        complete: Whether all entries were checked. If not, earlier findings stay unless they are gone or in ``sound``.
-        sound: Files that passed all checks; read only if ``complete`` is false.
+        root: root that was verified.
+        findings: findings that were not repaired.
+        ended_ns: end time in nanoseconds since 1970.
+        entries: number of entries in the root.
+        checked: number of entries that were checked.
+        complete: whether all entries were checked. If not, earlier findings stay unless they are gone or in ``sound``.
+        sound: files that passed all checks; read only if ``complete`` is false.
     """
     named = [_to_json(root, one) for one in findings[:_MAX_NAMED]]
     value = {"ended_ns": ended_ns, "entries": entries, "checked": checked, "findings": len(findings), "named": named}

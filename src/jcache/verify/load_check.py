@@ -48,10 +48,10 @@ class LoadResult:
     """Result of opening one entry.
 
     Attributes:
-        path: File of the entry.
-        outcome: Outcome.
-        evidence: What is missing, jaxlib's message, the signal's name or the time limit; empty if the entry loads.
-        jaxlib: Version that opened the entry. An entry that another version refuses is not damaged.
+        path: file of the entry.
+        outcome: outcome.
+        evidence: what is missing, jaxlib's message, the signal's name or the time limit; empty if the entry loads.
+        jaxlib: version that opened the entry. An entry that another version refuses is not damaged.
     """
 
     path: Path
@@ -71,11 +71,11 @@ def try_loading(
     """Yield the result of opening each executable, in order while none crashes; skip entries that are gone.
 
     Args:
-        paths: Entries of a cache directory.
-        python: Interpreter that has JAX.
-        batch: Number of entries that the first process opens; later ones open more while none crashes.
-        time_limit_s: Time limit for one entry, in seconds.
-        progress: Receives the paths and yields them.
+        paths: entries of a cache directory.
+        python: interpreter that has JAX.
+        batch: number of entries that the first process opens; later ones open more while none crashes.
+        time_limit_s: time limit for one entry, in seconds.
+        progress: receives the paths and yields them.
 
     Raises:
         NoJax: JAX cannot be started.
@@ -169,8 +169,8 @@ class LoadCheck:
     """Result of `jcache verify --load`.
 
     Attributes:
-        results: Results by key.
-        findings: Findings on the damaged entries.
+        results: results by key.
+        findings: findings on the damaged entries.
     """
 
     results: dict[str, LoadResult] = field(default_factory=dict)
@@ -187,9 +187,9 @@ def check_loading(store: Store, claims: Sequence[Claim], progress: Progress[Path
     wrote it. Otherwise it only cannot load here: jaxlib refuses entries of other versions with the same message.
 
     Args:
-        store: Store of the root.
-        claims: Entries; those of other kinds are skipped.
-        progress: Receives the paths and yields them.
+        store: store of the root.
+        claims: entries; those of other kinds are skipped.
+        progress: receives the paths and yields them.
 
     Raises:
         NoJax: JAX cannot be started.

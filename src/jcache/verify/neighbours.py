@@ -29,11 +29,11 @@ def check_neighbours(
     """Yield the findings on the files beside a directory's entries.
 
     Args:
-        listing: Listing of the directory.
-        now_ns: Current time in nanoseconds since 1970.
-        grace_ns: Age in nanoseconds below which a temporary file may still be in use.
-        unbounded: Whether the directory has no size limit, so that a missing sidecar is only a note.
-        behind: Whether this machine's clock is behind (see `is_clock_behind`), so that times in the future are right.
+        listing: listing of the directory.
+        now_ns: current time in nanoseconds since 1970.
+        grace_ns: age in nanoseconds below which a temporary file may still be in use.
+        unbounded: whether the directory has no size limit, so that a missing sidecar is only a note.
+        behind: whether this machine's clock is behind (see `is_clock_behind`), so that times in the future are right.
     """
     if listing.layout.has_sidecars:
         yield from _sidecar_findings(listing, now_ns, unbounded=unbounded, behind=behind)

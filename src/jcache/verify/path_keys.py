@@ -61,11 +61,11 @@ def directory_in_key(
     """Return the directory that the key of an executable depends on; None if there is none.
 
     Args:
-        cache_path: Directory that the executable's options name.
-        jaxlib: Recorded version that compiled it; None if there is no record.
-        xla_options: Bits of the numbers of XLA's options (see `Inspection`), which show the version without a record.
-        portable: Whether it was stored with portable keys.
-        xla_caches: Setting of XLA's caches other than the default; with one, every version hashes their path.
+        cache_path: directory that the executable's options name.
+        jaxlib: recorded version that compiled it; None if there is no record.
+        xla_options: bits of the numbers of XLA's options (see `Inspection`), which show the version without a record.
+        portable: whether it was stored with portable keys.
+        xla_caches: setting of XLA's caches other than the default; with one, every version hashes their path.
     """
     if cache_path is None or portable:
         return None
@@ -94,8 +94,8 @@ def describe_env_misses(root: Root, path: str | None) -> str:
     """Return a sentence on what JAX without jcache misses in the environment of `jcache env`.
 
     Args:
-        root: Root.
-        path: Path in the keys of entries that JAX alone has stored there; None if it is unknown whether there are any.
+        root: root.
+        path: path in the keys of entries that JAX alone has stored there; None if it is unknown whether there are any.
     """
     directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
     stored = f"JAX without jcache has stored programs in {directory} under keys that depend on"
@@ -131,9 +131,9 @@ class MisplacedExecutables(NamedTuple):
     """Executables whose keys depend on another directory than the one that they lie in.
 
     Attributes:
-        directories: Number of executables by the directory in their keys, the most frequent first.
-        looked_at: Number of executables whose directory is known.
-        xla_caches: Setting of XLA's caches by directory, where it is not JAX's default.
+        directories: number of executables by the directory in their keys, the most frequent first.
+        looked_at: number of executables whose directory is known.
+        xla_caches: setting of XLA's caches by directory, where it is not JAX's default.
     """
 
     directories: Mapping[str, int]
@@ -148,9 +148,9 @@ def find_misplaced(store: Store, listing: Listing, *, sample: int = 1) -> Mispla
     """Find executables whose keys depend on another directory, by the ledger or a sample of small entries.
 
     Args:
-        store: Store of the root.
-        listing: Listing of its executables.
-        sample: Number of entries to read if the ledger knows the directory of none.
+        store: store of the root.
+        listing: listing of its executables.
+        sample: number of entries to read if the ledger knows the directory of none.
     """
     if not len(listing):
         return NONE_MISPLACED
@@ -177,8 +177,8 @@ class Spellings(NamedTuple):
     """Strings by which keys of a root's executables may name its directory.
 
     Attributes:
-        texts: Values of ``jax_compilation_cache_dir`` that JAX may have hashed; a key is tried with each.
-        seen: Whether a key with one of them was found. Only a few entries are read, so others may have one.
+        texts: values of ``jax_compilation_cache_dir`` that JAX may have hashed; a key is tried with each.
+        seen: whether a key with one of them was found. Only a few entries are read, so others may have one.
     """
 
     texts: tuple[str, ...]
@@ -189,8 +189,8 @@ def named_directories(environment: Mapping[str, str], *more: str | os.PathLike[s
     """Return the paths of cache directories that the user has named.
 
     Args:
-        environment: Environment of the process, with the paths that `jcache run` was given.
-        more: Other paths; None and empty ones are left out.
+        environment: environment of the process, with the paths that `jcache run` was given.
+        more: other paths; None and empty ones are left out.
     """
     texts = [*map(environment.get, VARIABLES), *environment.get(SPELLINGS, "").split("\n")]
     return [str(text) for text in (*more, *texts) if text]
@@ -202,8 +202,8 @@ def find_spellings(store: Store, named: Iterable[str] = ()) -> Spellings:
     These are its path, those of the named paths that lead to it, and paths that some of its entries contain.
 
     Args:
-        store: Store of the root.
-        named: Paths that the user has named.
+        store: store of the root.
+        named: paths that the user has named.
     """
     directory = str(store.root.directory(Kind.EXECUTABLES))
     known = [directory, *(text for text in named if leads_to(text, directory))]
@@ -233,9 +233,9 @@ def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tupl
     """Return sizes and keys of entries that jcache has not stored according to the ledger, the smallest first.
 
     Args:
-        store: Store of the root.
-        directory: Directory of the entries.
-        most: Number of entries to look up; None for all.
+        store: store of the root.
+        directory: directory of the entries.
+        most: number of entries to look up; None for all.
     """
     sizes: dict[str, int] = {}
     with suppress(OSError), os.scandir(directory) as listing:
@@ -254,9 +254,9 @@ def _spellings_in_keys(directory: str, entries: Sequence[tuple[int, str]], most:
     """Yield for each entry of a sample the string in its key that leads to the directory, or None.
 
     Args:
-        directory: Directory of the entries.
-        entries: Sizes and keys, the smallest first; entries of more than 1 MiB are skipped.
-        most: Number of entries to read, of all sizes.
+        directory: directory of the entries.
+        entries: sizes and keys, the smallest first; entries of more than 1 MiB are skipped.
+        most: number of entries to read, of all sizes.
     """
     small = [key for size, key in entries if size <= _MAX_SAMPLED_BYTES]
     if not small:

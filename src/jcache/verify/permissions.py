@@ -88,10 +88,10 @@ def check_entries(
     """Yield findings, summed up, on entries of a directory that others can change or own.
 
     Args:
-        directory: Directory of the entries.
-        kind: Kind of the entries.
-        exposures: Number of entries for each mode, owner and group.
-        pattern: Shell pattern that matches the entries' file names.
+        directory: directory of the entries.
+        kind: kind of the entries.
+        exposures: number of entries for each mode, owner and group.
+        pattern: shell pattern that matches the entries' file names.
     """
     try:
         holder = Exposure.of(os.stat(directory))

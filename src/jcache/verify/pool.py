@@ -40,10 +40,10 @@ def check_batches(
     """Check batches and yield the results of each as soon as they are complete.
 
     Args:
-        batches: Batches to check; each is taken only when a process will soon need it.
-        bytes_: Size of all batches; less than 8 MiB are checked in this process.
-        quick: Whether to omit the checks that decompress entries.
-        processes: Number of processes; None for one on each usable core.
+        batches: batches to check; each is taken only when a process will soon need it.
+        bytes_: size of all batches; less than 8 MiB are checked in this process.
+        quick: whether to omit the checks that decompress entries.
+        processes: number of processes; None for one on each usable core.
 
     Raises:
         JcacheError: a process was killed.

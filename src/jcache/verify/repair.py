@@ -46,10 +46,10 @@ class RepairResult:
     """Result of repairing a finding.
 
     Attributes:
-        finding: The finding.
-        outcome: What was done.
-        reason: Why the finding was left alone or could not be repaired.
-        record: Quarantine record of an entry that was moved to quarantine.
+        finding: the finding.
+        outcome: what was done.
+        reason: why the finding was left alone or could not be repaired.
+        record: quarantine record of an entry that was moved to quarantine.
     """
 
     finding: Finding
@@ -72,15 +72,15 @@ def repair(
     """Repair the findings that can be repaired.
 
     Args:
-        store: Store of the root.
-        findings: Findings of `jcache.verify.verification.verify`.
-        grace_ns: Files younger than this, in nanoseconds, are left alone.
-        progress: Receives the findings and yields them.
+        store: store of the root.
+        findings: findings of `jcache.verify.verification.verify`.
+        grace_ns: files younger than this, in nanoseconds, are left alone.
+        progress: receives the findings and yields them.
 
     Raises:
-        CannotWrite: The root cannot be changed at all.
-        Locked: Another process held a lock for too long.
-        LedgerUnavailable: A damaged ledger cannot be replaced.
+        CannotWrite: the root cannot be changed at all.
+        Locked: another process held a lock for too long.
+        LedgerUnavailable: a damaged ledger cannot be replaced.
     """
     repairer = _Repairer(store, Quarantine(store.root), Directories(store.root), grace_ns)
     for finding in findings:
@@ -109,7 +109,7 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     """Return the damage of an entry in quarantine, as a sentence; None for a sound entry that was replaced.
 
     Raises:
-        OSError: The entry cannot be read.
+        OSError: the entry cannot be read.
     """
     if record.damage is not Damage.REPLACED:
         return record.evidence
@@ -124,15 +124,15 @@ def restore(store: Store, quarantine: Quarantine, record: Record, *, damage: str
     """Restore an entry from quarantine.
 
     Args:
-        store: Store of the root.
-        quarantine: Quarantine of the root.
-        record: Record of the entry.
-        damage: Damage of the entry, from `damage_of`; `jcache info` will report it.
-        replace: Whether to move an existing entry of the same key to quarantine.
+        store: store of the root.
+        quarantine: quarantine of the root.
+        record: record of the entry.
+        damage: damage of the entry, from `damage_of`; `jcache info` will report it.
+        replace: whether to move an existing entry of the same key to quarantine.
 
     Raises:
-        JcacheError: An entry of the same key exists, and ``replace`` is false.
-        OSError: The entry cannot be moved.
+        JcacheError: an entry of the same key exists, and ``replace`` is false.
+        OSError: the entry cannot be moved.
     """
     store.restore(quarantine, record, replace=replace)
     if damage is not None and record.damage is not Damage.STALE:

@@ -17,12 +17,12 @@ class VerifyRequest:
     """The options of a verification.
 
     Attributes:
-        kinds: Kinds of the entries to check.
-        subset: Part of the entries to check, the least recently verified first; None for all.
-        max_seconds: Time after which no further entry is begun; None for no limit.
-        quick: Whether to omit the checks that decompress entries.
-        grace_ns: Age in nanoseconds below which a file may be unfinished.
-        processes: Number of processes; None for one on each usable core.
+        kinds: kinds of the entries to check.
+        subset: part of the entries to check, the least recently verified first; None for all.
+        max_seconds: time after which no further entry is begun; None for no limit.
+        quick: whether to omit the checks that decompress entries.
+        grace_ns: age in nanoseconds below which a file may be unfinished.
+        processes: number of processes; None for one on each usable core.
     """
 
     kinds: tuple[Kind, ...] = tuple(Kind)
@@ -38,20 +38,20 @@ class Verification:
     """The results of a verification.
 
     Attributes:
-        findings: Damage that was found, in the order of paths.
-        notes: Findings that are no damage.
-        entries: Number of entries in the root.
-        bytes: Size of all entries.
-        checked: Number of entries that were checked.
-        checked_bytes: Size of the checked entries.
-        unchanged: Number of entries that passed before and have the same bytes.
-        rewritten: Number of entries that were written again after their digest was recorded.
-        being_written: Number of entries that changed during the check, and have no result.
-        opaque: Number of entries whose content was not checked, by reason.
-        sound: Entries without a finding.
-        seconds: Duration of the verification.
-        complete: Whether all entries of all kinds were checked, with decompression.
-        quick: Whether entries were checked without decompression.
+        findings: damage that was found, in the order of paths.
+        notes: findings that are no damage.
+        entries: number of entries in the root.
+        bytes: size of all entries.
+        checked: number of entries that were checked.
+        checked_bytes: size of the checked entries.
+        unchanged: number of entries that passed before and have the same bytes.
+        rewritten: number of entries that were written again after their digest was recorded.
+        being_written: number of entries that changed during the check, and have no result.
+        opaque: number of entries whose content was not checked, by reason.
+        sound: entries without a finding.
+        seconds: duration of the verification.
+        complete: whether all entries of all kinds were checked, with decompression.
+        quick: whether entries were checked without decompression.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -25,8 +25,8 @@ class Subset:
     """A part of the entries, by their number or by their size.
 
     Attributes:
-        share: Share of the number of entries, over 0 and up to 1; None for a size.
-        bytes: Size of the entries; None for a share.
+        share: share of the number of entries, over 0 and up to 1; None for a size.
+        bytes: size of the entries; None for a share.
     """
 
     share: Fraction | None = None
@@ -37,7 +37,7 @@ class Subset:
         """Return the subset that a text such as ``1/7``, ``5%`` or ``10GiB`` means.
 
         Raises:
-            InvalidValue: The text has none of these forms, or means nothing or more than everything.
+            InvalidValue: the text has none of these forms, or means nothing or more than everything.
         """
         if match := _SHARE.fullmatch(text):
             share = Fraction(int(match[1]), int(match[2])) if int(match[2]) else Fraction(0)

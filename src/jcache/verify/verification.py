@@ -49,13 +49,13 @@ def verify(store: Store, request: VerifyRequest, progress: Progress = lambda _do
     """Check a root.
 
     Args:
-        store: Store of the root.
-        request: What to check, and how.
-        progress: Called with the bytes that are checked so far, and with those of all entries.
+        store: store of the root.
+        request: what to check, and how.
+        progress: called with the bytes that are checked so far, and with those of all entries.
 
     Raises:
-        CannotWrite: A directory of the root cannot be read.
-        JcacheError: A process that checked entries was killed.
+        CannotWrite: a directory of the root cannot be read.
+        JcacheError: a process that checked entries was killed.
     """
     started = clock.monotonic()
     verifier = _Verifier(store, request)
