@@ -328,7 +328,7 @@ class TestDamage:
         (path := cache / f"{min(keys(cache))}-cache").write_bytes(path.read_bytes()[:-9])
         manifest, result = exported(jcache, cache)
         assert result.code == 3 and len(manifest.items) == len(keys(cache)) - 1
-        assert f"Being written just now: {path.name[:-6]}" in result.err and "run the export again" in result.err
+        assert f"Being written: {path.name[:-6]}" in result.err and "run the export again" in result.err
         manifest, result = exported(jcache, cache, "--json", "-q")
         assert result.json["being_written"] == [{"kind": "executables", "key": path.name[:-6]}]
 

@@ -270,9 +270,7 @@ def _group_neighbours(listings: Iterable[Listing], root: Root) -> dict[str, Grou
     if not root.plain:
         found["unknown"] += _foreign_files(root)
     kept, kept_size = tree_size(root.quarantine)
-    files, size = (
-        (kept, kept_size) if root.state_path else tree_size(root.state)
-    )  # else it lies outside
+    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # else it lies outside
     found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
     found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
     return {name: _to_group(some) for name, some in found.items()}

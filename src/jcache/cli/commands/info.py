@@ -121,7 +121,7 @@ def _render(census: Census, verbose: bool) -> None:
             output.message(f"* {kind}: the last use of {some} is unknown, and counted from writing.")
         if counted.accessed_ns is not None:
             ago = format_age(max(now - counted.accessed_ns, 0))
-            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` looks again.")
+            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` reads them again.")
     beside = [
         (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
         for name, label in _LABELS.items()
@@ -162,7 +162,7 @@ def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
         now = clock.now_ns()
         columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right")]
         rows = [_cache_row(cache, now) for cache in caches]
-        output.rich(output.table([*columns, ("looked into by", "fold")], rows), "")
+        output.rich(output.table([*columns, ("command", "fold")], rows), "")
     if quiet:
         output.data(format_size(total))
         return

@@ -94,7 +94,7 @@ def render(
             output.data(f"  {_where(store, note, verbose=True)}: {note.evidence}")
     if loads is not None:
         _render_loads(loads, verbose=verbose)
-    for line in _next(store, verification, repaired):
+    for line in _next_steps(store, verification, repaired):
         output.data(line)
 
 
@@ -136,16 +136,16 @@ def _summary(verification: Verification) -> str:
     found = output.count(len(verification.findings), "finding", "findings") if verification.findings else "no findings"
     parts = [f"Checked {checked}{of}, {size}, in {seconds}: {found}"]
     if verification.rewritten:
-        parts.append(f"{verification.rewritten:,} written anew since they were recorded")
+        parts.append(f"{verification.rewritten:,} written again since they were recorded")
     if verification.being_written:
-        parts.append(f"{verification.being_written:,} being written just now")
+        parts.append(f"{verification.being_written:,} being written")
     notes = Counter(note.damage for note in verification.notes)
     if missing := notes[Damage.MISSING_SIDECAR]:
         parts.append(f"{missing:,} without an -atime file, which only a bounded JAX needs (--repair makes them)")
     if legacy := notes[Damage.LEGACY]:
         parts.append(f"{legacy:,} legacy, which no JAX after 0.4.30 reads")
     if dangling := notes[Damage.DANGLING]:
-        parts.append(f"{dangling:,} dangling: linked to what is not here (-v lists them)")
+        parts.append(f"{dangling:,} dangling: linked to missing entries (-v lists them)")
     return "; ".join(parts)
 
 
@@ -168,14 +168,14 @@ def _render_loads(loads: LoadCheck, *, verbose: bool) -> None:
             output.data(f"  {count:,} not loadable here: {reason}")
 
 
-def _next(store: Store, verification: Verification, repaired: list[RepairResult] | None) -> list[str]:
+def _next_steps(store: Store, verification: Verification, repaired: list[RepairResult] | None) -> list[str]:
     """Return what to do next, one per line, with complete commands."""
     lines = []
     root = store.root.path
     mend, look = command("verify --repair", root), command("quarantine list", root)
     if repaired is None:
         if any(finding.remedy is not Remedy.BY_HAND for finding in verification.findings):
-            lines.append(f"Next: `{mend}` moves damaged entries to quarantine, mends the rest")
+            lines.append(f"Next: `{mend}` moves damaged entries to quarantine and repairs the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
         left = [
@@ -183,17 +183,17 @@ def _next(store: Store, verification: Verification, repaired: list[RepairResult]
         ]
         lines += [f"Left alone: {number:,} {reason}" for reason, number in Counter(one.reason for one in left).items()]
         lines += [
-            f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is RepairOutcome.FAILED
+            f"Cannot repair {one.finding.path}: {one.reason}" for one in repaired if one.outcome is RepairOutcome.FAILED
         ]
         lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
         if any(one.outcome is RepairOutcome.QUARANTINED for one in repaired):
-            lines.append(f"Next: `{look}` shows what was taken out; it is made anew when needed")
+            lines.append(f"Next: `{look}` lists these entries; programs make them again when needed")
         if any(one.outcome is RepairOutcome.BEGUN_ANEW for one in repaired):
-            lines.append(_about_pins(store))
+            lines.append(_pins_sentence(store))
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
-    lines += [f"Not checked inside: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
+    lines += [f"Content not checked: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
     if any(note.damage is Damage.LEGACY for note in verification.notes):
         lines.append(f"Legacy entries: `{command('prune --legacy', root)}` removes them")
     return [line.replace("\n", "\\n") for line in lines]
@@ -203,10 +203,10 @@ def _advice(findings: list[Finding]) -> list[str]:
     return list(dict.fromkeys(finding.advice for finding in findings if finding.advice))
 
 
-def _about_pins(store: Store) -> str:
+def _pins_sentence(store: Store) -> str:
     """Return whether the pins are still known after a damaged ledger was set aside."""
     try:
         store.pins.known()
     except LedgerUnavailable as error:
         return str(error).removesuffix(".")
-    return "The damaged ledger was set aside; what is pinned stays so"
+    return "The damaged ledger was set aside; pinned entries stay pinned"

@@ -36,7 +36,7 @@ class ScanRequest(NamedTuple):
 
     Attributes:
         claim: the entry, and what is known of its bytes.
-        bytes: their number, as far as it is known.
+        bytes: size of the entry, as far as it is known.
         understood: whether the ledger knows the content of the bytes on record.
     """
 
@@ -131,7 +131,7 @@ def scan_entries(
             yield size, scanned
     except BrokenProcessPool:
         raise JcacheError(
-            "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "
+            "A process that read entries was killed, perhaps because memory ran out: see `dmesg`, and run "
             "the same command again."
         ) from None
     finally:

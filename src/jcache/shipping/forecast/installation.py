@@ -64,10 +64,10 @@ class Installation:
 
     Attributes:
         interpreter: path of the interpreter.
-        python: its version.
+        python: version of Python.
         zstandard: whether it can import ``zstandard``.
         jax, jaxlib: versions; None where it has none.
-        query_jaxlib: returns what its jaxlib knows, after half a second.
+        query_jaxlib: returns the facts that its jaxlib knows, after half a second.
     """
 
     interpreter: str = ""
@@ -98,7 +98,7 @@ def this_installation(environment: Mapping[str, str]) -> Installation:
     """Return what is installed for the interpreter that has JAX.
 
     Args:
-        environment: of the process; its ``JCACHE_PYTHON`` names the interpreter, by default the running one.
+        environment: environment of the process; ``JCACHE_PYTHON`` names the interpreter, by default the running one.
 
     Raises:
         InvalidValue: the interpreter that is named does not answer.

@@ -45,7 +45,7 @@ class Machine(Installation):
         platforms: platforms that JAX can compute on here.
         cpu: model, as the system names it.
         cpu_features: LLVM's names of features, and whether the CPU has them; absent ones are not known.
-        gpus: in the order of their addresses.
+        gpus: GPUs, in the order of their addresses.
         toolkit, cudnn: versions of CUDA's wheels.
     """
 

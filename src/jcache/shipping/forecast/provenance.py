@@ -28,7 +28,7 @@ class Provenance(NamedTuple):
     """The provenance of an executable.
 
     Attributes:
-        maker: by and for what it was made.
+        maker: maker of the executable.
         codec: ``zstd`` or ``zlib``.
         portable: whether its key is known not to depend on the directory.
     """
@@ -38,7 +38,7 @@ class Provenance(NamedTuple):
     portable: bool
 
 
-def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
+def provenance_of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     """Return the provenance of an executable.
 
     Args:
@@ -48,10 +48,10 @@ def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     Raises:
         DamagedEntry: the bytes cannot be decompressed.
     """
-    return of_content(inspect_bytes(data), known)
+    return provenance_of_content(inspect_bytes(data), known)
 
 
-def of_content(content: Content, known: Known | None) -> Provenance:
+def provenance_of_content(content: Content, known: Known | None) -> Provenance:
     """Return the provenance of an executable whose content was read, now or before."""
     return _provenance(content.maker, _recorded_jaxlib(known), content.codec, is_portable(known))
 
@@ -88,7 +88,7 @@ def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
 
     Args:
         data: the bytes.
-        digest_: their digest, where it is known.
+        digest_: digest of the bytes, if it is known.
 
     Raises:
         DamagedEntry: the bytes cannot be decompressed.

@@ -32,7 +32,7 @@ class Forecast:
     """What to expect of the executables in a directory.
 
     Attributes:
-        directory: where they are, or will be.
+        directory: directory that they are in, or will be.
         machine: the machine and its JAX.
         environment: the environment variables of the programs, taken from this process.
         judge: returns the verdicts by key. It is called when the first verdict is needed, since it may run jaxlib.

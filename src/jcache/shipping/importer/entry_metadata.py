@@ -20,7 +20,7 @@ class EntryMetadata:
     """Brings what an archive says of entries into the root.
 
     Args:
-        store: of the root, which exists.
+        store: store of the root, which exists.
         jaxlib_of: returns the jaxlib that made an entry, where it is known.
 
     Attributes:
