@@ -13,7 +13,7 @@ from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.verify.path_keys import XLA_CACHES, about_env, path_in_keys
+from jcache.verify.path_keys import XLA_CACHES, describe_env_misses, path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 
@@ -103,7 +103,7 @@ def _without_cold_settings(root: Root, wanted: dict[str, str]) -> dict[str, str]
     with store_of(root) as store:
         path, is_known = path_in_keys(store)
     if path is not None or not is_known:
-        output.warning(about_env(root, path))
+        output.warning(describe_env_misses(root, path))
     is_default = path == str(root.directory(Kind.EXECUTABLES))
     return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from jcache.admin.limits import with_configured
-from jcache.admin.removal import make_policy, plan_prune
+from jcache.admin.removal import PruneLimits, plan_prune
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
@@ -86,17 +86,9 @@ def prune(
 
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
-    policy = make_policy(
-        max_size=max_size,
-        max_entries=max_entries,
-        min_free=min_free,
-        older_than=older_than,
-        keep_last=keep_last,
-        legacy=legacy,
-        order=order,
-    )
+    asked = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order).policy()
     with open_store(root) as store:
-        policy, limits = with_configured(policy, store, root, os.environ, xla=xla)
+        policy, limits = with_configured(asked, store, root, os.environ, xla=xla)
         if limits and not quiet:
             output.message(limits)
         decided = plan_prune(store, policy, kinds_of(kind), xla=xla)

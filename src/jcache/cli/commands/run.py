@@ -38,7 +38,7 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import choice, given, spellings
+from jcache.verify.path_keys import describe_mixed_keys, find_spellings, named_directories
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
@@ -110,7 +110,7 @@ def recorded(
         _prepare(store, base)
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
-        paths, seen = spellings(store, given(os.environ, root))
+        paths, seen = find_spellings(store, named_directories(os.environ, root))
         env = environment(directory, log_dir, base, override_user=whatever, spellings=paths)
         portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
@@ -118,7 +118,7 @@ def recorded(
             result = _collect(store, log_dir, command, started_ns, outcome)
             is_told = seen or any(program.has_path_key for program in result.programs)
             if is_told and in_keys(result.jax_version or "") and portable:
-                notices.append(choice(directory))
+                notices.append(describe_mixed_keys(directory))
             tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):

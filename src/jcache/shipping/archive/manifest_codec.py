@@ -26,7 +26,7 @@ from jcache.configuration.settings import SETTINGS, to_write
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import is_key
 from jcache.shipping.archive import manifest_schema as fields
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, XlaFile, adapter_of
 
 SCHEMA_VERSION: Final = 2
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
@@ -77,11 +77,11 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, *, name: str = "the archive") -> Manifest:
-    """Return the manifest that the bytes stand for; check everything about it except whether it is true.
+    """Return the manifest that the bytes stand for; check everything that the bytes alone can show.
 
     Args:
         data: the bytes that `encode` returned.
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
 
     Raises:
         BadArchive: `encode` would not have written these bytes, or they are of another version.
@@ -96,7 +96,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
                 section = _SECTIONS[len(frame) - 1]
                 (make, row), width = _ROWS[section], _KEY_FIELDS[section]
                 made = make(**row.read(line))
-                if width and made[:width] <= last:  # checked at once: a million equal lines compress to a kilobyte
+                if width and made[:width] <= last:  # before parsing: a million equal lines are a kilobyte of zstd
                     raise _order_error(made[:width])
                 last = made[:width]
                 rows[section].append(made)
@@ -129,7 +129,7 @@ def _decoding_error(data: bytes, name: str, where: str, error: Exception) -> Bad
 _ROWS: Final = {
     "items": (Item, fields.Row(fields.ITEM, Item._field_defaults)),
     "makers": (Maker, fields.Row(fields.MAKER, Maker._field_defaults)),
-    "neighbours": (Neighbour, fields.Row(fields.NEIGHBOUR, Neighbour._field_defaults)),
+    "neighbours": (XlaFile, fields.Row(fields.NEIGHBOUR, XlaFile._field_defaults)),
 }
 
 
@@ -173,7 +173,7 @@ def _check_fields(what: str, record: object, names: Set[str]) -> None:
     for name in sorted(names - record.keys()):
         raise fields.Malformed(f"{what} lacks the field '{name}'")
     for name in sorted(record.keys() - names):
-        raise fields.Malformed(f"{what} has a field {fields.json_excerpt(name)}, which there is not")
+        raise fields.Malformed(f"{what} has a field {fields.json_excerpt(name)}, which is unknown")
 
 
 def _check_together(manifest: Manifest) -> None:
@@ -198,7 +198,7 @@ def _check_together(manifest: Manifest) -> None:
             )
     _check_settings(manifest.settings)
     if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
-        raise fields.Malformed("its 'recompressors' are not sorted, or one is twice there")
+        raise fields.Malformed("its 'recompressors' are not sorted, or one is listed twice")
 
 
 def _check_settings(settings: tuple[tuple[str, str], ...]) -> None:
@@ -222,7 +222,7 @@ def _check_keys(manifest: Manifest) -> None:
 
 
 def _order_error(rank: tuple[str, ...]) -> fields.Malformed:
-    return fields.Malformed(f"{fields.json_excerpt('/'.join(rank))} is twice there, or not in its order")
+    return fields.Malformed(f"{fields.json_excerpt('/'.join(rank))} is listed twice, or out of order")
 
 
 def _split_lines(data: bytes) -> Iterator[tuple[bytes, bool]]:

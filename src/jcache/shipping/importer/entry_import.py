@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from jcache.configuration.files import for_program
 from jcache.errors import JcacheError
 from jcache.layout import Kind
-from jcache.shipping.archive.manifest import Item, Neighbour
+from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.importer.entry_metadata import EntryMetadata
 from jcache.shipping.importer.neighbour_import import publish_neighbour
 from jcache.shipping.importer.outcome import (
@@ -67,7 +67,7 @@ class EntryImporter:
     needs from the first put on.
 
     Args:
-        store: of the root, which exists.
+        store: store of the root, which exists.
         imported: receives the outcome of each entry.
         jaxlib_of: returns the jaxlib that made an entry, where it is known.
     """
@@ -107,7 +107,7 @@ class EntryImporter:
 
         Args:
             item: the entry.
-            content: its bytes.
+            content: bytes of the entry or file.
             replace: whether it replaces an entry that is there.
             checks: the version of the checks that its bytes have passed in full; None for none.
 
@@ -212,7 +212,7 @@ class EntryImporter:
         """Update the metadata of entries that are there with equal bytes."""
         self._metadata.update_present(*items)
 
-    def add_neighbour(self, neighbour: Neighbour, content: ByteSource, *, replace: bool = False) -> None:
+    def add_neighbour(self, neighbour: XlaFile, content: ByteSource, *, replace: bool = False) -> None:
         """Write a file of XLA's sub-caches, and publish it if it has the size and digest of the manifest.
 
         Raises:
