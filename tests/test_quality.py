@@ -19,7 +19,9 @@ def pins(name: str) -> dict[str, str]:
 
 
 def test_the_oldest_versions_are_those_that_the_ranges_begin_with() -> None:
-    """`constraints-oldest.txt` and `pyproject.toml` say the same of what jcache itself needs, and of JAX."""
+    """`constraints-oldest.txt` and `pyproject.toml` have the same oldest versions of jcache's dependencies
+    and of JAX.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [each.split(">=") for each in project["dependencies"] + project["optional-dependencies"]["jax"]]
     oldest = pins("constraints-oldest.txt")

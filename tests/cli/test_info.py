@@ -61,7 +61,7 @@ def test_a_mixed_directory_is_counted_part_by_part(jcache: Jcache, cache: Path) 
 
 
 def test_the_table_fits_eighty_columns(jcache: Jcache, cache: Path) -> None:
-    """Nothing that people read is wider than 80 columns, and nothing of it is cut."""
+    """No line for people is wider than 80 columns, and nothing in it is cut."""
     (cache / "notes.txt").write_bytes(b"x")
     shown = jcache("info", "--root", cache, cwd=cache.parent).out
     lines = shown.replace(str(cache), "ROOT").splitlines()
@@ -107,7 +107,7 @@ def test_home_is_expanded(jcache: Jcache, jax_cache: Path) -> None:
 
 
 def test_the_default_root_is_in_the_users_cache_directory(jcache: Jcache, tmp_path: Path) -> None:
-    """Without anything else the root is jcache in the user's cache directory; where there is none, exit 10 says so."""
+    """Without any setting, the root is jcache in the user's cache directory; if it is missing, the exit code is 10."""
     result = jcache("info", env={"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "xdg")})
     assert result.code == 10
     assert str(tmp_path / "xdg" / "jcache") in result.err
@@ -120,7 +120,7 @@ def test_quiet_prints_one_number(jcache: Jcache, jax_cache: Path) -> None:
 
 
 def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """With nothing but the root in the user's cache directory, that one is shown as if it were named."""
+    """If the root in the user's cache directory is the only cache, it is shown as if it were named."""
     default = tmp_path / "home" / ".cache" / "jcache"
     copied(cache, default)
     (tmp_path / "home" / ".jax_cache").mkdir()  # which holds none
@@ -132,7 +132,7 @@ def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> 
 
 
 def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """A cache that nobody has named is found, and the command that looks into it works as it is printed."""
+    """A cache in a usual place is found, and the printed command shows it."""
     copied(cache, tmp_path / "home" / ".jax_cache")
     env = {"HOME": str(tmp_path / "home")}
     result = jcache("info", env=env)
@@ -141,7 +141,7 @@ def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> Non
 
 
 def test_no_cache_at_all(tmp_path: Path, jcache: Jcache) -> None:
-    """Where there is none, that is said, and exit code 10 tells scripts."""
+    """Without any cache, a sentence says so, and the exit code is 10."""
     for words in (["info"], ["info", "--all"], ["info", "--all", "--json"]):
         result = jcache(*words, env={"HOME": str(tmp_path)})
         assert result.code == 10 and not result.out and "There is no cache" in result.err

@@ -1,4 +1,4 @@
-"""`jcache run` as a command, and `jcache stats` of what it recorded."""
+"""`jcache run`, and `jcache stats` on its records."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_a_cold_and_a_warm_run(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.jax
 def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
-    """`run` makes a root that backup programs pass over, and nothing of ours lies among the executables."""
+    """`run` makes a root that backup programs skip, with no file of jcache among the executables."""
     jcache("run", "--root", root, "--", sys.executable, PROGRAM)
     assert (root / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
     assert {p.name[-6:] for p in (root / "executables").iterdir()} <= {"-cache", "-atime"}
@@ -66,7 +66,7 @@ def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_a_plain_jax_directory_stays_one(jcache: Jcache, cache: Path) -> None:
-    """Where JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones lie beside them."""
+    """If JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones are stored beside them."""
     before = len(entry_files(cache))
     env = {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     result = jcache("run", "--", sys.executable, PROGRAM, env=env)
@@ -103,7 +103,7 @@ def test_the_report_is_written_as_json(jcache: Jcache, root: Path, tmp_path: Pat
 
 
 def test_a_program_without_jax_runs_just_the_same(jcache: Jcache, root: Path) -> None:
-    """stdin, stdout, stderr, arguments and exit code are the program's; the report says that no JAX was seen."""
+    """Streams, arguments and exit code are the program's; the report says that no JAX was used."""
     code = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write(sys.argv[1]); sys.exit(7)"
     result = jcache("run", "--root", root, "--", sys.executable, "-c", code, "--root", stdin="text")
     assert result.code == 7 and result.out == "TEXT" and result.err.startswith("--root")
@@ -133,7 +133,7 @@ def test_signals_are_forwarded(root: Path) -> None:
 
 
 def test_a_root_is_not_made_among_other_files(jcache: Jcache, tmp_path: Path) -> None:
-    """`run` does not turn a directory of somebody's files into a cache."""
+    """`run` does not turn a directory with foreign files into a cache."""
     (tmp_path / "mine.txt").write_text("mine")
     result = jcache("run", "--root", tmp_path, "--", sys.executable, "-c", "print('ran')")
     assert result.code == 10 and result.out == ""
@@ -265,14 +265,16 @@ print(float(jax.jit(lambda x: jnp.sin(x) * 2)(jnp.ones(3))[0]))
 
 @pytest.fixture
 def own(tmp_path: Path) -> list[object]:
-    """A program that sets a cache directory of its own, as a command."""
+    """Return the command of a program that sets its own cache directory."""
     (tmp_path / "own.py").write_text(OWN)
     return [sys.executable, tmp_path / "own.py", tmp_path / "its own"]
 
 
 @pytest.mark.jax
 def test_a_cache_directory_of_its_own_is_told(jcache: Jcache, root: Path, own: list[object], tmp_path: Path) -> None:
-    """What the program sets is named with the command that looks after it, though the root has all the same keys."""
+    """The report names the directory that the program sets, and a command for it, even if the root has the
+    same keys.
+    """
     again = ["run", "--root", root, "--", *own]
     first = jcache(*again)
     number, there = len(keys(tmp_path / "its own")), str(tmp_path / "its own")
@@ -310,7 +312,7 @@ def test_what_jax_uses_is_told_and_not_what_keys_are_there(
 
 @pytest.mark.jax
 def test_json_has_what_is_warned_of(jcache: Jcache, root: Path, own: list[object]) -> None:
-    """With --json stderr is the report alone, which has the notices; stdout is the program's."""
+    """With --json, stderr is only the report, which includes the notices; stdout is the program's."""
     done = jcache("run", "--json", "--root", root, "--", *own)
     (notice,) = json.loads(done.err)["notices"]
     assert "of its own" in notice and done.out == "1.6829419136047363\n"
@@ -338,7 +340,7 @@ def test_enable_checks_for_itself(jcache: Jcache, root: Path, launcher: list[str
 
 @pytest.mark.jax
 def test_a_cache_that_is_turned_off_is_told(jcache: Jcache, root: Path) -> None:
-    """The environment's word holds: nothing is stored, and the report says so with the variable."""
+    """If the environment turns the cache off, nothing is stored, and the report names the variable."""
     off = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
     done = jcache("run", "--root", root, "--", sys.executable, PROGRAM, env=off)
     assert done.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" in done.err and not keys(root / "executables")

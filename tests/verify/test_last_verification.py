@@ -1,4 +1,4 @@
-"""What the last verification found is told until it is mended."""
+"""The findings of the last verification are reported until they are repaired."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TORN = b"torn"
 
 
 def verified(root: Root, *, mend: bool = False) -> None:
-    """What `jcache verify` does, and `jcache verify --repair`."""
+    """Run `jcache verify`, or `jcache verify --repair`."""
     with Store(root) as store:
         verification = verify(store, VerifyRequest(grace_ns=0))
         if mend:
@@ -34,7 +34,9 @@ def verified(root: Root, *, mend: bool = False) -> None:
 
 
 def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
-    """`info` says how much is damaged and what to do; afterwards that all is well, and as of when."""
+    """`info` reports the number of damaged entries and the command; after the repair, that all is well, and
+    since when.
+    """
     add(plain.path, key(1), executable(), written_ns=NOW)
     assert read(plain) is None and info(plain.path).health == "ok (never verified)"
     verified(plain)
@@ -53,7 +55,7 @@ def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
 
 
 def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
-    """What was found before, and was not looked at now, is still damaged; a part alone is not the whole."""
+    """Earlier findings that were not checked again still count; a verification of a part is not one of the whole."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.GRAPHS,)))
@@ -67,7 +69,7 @@ def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
 
 
 def test_who_may_write_is_no_damage(plain: Root) -> None:
-    """That is told by `verify`, and is not what a file holds."""
+    """`verify` reports who may write, but `info` does not count it as damage."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     verified(plain)
     plain.ledger.chmod(0o666)
@@ -77,7 +79,7 @@ def test_who_may_write_is_no_damage(plain: Root) -> None:
 
 
 def test_what_can_be_seen_without_reading(plain: Root) -> None:
-    """Empty files and what was never finished, whenever the root was verified."""
+    """`info` finds empty files and unfinished ones by itself, whether or not the root was verified."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     verified(plain)
     (temporary := plain.path / ".jcache-tmp-0123").write_bytes(b"half")
@@ -99,7 +101,7 @@ def test_what_can_be_seen_without_reading(plain: Root) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_nothing(plain: Root, text: str) -> None:
-    """Others may write to a root."""
+    """A malformed file counts as missing, since other users may write in a root."""
     plain.state.mkdir()
     (plain.state / "verified.json").write_text(text)
     assert read(plain) is None and info(plain.path).health == "ok (never verified)"
@@ -116,7 +118,7 @@ def test_a_root_that_cannot_be_written_is_verified(plain: Root, beyond: Path) ->
 
 
 def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
-    """Also where nothing was ever verified; a stale graph is not damaged."""
+    """A damaged entry that was restored is reported, even without any verification; a stale graph is not damaged."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     add(plain.path, key(2), TORN, written_ns=NOW)
     verified(plain, mend=True)
@@ -128,7 +130,7 @@ def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
 
 
 def test_many_findings(plain: Root) -> None:
-    """Those that are not named are not forgotten, but not known for certain any more."""
+    """Findings beyond the named ones still count, but as files that may have changed."""
     for number in range(1010):
         add(plain.path, key(number), TORN, written_ns=NOW)
     verified(plain)
@@ -156,7 +158,7 @@ def test_sidecars_and_directories(plain: Root) -> None:
 
 
 def restore_all(root: Root) -> None:
-    """What `jcache quarantine restore` does with each entry that is named, and not there again."""
+    """Restore each entry in quarantine whose key has no entry, as `jcache quarantine restore` does."""
     with Store(root) as store:
         place = Quarantine(root)
         for record in place.records():
@@ -170,7 +172,7 @@ ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear",
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2)), max_size=10), st.sampled_from(["move", "copy"]))
 @settings(max_examples=40)
 def test_health_is_what_is_known(steps: list[tuple[str, int]], last: str) -> None:
-    """It is never ok while damage is there that was found in these files, and damage that is gone is not named."""
+    """Health is never ok while these files have known damage, and never names damage that is gone."""
     with tempfile.TemporaryDirectory() as place:
         root = Root(Path(place, "root"), plain=True)
         found: set[str] = set()
@@ -214,7 +216,7 @@ def carry_out(act: str, root: Root, path: Path, at: int) -> Root:
 
 
 def after(act: str, found: set[str], before: set[str], now: set[str]) -> set[str]:
-    """Of which damaged entries it is known, in these very files."""
+    """Return the damaged entries that are known after an act, in the same files."""
     if act in ("verify", "repair"):
         return now
     if act == "restore":
@@ -228,5 +230,5 @@ def torn(root: Root) -> set[str]:
 
 
 def orphans(root: Root) -> set[str]:
-    """The sidecars without an entry: removing an entry by hand leaves one, which is a finding."""
+    """Return the sidecars without an entry: an entry removed by hand leaves one, which is a finding."""
     return {path.name for path in root.path.glob("*-atime") if not Path(f"{str(path)[:-6]}-cache").exists()}
