@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
+from jcache.admin.empty import explain_empty
 from jcache.configuration.files import for_program
 from jcache.entry import Neighbour, is_young
 from jcache.findings import Damage, Finding
@@ -212,7 +213,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         verified=last_verification.read(store.root),
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
-        note=describe_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
+        note=_note(store, listings[Kind.EXECUTABLES]),
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
 
@@ -225,6 +226,12 @@ def _unfinished(listing: Listing) -> int:
             if neighbour.member is Member.TEMPORARY:
                 count += not is_young(os.lstat(listing.directory / neighbour.name).st_mtime_ns, clock.now_ns())
     return count
+
+
+def _note(store: Store, executables: Listing) -> str | None:
+    if not store.root.layout.follows_jax:
+        return None
+    return describe_portable_keys(store) if len(executables) else explain_empty(store)
 
 
 def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int | None) -> KindCensus:
