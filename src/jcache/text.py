@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _JOINING: Final = "\u200c\u200d"  # they join letters, and emojis
@@ -14,6 +15,10 @@ def is_shown(character: str) -> bool:
     import unicodedata
 
     return unicodedata.category(character) == "Zs"  # spaces other than the usual one, as between ideographs
+
+
+_WORDS: Final = re.compile(r"(?:`[^`]*`|[^ `]|`)+")  # a command between backquotes counts as one word
+_HEAD: Final = re.compile(r" *(?:[^ `]+ {2,})?")
 
 
 def shown(text: str) -> str:
@@ -47,6 +52,31 @@ def command(words: str, root: object, rest: str = "") -> str:
     """
     named = [] if root is None else [f"--root {quoted(str(root))}"]
     return " ".join([f"jcache {words}", *named, *([rest] if rest else [])])
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text whose lines break at words, as far as they fit; a command between backquotes stays in one line.
+
+    A line that is indented, or begins with a word and two blanks, as ``health  ok``, goes on below its text.
+
+    Args:
+        text: one or more lines.
+        width: number of characters that a line should have at most.
+    """
+    return "\n".join(line if len(line) <= width else _wrapped_line(line, width) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    head = _HEAD.match(line)
+    start = head[0] if head and len(head[0]) <= width // 2 else ""
+    lines = [start]
+    for word in _WORDS.findall(line.removeprefix(start)):
+        is_first = len(lines[-1]) == len(start)
+        if is_first or len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += word if is_first else f" {word}"
+        else:
+            lines.append(" " * len(start) + word)
+    return "\n".join(lines)
 
 
 def _as_bytes(character: str) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
-from jcache.text import escaped, is_shown
+from jcache.text import escaped, is_shown, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -23,6 +23,11 @@ _MIN_COLUMN_WIDTH: Final = 8
 def data(text: str) -> None:
     """Print a line on stdout."""
     sys.stdout.write(_printable(text) + "\n")
+
+
+def prose(text: str) -> None:
+    """Print a sentence on stdout; on a terminal, break its lines at words."""
+    data(_fitted(text, sys.stdout))
 
 
 def as_json(value: dict[str, Any], *, version: int = SCHEMA_VERSION) -> None:
@@ -43,10 +48,15 @@ def rich(*parts: RenderableType) -> None:
         stdout.print(part)
 
 
-def message(text: str) -> None:
-    """Print a line on stderr; if stderr cannot be written, the command continues without it."""
+def message(text: str, *, whole: bool = False) -> None:
+    """Print a sentence on stderr; if stderr cannot be written, the command continues without it.
+
+    Args:
+        text: the sentence, or several lines.
+        whole: whether lines stay as they are also on a terminal; otherwise, long ones are broken at words.
+    """
     try:
-        sys.stderr.write(_printable(text, sys.stderr) + "\n")
+        sys.stderr.write(_printable(text if whole else _fitted(text, sys.stderr), sys.stderr) + "\n")
         sys.stderr.flush()
     except OSError:
         abandon(sys.stderr)
@@ -147,6 +157,17 @@ def console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _FILE_COLUMNS
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    """Return a text with lines that break at words where the stream is a terminal."""
+    if not stream.isatty():
+        return text
+    try:
+        columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return text
+    return wrapped(text, columns) if columns > 0 else text
 
 
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401

@@ -137,7 +137,7 @@ def _print_summary(summary: dict[str, Any], *, json: bool, quiet: bool, verbose:
     if json and summary["output"] is not None:
         output.as_json(summary)
     elif json:
-        output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
+        output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary), whole=True)
     elif not quiet:
         render(summary, verbose=verbose)
 
