@@ -5,9 +5,10 @@ An earlier process has noted, with the call's arguments and code, which executab
 another one, the loaded one is dropped, and its loading leaves no event and no record.
 
 Why it stays. Preloading has to shorten the time to the first result by 10 % in at least one of five programs. Measured
-were warm processes with and without it in turn, with jax 0.10.2, on two cores that were busy with other work all the
-time (load average 7 to 18). Seconds by the clock are the first quartile, median and third quartile; the 95 % interval
-of the ratio of the medians is a bootstrap's. CPU is the ratio of the medians of CPU time:
+were warm processes with and without it in turn (Torax: new ones; the others: new ones, and forks of a process that had
+imported all but jcache), with jax 0.10.2, on two cores that were busy with other work all the time (load average 7 to
+18). Runs that traced are left out. Seconds by the clock are the first quartile, median and third quartile; the 95 %
+interval of the ratio of the medians is a bootstrap's. CPU is the ratio of the medians of CPU time:
 
     program   with                  without               ratio               CPU    pairs   estimate
     diffrax   0.31 / 0.42 / 0.52    0.22 / 0.41 / 0.47    1.02 (0.90..1.37)   1.00   32      0.72
