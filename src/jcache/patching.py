@@ -6,7 +6,6 @@ same function since, ours stays below it and does nothing.
 
 # ruff: noqa: ANN401 - JAX's internals have no stable types
 
-import copy
 import functools
 import threading
 from collections.abc import Callable
@@ -113,26 +112,3 @@ class WritesOfAllRanks:
         self._patch.undo()
         if self._compiler.distributed is self._ranks:
             self._compiler.distributed = self._ranks._of
-
-
-class WithDefaults(View):
-    """Compile options whose copy, which JAX hashes, has default values in some debug options."""
-
-    def __init__(self, options: Any, names: tuple[str, ...]) -> None:
-        super().__init__(options)
-        self._names = names
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = copy.deepcopy(self._of, memo)
-        usual = type(copied)()  # with the values of XLA_FLAGS, as JAX has them where it sets none of these options
-        for name in self._names:
-            value = getattr(_debug_options(usual), name, None)
-            # a value that has been set is serialized, even if it is the default
-            if value is not None and getattr(_debug_options(copied), name) != value:
-                setattr(_debug_options(copied), name, value)
-        return copied
-
-
-def _debug_options(compile_options: Any) -> Any:
-    """Return the debug options, which are a view into the compile options and must not outlive them."""
-    return compile_options.executable_build_options.debug_options

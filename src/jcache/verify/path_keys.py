@@ -84,31 +84,44 @@ def leads(path: str, directory: str | os.PathLike[str]) -> bool:
 def choice(directory: str | os.PathLike[str]) -> str:
     """Return a sentence for the user on a directory whose entries have keys with and without its path."""
     return (
-        f"JAX by itself has stored programs in {directory} under keys that depend on this path: they are hit as they "
-        "are, and what is new gets keys without it. JAX by itself hits the new ones where "
+        f"JAX by itself has stored programs in {directory} under keys that depend on this path: jcache looks under "
+        "these keys as well, and stores what is new under keys without the path. JAX by itself hits the new ones where "
         f"{XLA_CACHES}=none is set, and then misses those of its own that have the path in their keys."
     )
 
 
-def about_env(root: Root, path: str | None) -> str:
-    """Return a sentence on what JAX alone misses in the environment of `jcache env`.
+class PathInKeys(NamedTuple):
+    """The path of a root's directory in the keys that JAX alone has stored there.
 
-    Args:
-        root: which.
-        path: in the keys of entries that JAX alone has stored there; None where it is not known whether there are any.
+    Attributes:
+        path: as it is spelled there, the root's own if it is among several; None where none was seen.
+        xla_caches: the caches of XLA that JAX was set to use for these keys; several where entries differ, JAX's
+            default "" first.
+        is_known: whether enough entries were read to know.
     """
+
+    path: str | None
+    xla_caches: tuple[str, ...]
+    is_known: bool
+
+
+def about_env(root: Root, found: PathInKeys) -> str:
+    """Return a sentence on what JAX alone misses in the environment of `jcache env`."""
     directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
     stored = f"JAX by itself has stored programs in {directory} under keys that depend on"
-    if path is None:
+    if found.path is None:
         return (
             f"Not all entries in {directory} were looked at: with {XLA_CACHES}=none JAX by itself misses those that "
             f"it has stored without it, up to jax 0.10.2; `{run}` hits all."
         )
-    if path != directory:
-        return f"{stored} another path of it, {path}: with this one it misses them, and `{run}` hits all."
+    if found.path != directory:
+        return f"{stored} another path of it, {found.path}: with this one it misses them, and `{run}` hits all."
+    caches = found.xla_caches[0]
+    how = f"with {XLA_CACHES}={caches}, so that is set" if caches else f"without {XLA_CACHES}=none, so that is not set"
+    others = " and with other settings of that variable" if found.xla_caches[1:] else ""
     return (
-        f"{stored} this path, and hits them only without {XLA_CACHES}=none, so that is not set. What jcache has stored "
-        f"is then missed; `{run}` hits all."
+        f"{stored} this path, and hits them only {how}. What jcache has stored{others} is then missed; "
+        f"`{run}` hits all."
     )
 
 
@@ -208,24 +221,21 @@ def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
     """
     directory = str(store.root.directory(Kind.EXECUTABLES))
     known = [directory, *(text for text in given if leads(text, directory))]
-    found = list(filter(None, _named_in(directory, _by_jax(store, directory, _NAMES), _LOOKED_AT)))
+    entries = _by_jax(store, directory, _NAMES)
+    found = [named[0] for named in _named_in(directory, entries, _LOOKED_AT) if named is not None]
     several = dict.fromkeys(str(PurePath(text)) for text in (*known, *found))
     return Spellings(tuple(text for text in several if "\n" not in text)[:_SPELLINGS], bool(found))
 
 
-def path_in_keys(store: Store) -> tuple[str | None, bool]:
-    """Return the path of a root's directory in the keys that JAX alone has stored there by default.
-
-    Returns:
-        The path as it is spelled there, the root's own if it is among several, None where none was seen; and whether
-        enough was read to know.
-    """
+def path_in_keys(store: Store) -> PathInKeys:
+    """Return the path of a root's directory in the keys that JAX alone has stored there."""
     directory = str(store.root.directory(Kind.EXECUTABLES))
     theirs = _by_jax(store, directory, None)
     named = list(_named_in(directory, theirs, _MOST_LOOKED_AT))
-    paths = dict.fromkeys(text for text in named if text is not None)
-    path = directory if directory in paths else next(iter(paths), None)
-    return path, path == directory or len(named) == len(theirs)
+    found = [each for each in named if each is not None]
+    path = directory if any(text == directory for text, _ in found) else next((text for text, _ in found), None)
+    caches = sorted({used for text, used in found if text == path})
+    return PathInKeys(path, tuple(caches), path == directory or len(named) == len(theirs))
 
 
 def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
@@ -249,8 +259,8 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 
 
-def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[str | None]:
-    """Yield for each of some entries the string in their keys that leads to their directory, or None.
+def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[tuple[str, str] | None]:
+    """Yield for each of some entries the string in its key that leads to its directory, and XLA's caches; or None.
 
     Args:
         directory: of the entries.
@@ -267,7 +277,7 @@ def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> 
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(os.path.join(directory, key + ENTRY_SUFFIX)))
             path = keyed_for(inside.cache_path, None, inside.xla_options, portable=False, xla_caches=inside.xla_caches)
-            named = path if path is not None and leads(path, directory) else None
+            named = (path, inside.xla_caches or "") if path is not None and leads(path, directory) else None
         yield named
 
 

@@ -41,7 +41,7 @@ def env(
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell that jcache knows: choose from {', '.join(_FORMATS)}.")
     chosen = _created_root(root)
-    variables = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
+    variables = _with_warm_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
     if json:
         output.as_json({"root": str(chosen.path), "environment": variables})
         return
@@ -89,19 +89,21 @@ def _created_root(explicit: str | None) -> Root:
         return _root(explicit)
 
 
-def _without_cold_settings(root: Root, variables: dict[str, str]) -> dict[str, str]:
-    """Return the variables without those under which JAX would miss the programs that JAX alone has stored.
+def _with_warm_settings(root: Root, variables: dict[str, str]) -> dict[str, str]:
+    """Return the variables, with the caches of XLA with which JAX hits the programs that JAX alone has stored.
 
     A warning names the programs that JAX misses all the same.
     """
     if XLA_CACHES not in variables:  # the user has set it
         return variables
     with store_of(root) as store:
-        path, is_known = path_in_keys(store)
-    if path is not None or not is_known:
-        output.warning(about_env(root, path))
-    is_default = path == str(root.directory(Kind.EXECUTABLES))
-    return {name: value for name, value in variables.items() if not (is_default and name == XLA_CACHES)}
+        found = path_in_keys(store)
+    if found.path is not None or not found.is_known:
+        output.warning(about_env(root, found))
+    if found.path != str(root.directory(Kind.EXECUTABLES)):
+        return variables
+    others = {name: value for name, value in variables.items() if name != XLA_CACHES}
+    return others | ({XLA_CACHES: found.xla_caches[0]} if found.xla_caches[0] else {})
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

@@ -371,13 +371,13 @@ def _try_path_keys(module: "Any") -> None:
         return str(module.config.compilation_cache_dir.value or "")
 
     def directories() -> "list[str]":
-        if not path_keys.in_keys_now(version) or _tries_path_keys():
+        if not path_keys.can_be_in_keys(version) or _tries_path_keys():
             return []
         theirs = configured()
         if "://" in theirs:
-            return [theirs] if _is_our_setting() else []
+            return [theirs] if path_keys.in_keys(version) and _is_our_setting() else []
         known = _DIRECTORIES if theirs == _cache_dir else [theirs]
-        return [*known, path_keys.NO_PATH] if path_keys.xla_caches() and path_keys.in_keys(version) else known
+        return [*known, path_keys.NO_PATH] if path_keys.in_keys_now(version) and path_keys.xla_caches() else known
 
     ours = path_keys.with_path_keys(
         plain, directories, lambda key: path_keys.is_file(configured(), key), _note_path_key
