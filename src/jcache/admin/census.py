@@ -42,6 +42,7 @@ class KindCensus:
         empty: how many of them are empty files.
         unknown: of how many nobody knows the last use; theirs is counted from writing.
         accessed_ns: as of when the uses are known that no sidecar tells, nanoseconds since 1970; None for now.
+        unverified: how many of them are new, or were changed in any way, since the last verification began.
     """
 
     entries: int
@@ -54,6 +55,7 @@ class KindCensus:
     empty: int = 0
     unknown: int = 0
     accessed_ns: int | None = None
+    unverified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,9 @@ class Census:
             return "never verified"
         checked, entries = self.verified.checked, self.verified.entries
         some = "verified" if checked == entries else f"{checked:,} of {entries:,} entries verified"
-        return f"{some} {self._age} ago"
+        later = sum(counted.unverified for counted in self.kinds.values())
+        which = "" if not later else f", {later:,} {'entry' if later == 1 else 'entries'} new or changed since"
+        return f"{some} {self._age} ago{which}"
 
     def _elsewhere(self) -> str:
         """Return how many executables cannot hit at this path, in words."""
@@ -191,7 +195,8 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.softly(store.pins.known)
     cap = cap_of(environment) if store.root.layout.follows_jax else None
-    kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
+    verified = last_verification.read(store.root)
+    kinds = {kind: _count(listing, pins, cap, verified) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
         neighbours = _group(listings.values(), store.root)
         disk = shutil.disk_usage(store.root.path)
@@ -205,7 +210,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         notices=tuple(store.notices),
         elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
         taken_ns=clock.now_ns(),
-        verified=last_verification.read(store.root),
+        verified=verified,
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
         note=about_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
@@ -223,7 +228,12 @@ def _unfinished(listing: Listing) -> int:
     return count
 
 
-def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int | None) -> KindCensus:
+def _count(
+    listing: Listing,
+    pins: Collection[tuple[Kind, str]] | None,
+    cap: int | None,
+    verified: LastVerification | None,
+) -> KindCensus:
     used = list(listing.used())
     ours = {key for kind, key in pins or () if kind is listing.kind}
     there = (*listing.columns.keys, *(entry.key for entry in listing.legacy)) if ours else ()
@@ -237,6 +247,7 @@ def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int
         empty=listing.columns.sizes.count(0),
         unknown=listing.unknown,
         accessed_ns=listing.accessed_ns,
+        unverified=0 if verified is None else listing.changed_since(verified.began_ns),
         cap=cap,
     )
 

@@ -1,7 +1,7 @@
 """Keep the findings of the last `jcache verify` of a root, for `jcache info`.
 
-    ROOT/.jcache/verified.json     when it ended, how many entries there were and were checked, and what was wrong:
-                                   how many files, and of the first of them damage, path from the root on, size,
+    ROOT/.jcache/verified.json     when it began and ended, how many entries there were and were checked, and what was
+                                   wrong: how many files, and of the first of them damage, path from the root on, size,
                                    modification time and inode
 
 A file that is another one by now, or was changed, may be damaged or not: that is not known any more.
@@ -31,6 +31,7 @@ _NAME: Final = "verified.json"
 _SCHEMA_VERSION: Final = 2
 _MOST: Final = 1000  # files that are named
 _LARGEST: Final = 1 << 20
+_TICK_NS: Final = 10_000_000  # the times of files lag behind the clock by as much
 _NEVER: Final[dict[str, Any]] = {"ended_ns": 0, "entries": 0, "checked": 0, "findings": 0, "named": []}
 
 
@@ -43,6 +44,7 @@ class LastVerification(NamedTuple):
         checked: how many of them were checked.
         damaged: how many findings are still what they were.
         changed: how many more there were, whose files have changed since, or are not named.
+        began_ns: when it began, nanoseconds since 1970: what was written later may not have been checked.
     """
 
     ended_ns: int
@@ -50,6 +52,7 @@ class LastVerification(NamedTuple):
     checked: int
     damaged: int
     changed: int
+    began_ns: int
 
 
 class _State(Enum):
@@ -64,6 +67,7 @@ def write(
     root: Root,
     findings: Sequence[Finding],
     *,
+    began_ns: int,
     ended_ns: int,
     entries: int,
     checked: int,
@@ -75,14 +79,16 @@ def write(
     Args:
         root: which was verified.
         findings: what is wrong, and was not mended.
-        ended_ns: when, nanoseconds since 1970.
+        began_ns: when it began, nanoseconds since 1970.
+        ended_ns: when it ended.
         entries: how many entries there are.
         checked: how many of them were checked.
         complete: whether all were; else what was found before, and may still be there, stays.
         sound: files that were checked in full and passed; asked for only if not all were checked.
     """
     named = [_named(root, one) for one in findings[:_MOST]]
-    value = {"ended_ns": ended_ns, "entries": entries, "checked": checked, "findings": len(findings), "named": named}
+    times = {"began_ns": began_ns, "ended_ns": ended_ns}
+    value = {**times, "entries": entries, "checked": checked, "findings": len(findings), "named": named}
     if not complete and (before := _read(root)) is not None:
         known = {one["path"] for one in named} | {_relative(root, path) for path in sound}
         kept = [one for one in before["named"] if one["path"] not in known and _state(root, one) is not _State.GONE]
@@ -109,7 +115,8 @@ def read(root: Root) -> LastVerification | None:
     states = [_state(root, one) for one in told["named"]]
     unnamed = max(told["findings"] - len(states), 0)
     still, changed = states.count(_State.STILL), states.count(_State.CHANGED) + unnamed
-    return LastVerification(told["ended_ns"], told["entries"], told["checked"], still, changed)
+    ended_ns, entries, checked, began_ns = _counts(told)
+    return LastVerification(ended_ns, entries, checked, still, changed, began_ns)
 
 
 def _write(root: Root, value: dict[str, Any]) -> None:
@@ -122,7 +129,7 @@ def _read(root: Root) -> dict[str, Any] | None:
     try:
         with opened(root, root.state) as state:
             told = json.loads(files.read(_NAME, _LARGEST, directory=state))
-        counts = [told[name] for name in ("ended_ns", "entries", "checked", "findings")]
+        counts = [*_counts(told), told["findings"]]
         whole = told["schema_version"] == _SCHEMA_VERSION and all(
             isinstance(count, int) and 0 <= count < 2**63 for count in counts
         )
@@ -133,6 +140,12 @@ def _read(root: Root) -> dict[str, Any] | None:
         return told if whole and named else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _counts(told: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Return end, entries, checked entries and beginning; a file of an earlier jcache has no beginning."""
+    ended_ns = told["ended_ns"]
+    return ended_ns, told["entries"], told["checked"], told.get("began_ns", ended_ns)
 
 
 def _named(root: Root, finding: Finding) -> dict[str, Any]:
@@ -171,11 +184,13 @@ _OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # 
 def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
     """Keep what was found, and not mended, for `jcache info`."""
     root = store.root
+    ended_ns = clock.now_ns()
     sound = () if verification.quick else verification.sound
     write(
         root,
         [one for one in findings if one.damage not in _OF_NO_FILE],
-        ended_ns=clock.now_ns(),
+        began_ns=max(ended_ns - round(verification.seconds * 10**9) - _TICK_NS, 0),
+        ended_ns=ended_ns,
         entries=verification.entries,
         checked=verification.checked,
         complete=verification.complete,
