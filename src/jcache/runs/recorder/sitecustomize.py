@@ -184,6 +184,7 @@ class JaxListener:
                 line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_MAX_CHARS], "a": values}
                 if text.startswith("Writing") and _is_present(str(arguments[-1])):
                     line["present"] = True
+                    line["incomplete"] = _is_incomplete(str(arguments[-1]))
                 self._write_line(line)
         except Exception:
             pass
@@ -236,6 +237,12 @@ def _is_present(key: str) -> bool:
     """Return whether the entry that JAX is about to write exists: then JAX's put silently writes nothing."""
     directory = _directory_in_use()
     return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
+
+
+def _is_incomplete(key: str) -> bool:
+    """Return whether the parent `jcache run` did not serve the entry that exists, since it is not whole."""
+    own = sys.modules.get(f"{_PACKAGE}.runs.recorder.jax_cache")
+    return key in getattr(own, "incomplete", ())
 
 
 class _LoggerTap:
