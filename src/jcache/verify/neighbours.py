@@ -13,6 +13,7 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
 from jcache.store.files import RECENCY_BYTES, read_recency
 from jcache.store.listing import Listing
+from jcache.store.roots import root_path
 from jcache.text import command, quoted
 from jcache.units import format_age
 from jcache.verify.checks import not_a_file
@@ -46,7 +47,7 @@ def check_surroundings(
             evidence="Written by jax <= 0.4.30; no later JAX reads it.",
             kind=listing.kind,
             key=entry.key,
-            advice=command("prune --legacy", listing.directory),
+            advice=command("prune --legacy", root_path(listing.directory)),
             is_note=True,
         )
 
