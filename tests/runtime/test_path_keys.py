@@ -152,6 +152,25 @@ def test_what_was_filled_is_hit_with_each_setting(jcache: Jcache, tmp_path: Path
 
 @depends
 @pytest.mark.jax
+@pytest.mark.parametrize("by", ["run", "enable", "plain"])
+def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_path: Path, by: str) -> None:
+    """Where it is not on record who has stored entries, `info` says what JAX by itself may miss."""
+    root = tmp_path / "root"
+    if by == "run":
+        by_run(jcache, 2, tmp_path, "", "--root", str(root))
+    elif by == "enable":
+        by_enable(2, tmp_path, JCACHE_DIR=root)
+    else:
+        by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
+    if by != "plain":
+        assert "hits what jcache has stored here only with" in jcache("info", "--root", root, "--json").json["note"]
+    shutil.rmtree(root / ".jcache", ignore_errors=True)
+    told = jcache("info", "--root", root, "--json").json["note"]
+    assert told is None if by == "plain" else "is not on record" in told and f"{NONE}=none" in told
+
+
+@depends
+@pytest.mark.jax
 def test_read_only_roots_of_jax(tmp_path: Path) -> None:
     """A directory of JAX's that is only read is hit as well."""
     by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs")

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
-from jcache.entry import Neighbour, is_young
+from jcache.admin.neighbour_groups import Group, beside_executables, grouped
+from jcache.entry import is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
-from jcache.store.files import RECENCY_BYTES, refusal, tree_size
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root
+from jcache.store.files import refusal
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
 from jcache.store.store import Store
@@ -20,11 +21,12 @@ from jcache.text import command, shown
 from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.last_verification import LastVerification
-from jcache.verify.path_keys import NOTHING, Elsewhere, about_portable_keys, elsewhere
+from jcache.verify.neighbours import about_unlisted
+from jcache.verify.path_key_sentences import about_portable_keys
+from jcache.verify.path_keys import NOTHING, Elsewhere, elsewhere
 from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
-_NAMES_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +61,6 @@ class KindCensus:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """What lies beside the entries, of one sort: so many files, so many bytes, the first names."""
-
-    files: int = 0
-    bytes: int = 0
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Census:
     """A root in numbers.
 
@@ -88,6 +81,8 @@ class Census:
         unfinished: how many temporary files are older than a minute.
         pins_known: whether it is known what is pinned; else nothing is removed.
         note: what to know of the keys of executables here, as a sentence; None for nothing.
+        blocking: the name of a file that is no entry and stops every bounded put of jax <= 0.11.1.
+        unlisted: what to know of executables that lie where jcache does not look, as a sentence; None for nothing.
     """
 
     root: Root
@@ -104,6 +99,8 @@ class Census:
     unfinished: int = 0
     pins_known: bool = True
     note: str | None = None
+    blocking: str | None = None
+    unlisted: str | None = None
 
     @property
     def health(self) -> str:
@@ -117,9 +114,10 @@ class Census:
                     f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
                     f"jax <= 0.11.1; `{self._command('verify --repair')}` makes them"
                 )
-        blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
-        if blocking and self.root.layout.follows_jax:
-            return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
+        if self.blocking is not None and self.root.layout.follows_jax:
+            return f"{self.blocking!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
+        if self.unlisted is not None:
+            return self.unlisted
         if self.elsewhere.directories:
             return f"{self._elsewhere()}; `{self._command('info -v')}` names the ways out"
         if legacy := self.neighbours["legacy"].files:
@@ -193,12 +191,14 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
+    executables = listings[Kind.EXECUTABLES]
     pins = store.softly(store.pins.known)
     cap = cap_of(environment) if store.root.layout.follows_jax else None
     verified = last_verification.read(store.root)
     kinds = {kind: _count(listing, pins, cap, verified) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
-        neighbours = _group(listings.values(), store.root)
+        beside = [] if store.root.plain else list(beside_executables(store.root))
+        neighbours = grouped(listings.values(), store.root, beside)
         disk = shutil.disk_usage(store.root.path)
     return Census(
         root=store.root,
@@ -208,14 +208,21 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         disk_bytes=disk.used + disk.free,
         disk_free_bytes=disk.free,
         notices=tuple(store.notices),
-        elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
+        elsewhere=elsewhere(store, executables, sample=sample),
         taken_ns=clock.now_ns(),
         verified=verified,
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
-        note=about_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
+        note=about_portable_keys(store, executables) if len(executables) else None,
+        blocking=_blocking(listings.values()),
+        unlisted=about_unlisted(store.root, (neighbour.name for neighbour in beside)),
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
+
+
+def _blocking(listings: Iterable[Listing]) -> str | None:
+    names = (neighbour.name for listing in listings for neighbour in listing.neighbours)
+    return min((name for name in names if name.endswith(ENTRY_SUFFIX)), default=None)
 
 
 def _unfinished(listing: Listing) -> int:
@@ -256,48 +263,3 @@ def cap_of(environment: Mapping[str, str]) -> int | None:
     """Return the bytes that JAX is told to keep its executables within, None if it is told of no bound."""
     text = environment.get(CAP, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
-
-
-def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
-    found: dict[str, list[Neighbour]] = {
-        name: []
-        for name in (
-            "autotune",
-            "kernels",
-            "legacy",
-            "sidecars",
-            "orphans",
-            "temporary",
-            "unknown",
-            "quarantine",
-            "state",
-        )
-    }
-    for listing in listings:
-        found["sidecars"].append(Neighbour("", Member.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
-        found["legacy"] += (Neighbour(e.key, Member.LEGACY, 1, e.bytes) for e in listing.legacy)
-        for neighbour in listing.neighbours:
-            found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
-    if not root.plain:
-        found["unknown"] += _beside(root)
-    kept, kept_size = tree_size(root.quarantine)
-    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # outside, it is not of its bytes
-    found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
-    found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
-    return {name: _sum(some) for name, some in found.items()}
-
-
-def _beside(root: Root) -> Iterable[Neighbour]:
-    """Yield the files of others in the top directory of a root that jcache made."""
-    with os.scandir(root.path) as listing:
-        for item in listing:
-            if member(item.name)[0] is not Member.OURS:
-                with suppress(OSError):  # vanished between the listing and here
-                    regular = item.is_file(follow_symlinks=False)
-                    yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
-
-
-def _sum(some: list[Neighbour]) -> Group:
-    blocking_first = sorted((not n.name.endswith(ENTRY_SUFFIX), n.name) for n in some if n.name)
-    names = [name for _, name in blocking_first[:_NAMES_SHOWN]]
-    return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

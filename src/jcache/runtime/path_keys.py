@@ -11,7 +11,8 @@ from jcache.jax_internals.path_keys import KERNELS, NO_PATH, can_be_in_keys, in_
 from jcache.layout import Kind, Root, storable
 from jcache.runs import observers
 from jcache.store.store import Store
-from jcache.verify.path_keys import choice, given, spellings
+from jcache.verify.path_key_sentences import choice
+from jcache.verify.path_keys import given, spellings
 
 
 def try_path_keys(

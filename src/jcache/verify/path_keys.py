@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
 from jcache.jax_internals.path_keys import SPELLINGS, in_keys
-from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import files
 from jcache.store.roots import VARIABLES
-from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.store.listing import Listing
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
-_OURS: Final = PORTABLE_ORIGINS | {"run"}
+OURS: Final = PORTABLE_ORIGINS | {"run"}
 _LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
-_SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
+SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
 _NAMES: Final = 256  # entries of which the ledger is asked where their keys have come from
-_LOOKED_AT: Final = 8  # entries that are read, of those
+LOOKED_AT: Final = 8  # entries that are read, of those
 _MOST_LOOKED_AT: Final = 512  # entries that are read to be sure
 _SPELLINGS: Final = 4  # strings to try; each costs a key, 0.2 ms, for every program that is not stored
 
@@ -79,65 +78,6 @@ def leads(path: str, directory: str | os.PathLike[str]) -> bool:
         return os.path.realpath(path) == os.path.realpath(directory)
     except (OSError, ValueError):  # there is nowhere to begin, or it is no path at all
         return False
-
-
-def choice(directory: str | os.PathLike[str]) -> str:
-    """Return a sentence for the user on a directory whose entries have keys with and without its path."""
-    return (
-        f"JAX by itself has stored programs in {directory} under keys that depend on this path: jcache looks under "
-        "these keys as well, and stores what is new under keys without the path. JAX by itself hits the new ones where "
-        f"{XLA_CACHES}=none is set, and then misses those of its own that have the path in their keys."
-    )
-
-
-class PathInKeys(NamedTuple):
-    """The path of a root's directory in the keys that JAX alone has stored there.
-
-    Attributes:
-        path: as it is spelled there, the root's own if it is among several; None where none was seen.
-        xla_caches: the caches of XLA that JAX was set to use for these keys; several where entries differ, JAX's
-            default "" first.
-        is_known: whether enough entries were read to know.
-    """
-
-    path: str | None
-    xla_caches: tuple[str, ...]
-    is_known: bool
-
-
-def about_env(root: Root, found: PathInKeys) -> str:
-    """Return a sentence on what JAX alone misses in the environment of `jcache env`."""
-    directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
-    stored = f"JAX by itself has stored programs in {directory} under keys that depend on"
-    if found.path is None:
-        return (
-            f"Not all entries in {directory} were looked at: with {XLA_CACHES}=none JAX by itself misses those that "
-            f"it has stored without it, up to jax 0.10.2; `{run}` hits all."
-        )
-    if found.path != directory:
-        return f"{stored} another path of it, {found.path}: with this one it misses them, and `{run}` hits all."
-    caches = found.xla_caches[0]
-    how = f"with {XLA_CACHES}={caches}, so that is set" if caches else f"without {XLA_CACHES}=none, so that is not set"
-    others = " and with other settings of that variable" if found.xla_caches[1:] else ""
-    return (
-        f"{stored} this path, and hits them only {how}. What jcache has stored{others} is then missed; "
-        f"`{run}` hits all."
-    )
-
-
-def about_portable_keys(store: Store) -> str | None:
-    """Return a sentence on a root with keys that JAX alone does not look for by default; None without such keys.
-
-    Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
-    """
-    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
-    if not any(map(in_keys, jaxlibs)):
-        return None
-    run = command("run", store.root.path, "-- CMD")
-    return (
-        f"JAX by itself, up to 0.10.2, hits what jcache has stored here only with {XLA_CACHES}=none, and then misses "
-        f"what it has stored without that; `{run}` hits both"
-    )
 
 
 class Elsewhere(NamedTuple):
@@ -186,6 +126,21 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
     return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
+class PathInKeys(NamedTuple):
+    """The path of a root's directory in the keys that JAX alone has stored there.
+
+    Attributes:
+        path: as it is spelled there, the root's own if it is among several; None where none was seen.
+        xla_caches: the caches of XLA that JAX was set to use for these keys; several where entries differ, JAX's
+            default "" first.
+        is_known: whether enough entries were read to know.
+    """
+
+    path: str | None
+    xla_caches: tuple[str, ...]
+    is_known: bool
+
+
 class Spellings(NamedTuple):
     """How keys of a root's executables may name its directory.
 
@@ -222,7 +177,7 @@ def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
     directory = str(store.root.directory(Kind.EXECUTABLES))
     known = [directory, *(text for text in given if leads(text, directory))]
     entries = _by_jax(store, directory, _NAMES)
-    found = [named[0] for named in _named_in(directory, entries, _LOOKED_AT) if named is not None]
+    found = [named[0] for named in _named_in(directory, entries, LOOKED_AT) if named is not None]
     several = dict.fromkeys(str(PurePath(text)) for text in (*known, *found))
     return Spellings(tuple(text for text in several if "\n" not in text)[:_SPELLINGS], bool(found))
 
@@ -255,7 +210,7 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
         return []
     keys = None if most is None else list(sizes)
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
-    ours = {key for key, record in known.items() if record.origin in _OURS}
+    ours = {key for key, record in known.items() if record.origin in OURS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 
 
@@ -267,7 +222,7 @@ def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> 
         entries: their bytes and keys, the smallest first; those of more than 1 MiB are passed over.
         most: how many to read; they are of all sizes.
     """
-    small = [key for size, key in entries if size <= _SMALL]
+    small = [key for size, key in entries if size <= SMALL]
     if not small:
         return
     from jcache.formats.inspection import inspect
@@ -312,7 +267,7 @@ def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
     caches: dict[str, str] = {}
     looked_at = 0
     columns = listing.columns
-    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= _SMALL)
+    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= SMALL)
     for key in islice(small, sample):
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(listing.directory / (key + ENTRY_SUFFIX)))

@@ -12,7 +12,8 @@ from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.verify.path_keys import XLA_CACHES, about_env, path_in_keys
+from jcache.verify.path_key_sentences import about_env
+from jcache.verify.path_keys import XLA_CACHES, path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 

@@ -36,7 +36,8 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import choice, given, spellings
+from jcache.verify.path_key_sentences import choice
+from jcache.verify.path_keys import given, spellings
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
