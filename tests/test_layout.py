@@ -1,4 +1,4 @@
-"""Every name on disk, and what it stands for."""
+"""Every name on disk, and its meaning."""
 
 import os
 import pickle
@@ -58,13 +58,13 @@ functions = st.text(st.characters(min_codepoint=32, exclude_characters="/"), min
     ],
 )
 def test_members(name: str, expected: Member) -> None:
-    """A name is an entry, a sidecar, legacy, temporary, XLA's, ours or unknown, and unknown whenever in doubt."""
+    """A name is an entry, a sidecar, legacy, temporary, XLA's, jcache's or unknown; in doubt it is unknown."""
     assert member(name)[0] is expected
 
 
 @given(names)
 def test_every_name_is_some_member(name: str) -> None:
-    """Whatever lies in a directory is classified; only entries, sidecars and legacy ones have a key."""
+    """Every file name is classified; only entries, sidecars and legacy entries have a key."""
     what, of = member(name)
     assert bool(of) is (what in (Member.ENTRY, Member.SIDECAR, Member.LEGACY))
     assert not of or name.startswith(of)
@@ -72,7 +72,7 @@ def test_every_name_is_some_member(name: str) -> None:
 
 @given(functions, st.integers(0, 9))
 def test_keys_and_names(function: str, number: int) -> None:
-    """A key's file is its entry, its sidecar is its own, and the function's name is what stands before the hash."""
+    """A key's file is its entry, its sidecar has its own name, and the function's name precedes the hash."""
     key = f"{function}-{digits(number)}"
     assert is_key(key)
     assert name_of(key) == function
@@ -89,7 +89,7 @@ def test_a_legacy_key_has_no_name() -> None:
     "key", ["", "jit_f", HEX, f"-{HEX}", f"a/b-{HEX}", f"../../x-{HEX}", f"a\0b-{HEX}", f"a\udcff-{HEX}"]
 )
 def test_what_is_no_key_is_refused(key: str) -> None:
-    """A key cannot name a file elsewhere, nor one that is not an entry's."""
+    """A text that names a file elsewhere, or a file that is no entry's, is refused as a key."""
     with pytest.raises(InvalidValue, match="is not a key"):
         check_key(key)
 
@@ -103,7 +103,7 @@ def test_keys_must_fit_a_file_name() -> None:
 
 
 def test_kinds() -> None:
-    """There are three kinds, and an unknown one is answered with all of them."""
+    """There are three kinds, and the error on an unknown one lists them."""
     assert [parse_kind(kind) for kind in ("executables", "traces", "graphs")] == list(Kind)
     with pytest.raises(InvalidValue, match="choose from executables, traces, graphs"):
         parse_kind("Executables")

@@ -1,4 +1,4 @@
-"""Texts of somebody's choice in sentences and commands."""
+"""Arbitrary texts in sentences and commands."""
 
 import subprocess
 

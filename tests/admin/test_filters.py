@@ -93,7 +93,7 @@ def test_several_filters_must_all_hold() -> None:
     ids=lambda text: text[:20],
 )
 def test_what_is_no_filter_is_refused(text: str, says: str) -> None:
-    """The message names the part that cannot be read, and what could stand there."""
+    """The message names the part that cannot be parsed, and the alternatives."""
     with pytest.raises(InvalidValue, match=re.escape(says)) as caught:
         parse_filter(text)
     assert caught.value.exit_code == 2
@@ -106,7 +106,7 @@ PARTS = st.sampled_from(
 
 @given(st.text(max_size=30) | st.lists(PARTS | st.text(max_size=3), max_size=8).map("".join))
 def test_any_text_is_a_filter_or_a_refusal(text: str) -> None:
-    """Nothing but `InvalidValue` comes out, not even a warning, and what is a filter matches or does not."""
+    """Any text either raises `InvalidValue` without a warning, or is a filter that matches an entry or does not."""
     with suppress(InvalidValue):
         parsed = parse_filter(text)
         assert all(parsed.matches(e, NOW) in (True, False) for e in ENTRIES)
@@ -116,7 +116,7 @@ def test_any_text_is_a_filter_or_a_refusal(text: str) -> None:
 
 @given(st.integers(0, 10**15), st.integers(0, 10**15), st.sampled_from(["=", "!=", "<", ">", "<=", ">="]))
 def test_comparisons_are_those_of_numbers(size: int, value: int, sign: str) -> None:
-    """A filter on the size says what Python says of the two numbers."""
+    """A filter on the size agrees with Python's comparison of the two numbers."""
     expected = eval(f"{size} {'==' if sign == '=' else sign} {value}")
     assert parse_filter(f"size{sign}{value}").matches(entry(1, size), NOW) is expected
 
@@ -153,7 +153,7 @@ def test_orders(field: str, direction: str, chance: random.Random) -> None:
 
 
 def test_usual_directions() -> None:
-    """Without a direction the largest, the slowest and the most recent come first, and names from A on."""
+    """Without a direction, the largest, the slowest and the most recent entries come first, and names ascend."""
     assert [parse_sort(field).descending for field in FIELDS] == [True, False, False, False, False, True]
 
 

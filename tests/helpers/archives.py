@@ -9,7 +9,7 @@ import zstandard
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
 from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.entries import NOW, executable, key
 
@@ -29,7 +29,7 @@ class Sample:
         self, entries: Iterable[tuple[Item, bytes]], neighbours: dict[str, bytes] | None = None, *, solid: bool = False
     ) -> None:
         entries = sorted(entries, key=lambda pair: pair[0][:2])
-        beside = [(Neighbour(path, len(data), digest(data)), data) for path, data in sorted((neighbours or {}).items())]
+        beside = [(XlaFile(path, len(data), digest(data)), data) for path, data in sorted((neighbours or {}).items())]
         self.manifest = Manifest(
             jcache="0.1.0",
             root="/home/me/cache",
@@ -58,14 +58,14 @@ class Sample:
 
 
 def sample(*, solid: bool = False) -> Sample:
-    """One entry of each kind, three of the first, and a neighbour."""
+    """Return an archive of three executables, one entry of each other kind, and a neighbour."""
     entries = [(item(number, data), data) for number, data in enumerate((executable(), executable(9), b"x" * 700))]
     entries += [(item(8, b"trace", Kind.TRACES), b"trace"), (item(9, b"", Kind.GRAPHS, "g" * 60), b"")]
     return Sample(entries, {XLA_FILE: b"tuned" * 300}, solid=solid)
 
 
 def tar_of(members: Iterable[tuple[str | tarfile.TarInfo, bytes]], form: int = tarfile.PAX_FORMAT) -> bytes:
-    """A tar of files, or of whatever the members say that they are."""
+    """Return a tar of files, or of members of any type."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
         for info, data in members:
@@ -81,7 +81,7 @@ def compressed(data: bytes) -> bytes:
 
 
 def contents_of(archive: bytes | io.BufferedIOBase) -> tuple[Manifest, dict[str, bytes], frozenset[tuple[str, str]]]:
-    """Everything that a reader makes of an archive."""
+    """Return everything that a reader gets from an archive."""
     stream = io.BytesIO(archive) if isinstance(archive, bytes) else archive
     reader = ArchiveReader(stream, name="a.tar.zst")  # type: ignore[arg-type]
     manifest = reader.head().manifest

@@ -41,7 +41,9 @@ AS_IN_ALL_TESTS: Final = {"JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"
 
 
 def base_environment() -> dict[str, str]:
-    """The environment without what would change JAX, jcache or the interpreter, and with `AS_IN_ALL_TESTS`."""
+    """Return the environment without variables that change JAX, jcache or the interpreter, and with
+    `AS_IN_ALL_TESTS`.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_FROM_OUTSIDE)}
     return kept | AS_IN_ALL_TESTS
 
@@ -59,7 +61,7 @@ class Server:
         return base_environment()
 
     def takes(self, environment: Mapping[str, str]) -> bool:
-        """Whether a child of it is what a new interpreter would be under this environment."""
+        """Return whether a child would be like a new interpreter under this environment."""
         names = {name for name in {*self._environment, *environment} if name.startswith(self._at_start)}
         return all(self._environment.get(name) == environment.get(name) for name in names - LATER)
 
@@ -155,7 +157,7 @@ def _request(command: Sequence[str], environment: Mapping[str, str], cwd: Path |
 
 
 class Pair:
-    """Two servers with the same modules, which are asked in turn."""
+    """Two servers with the same modules, which are used in turn."""
 
     def __init__(self, modules: Sequence[str], at_start: Sequence[str]) -> None:
         self._turns = cycle([Server(modules, at_start) for _ in range(2)])
@@ -168,7 +170,7 @@ class Pair:
         cwd: Path | None = None,
         stdin: str = "",
     ) -> "subprocess.CompletedProcess[str]":
-        """Runs `python COMMAND` to its end, in a child of a server or, where that would differ, in one of its own."""
+        """Run `python COMMAND` to its end, in a child of a server or, if that would differ, in a new interpreter."""
         server = next(self._turns)
         if server.takes(environment):
             return server.run(command, environment=environment, cwd=cwd, stdin=stdin)

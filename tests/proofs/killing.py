@@ -43,7 +43,7 @@ from jcache.store.policy import Order, Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Outcome, Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, SECOND, key, xla_program
 
@@ -53,7 +53,7 @@ STEPS_OF = (os.path.dirname(jcache.__file__), os.path.dirname(filelock.__file__)
 
 
 class Order_(TypedDict):
-    """What the process is told."""
+    """The order that a process receives."""
 
     operation: str
     path: str
@@ -64,7 +64,9 @@ class Order_(TypedDict):
 
 
 class Answer(TypedDict):
-    """What became of it: whether it was killed, where, what it had finished by then, and what it raised if it lived."""
+    """The result of an order: whether and where the process was killed, its finished work, and its exception
+    if it lived.
+    """
 
     killed: bool
     seconds: float
@@ -84,7 +86,7 @@ def content(kind: Kind, a_key: str) -> bytes:
 
 
 def policy(seed: int) -> Policy:
-    """What a prune keeps to."""
+    """Return the policy of a prune."""
     chance = random.Random(seed)
     return chance.choice(
         [
@@ -121,7 +123,7 @@ def adopt(store: Store, _seed: int) -> None:
 
 
 def mend(store: Store, _seed: int) -> None:
-    repair(store, verify(store, Request(grace_ns=0)).findings, grace_ns=0)
+    repair(store, verify(store, VerifyRequest(grace_ns=0)).findings, grace_ns=0)
 
 
 def restore(store: Store, _seed: int) -> None:
@@ -167,12 +169,12 @@ OPERATIONS: dict[str, Callable[[Store, int], None]] = {
 
 
 def say(fact: dict[str, Any]) -> None:
-    """Tells the process that forked this one, which reads it even if this is the last that it hears."""
+    """Tell the process that forked this one, which reads even the last message."""
     os.write(3, json.dumps(fact).encode() + b"\n")
 
 
 def operate(order: Order_) -> None:
-    """Does what is ordered, in a process that is to be killed."""
+    """Carry out an order in a process that will be killed."""
     count = 0
     at = order["step"]
     steps: list[str] = []
@@ -203,7 +205,7 @@ def operate(order: Order_) -> None:
 
 
 def obey(order: Order_) -> Answer:
-    """Forks a process that does what is ordered, and tells what became of it."""
+    """Fork a process that carries out the order, and return its result."""
     reading, writing = os.pipe()
     started = time.monotonic()
     child = os.fork()

@@ -28,8 +28,8 @@ from jcache.store.locking import locked
 from jcache.store.policy import Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
-from jcache.verify.repair import Outcome, repair
-from jcache.verify.result import Request
+from jcache.verify.repair import RepairOutcome, repair
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key, xla_program
 from tests.helpers.waiting import LIMIT_S
@@ -43,7 +43,7 @@ EXECUTABLES, TRACES = Kind.EXECUTABLES, Kind.TRACES
 
 
 def content(kind: Kind, a_key: str, variant: int = 0) -> bytes:
-    """One of the right contents of a key, 300 to 2,300 bytes; compiling the same program twice may give two."""
+    """Return one of the right contents of a key, of 300 to 2,300 bytes; compiling a program twice may give two."""
     chance = random.Random(f"{kind} {a_key} {variant}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is EXECUTABLES:
@@ -52,7 +52,7 @@ def content(kind: Kind, a_key: str, variant: int = 0) -> bytes:
 
 
 def damaged(a_key: str) -> bytes:
-    """The bytes of a planted entry, which are not right."""
+    """Return the wrong bytes of a planted entry."""
     data = content(EXECUTABLES, a_key)
     return (data[: len(data) // 2], b"", b"none of ours " + data, data[:-1])[int(a_key[-1], 16) % 4]
 
@@ -77,7 +77,9 @@ class Racer:
         return content(kind, a_key, self.chance.randrange(VARIANTS) if several else 0)
 
     def check(self, kind: Kind, a_key: str, data: bytes | None, *, prefix: bool = False) -> None:
-        """What was got is nothing or right; where JAX writes in place unseen by the reader, perhaps the beginning."""
+        """Assert that a read returned nothing or right bytes, or, where JAX writes in place, perhaps their
+        beginning.
+        """
         self.done["misses" if data is None else "hits"] += 1
         if data is None:
             return
@@ -97,7 +99,9 @@ class Racer:
     # -- roles; each gives what to do again and again
 
     def jax(self) -> Callable[[], None]:
-        """JAX's own cache; without a bound it gets what no prune removes, since its get looks first and then reads."""
+        """Use JAX's own cache; without a bound it gets only keys that no prune removes, since its get looks
+        first and reads later.
+        """
         from jax._src.lru_cache import LRUCache
 
         theirs = LRUCache(
@@ -158,7 +162,7 @@ class Racer:
         return work
 
     def check_bound(self) -> None:
-        """With the lock held nobody has more than the bound on the disk."""
+        """Assert that the entries on disk keep the bound while the lock is held."""
         if self.bound is not None:
             with locked(self.root, Kind.EXECUTABLES, timeout=LIMIT_S):
                 size = sum(files_of(self.directory).values())
@@ -172,13 +176,13 @@ class Racer:
                 for _ in range(self.chance.randrange(4)):
                     self.plant()
             with Store(self.root, lock_timeout=LIMIT_S) as store:
-                findings = verify(store, Request(grace_ns=GRACE_NS)).findings
+                findings = verify(store, VerifyRequest(grace_ns=GRACE_NS)).findings
                 for finding in findings:
                     ours = (finding.key or BAD).startswith(BAD)
                     assert ours or finding.remedy not in (Remedy.QUARANTINE, Remedy.BEGIN_ANEW, Remedy.BY_HAND), finding
                     self.done[finding.damage] += 1
                 for repaired in repair(store, findings, grace_ns=GRACE_NS):
-                    assert repaired.outcome is not Outcome.FAILED, repaired
+                    assert repaired.outcome is not RepairOutcome.FAILED, repaired
                     self.done[f"then {repaired.outcome}"] += 1
                 assert not store.notices, store.notices
             for record in Quarantine(self.root).records():
@@ -190,7 +194,7 @@ class Racer:
         return work
 
     def plant(self) -> None:
-        """Damage as others leave it, written long ago; in whole, so that nobody who looks meanwhile is deceived."""
+        """Plant complete damaged entries with old times, so that no reader takes them for unfinished."""
         number = self.chance.randrange(10**9)
         a_key, long_ago = key(number, BAD), time.time_ns() - DAY
         used = time.time_ns() + 60 * SECOND  # no prune takes it away before it is found

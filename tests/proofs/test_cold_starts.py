@@ -1,4 +1,4 @@
-"""Processes that start cold together: what is on record of an entry is what its file holds, whoever published it."""
+"""Processes that start cold together: an entry's record fits its file, whichever process published it."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from jcache.layout import Kind, Root
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store import files
 from jcache.store.store import Outcome, Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import executable, files_of, key
 from tests.helpers.interpreters import base_environment
@@ -70,7 +70,7 @@ def start_together(root: Root, bound: int, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("bound", [-1, 10**9], ids=["unbounded", "bounded"])
 def test_no_entry_is_called_damaged(native: Root, bound: int, chance: random.Random, full: bool) -> None:
-    """Each process stores bytes of its own under the same keys; no digest is of another one's file."""
+    """Each process stores its own bytes under the same keys, and no digest is of another process's file."""
     for _ in range(20 if full else 2):
         start_together(native, bound, chance)
         said: list[str] = []
@@ -82,13 +82,13 @@ def test_no_entry_is_called_damaged(native: Root, bound: int, chance: random.Ran
 
 
 def refuse(*_: object, **__: object) -> None:
-    """What `os.link` says on a file system without links."""
+    """Raise the error of `os.link` on a file system without links."""
     raise PermissionError(1, os.strerror(1))
 
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    """Where another process was first, what it published stays, with links and without them."""
+    """The entry of the first process stays, with links and without them."""
     directory = native.directory(Kind.EXECUTABLES)
     fill = files.fill
 
@@ -105,4 +105,4 @@ def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: p
         monkeypatch.setattr(files, "fill", fill)
         assert store.put(Kind.EXECUTABLES, key(2), executable(3)) is Outcome.STORED
         assert set(files_of(directory)) == {key(1), key(2)}
-        assert not verify(store, Request()).findings
+        assert not verify(store, VerifyRequest()).findings

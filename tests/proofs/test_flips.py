@@ -26,7 +26,7 @@ from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.checks import Claim, check
 from jcache.verify.faults import fault_of
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits
@@ -57,7 +57,7 @@ def sealed(kind: Kind, key: str, codec: Codec, payload: bytes) -> bytes:
 
 @pytest.fixture
 def subjects(cpu_entries: JaxEntries) -> list[Subject]:
-    """Real executables of a CPU and an H200, in both codecs, and envelopes in theirs."""
+    """Return real executables of a CPU and an H200 in both codecs, and envelopes in their codecs."""
     real = {name: h200_entry(name) for name in H200}
     entries = {f"H200 {name}": (f"{name}-{digits(1)}", data) for name, data in real.items()}
     for path in sorted(cpu_entries.directory.glob("*-cache"), key=lambda path: path.stat().st_size)[:2]:
@@ -87,7 +87,7 @@ def bits_of(subject: Subject, chance: random.Random, *, full: bool) -> range | l
 
 
 def is_harmless(changed: bytes, subject: Subject) -> bool:
-    """Whether a flip leaves the content as it was, as in the few bits that fill the last byte of a zlib stream."""
+    """Return whether a flip leaves the content unchanged, as in the padding bits of a zlib stream."""
     try:
         return unpack_executable(changed) == unpack_executable(subject.data)
     except DamagedEntry:
@@ -95,7 +95,7 @@ def is_harmless(changed: bytes, subject: Subject) -> bool:
 
 
 def revealed_by(changed: bytes, subject: Subject) -> str | None:
-    """What in the format reveals a flip, asked of each part of it by itself; None where none does."""
+    """Return the part of the format that reveals a flip; None if none does."""
     if subject.kind is not Kind.EXECUTABLES:
         return "seal"
     if subject.data[:1] == b"\x78":
@@ -127,7 +127,7 @@ def revealed_by(changed: bytes, subject: Subject) -> str | None:
 def test_flips_of_known_entries_are_all_found(
     subjects: list[Subject], tmp_path: Path, chance: random.Random, full: bool
 ) -> None:
-    """With a digest on record, not one single-bit flip goes unnoticed, whatever it does to the entry."""
+    """With a recorded digest, every single-bit flip is found, whatever it does to the entry."""
     flips = 0
     for subject in subjects:
         path = add(tmp_path, subject.key, subject.data)
@@ -292,7 +292,7 @@ def test_programs_compile_anew_what_has_flipped(
         assert hit
         assert run(FLIPPING, *words, 0, share, shares, new_interpreter=anew).value[0]
         with Store(open_root(root)) as store:
-            assert verify(store, Request()).findings == []
+            assert verify(store, VerifyRequest()).findings == []
         return Counter(outcomes)
 
     with ThreadPoolExecutor(2) as pool:

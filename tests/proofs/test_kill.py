@@ -32,7 +32,7 @@ from jcache.store.roots import create_root
 from jcache.store.store import Outcome, Store
 from jcache.verify import verification
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, digits, files_of, key, xla_program
 from tests.proofs.killing import BOUND, NEW, OPERATIONS, Answer, Order_, content, policy
@@ -194,12 +194,12 @@ def for_restore(store: Store, expected: Expected, chance: random.Random, _: int)
 
 
 def for_import(_: Store, expected: Expected, __: random.Random, ___: int) -> None:
-    """Where no JAX has set a bound, a killed import leaves nothing at all to repair."""
+    """If no JAX has set a bound, a killed import leaves nothing to repair."""
     expected.damages = frozenset()
 
 
 def for_import_over_others(store: Store, expected: Expected, _: random.Random, __: int) -> None:
-    """Under a bound, with two entries that are there already as another build."""
+    """Make a root with a bound and two entries that exist as another build."""
     for number in NEW[:2]:
         name = Kind.EXECUTABLES, key(number)
         other = pack_executable(xla_program(b"another build" * 40), 3, Codec.ZSTD)
@@ -234,7 +234,9 @@ def in_place(root: Root) -> dict[Name, bytes]:
 
 
 def check_entries(root: Root, expected: Expected) -> None:
-    """What must be there is, what is there is whole, and what was guarded or replaced is not lost."""
+    """Assert that required entries exist, that all entries are complete, and that guarded and replaced ones
+    are not lost.
+    """
     found = in_place(root)
     for name, data in found.items():
         assert data in expected.may_be(name), f"{name} is torn"
@@ -256,11 +258,11 @@ def check_order(root: Root, expected: Expected) -> None:
             with FileLock(root.directory(kind) / LOCK_NAME, timeout=0):
                 pass
     with Store(root, lock_timeout=0) as store:
-        findings = verify(store, Request(grace_ns=0)).findings
+        findings = verify(store, VerifyRequest(grace_ns=0)).findings
         assert {finding.damage for finding in findings} <= expected.damages
         repaired = repair(store, findings, grace_ns=0)
         assert all(one.mended for one in repaired), repaired
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
         assert store.pins.known(sure=True) == expected.pins
         assert not store.notices
     assert not [path for path in root.path.rglob("*") if TEMPORARY_PREFIX in path.name or "damaged" in path.name]
@@ -280,7 +282,7 @@ def check_use(root: Root) -> None:
 def test_killed(
     operation: str, zygote: Zygote, tmp_path: Path, chance: random.Random, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed wherever, it leaves a root of which nothing is lost or torn, and that a repair makes as good as new."""
+    """A command that is killed at any point loses and tears nothing, and a repair makes the root sound."""
     monkeypatch.setattr(verification, "_PAUSE_S", 0)  # nobody else is at work who could get on meanwhile
     root, _ = planted(tmp_path / "measured", operation, chance.randrange(2**32))
     measured = zygote(root, operation, 0)

@@ -27,7 +27,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import files_of, key
 from tests.helpers.waiting import LIMIT_S
@@ -43,7 +43,7 @@ EXECUTABLES = Kind.EXECUTABLES
 
 
 class Racing:
-    """A process of the races, and what it said in the end."""
+    """A process of the races, and its final output."""
 
     def __init__(self, role: str, root: Root, bound: int, seed: int, rounds: int) -> None:
         self.name = f"{role} {'without a bound' if bound < 0 else 'bounded'} (seed {seed})"
@@ -83,7 +83,7 @@ def prepared(path: Path) -> Root:
 
 
 def check(root: Root, bound: int) -> None:
-    """What is true when all is quiet again."""
+    """Assert what must hold after all processes have ended."""
     with FileLock(root.path / LOCK_NAME, timeout=0):
         pass
     shelf = files_of(root.path)
@@ -94,11 +94,11 @@ def check(root: Root, bound: int) -> None:
         assert record.key.startswith(BAD), record
         assert (root.quarantine / f"{record.id}.entry").read_bytes() == damaged(record.key)
     with Store(root, lock_timeout=0) as store:
-        findings = verify(store, Request(grace_ns=0)).findings
+        findings = verify(store, VerifyRequest(grace_ns=0)).findings
         wrong = [f for f in findings if f.remedy is not Remedy.MAKE_SIDECAR and f.remedy is not Remedy.REMOVE]
         assert all((finding.key or "").startswith(BAD) for finding in wrong), wrong
         assert all(one.mended for one in repair(store, findings, grace_ns=0))
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
         assert store.pins.known(sure=True) == {(EXECUTABLES, key(number)) for number in HOT}
         assert not store.notices
     assert not list(root.state.glob("*damaged*"))
@@ -109,7 +109,7 @@ def check(root: Root, bound: int) -> None:
 
 
 def test_races(tmp_path: Path, chance: random.Random, full: bool) -> None:
-    """Each process goes on without a warning, gets what is right, and loses nothing that is in use."""
+    """Each process runs without a warning, gets right entries, and loses none that is in use."""
     roots = {-1: prepared(tmp_path / "unbounded"), BOUND: prepared(tmp_path / "bounded")}
     racing = [
         Racing(role, root, bound, chance.randrange(2**32), ROUNDS[role] * (FULL if full else 1))

@@ -68,7 +68,7 @@ class Way(NamedTuple):
 
     @property
     def absolute(self) -> str:
-        """The string by which `jcache run` names the directory to JAX: no link is followed."""
+        """Return the absolute string by which `jcache run` names the directory to JAX, without following links."""
         return os.path.abspath(self.directory.parent / self.spelled)
 
     def settings(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Way(NamedTuple):
 
 
 class World:
-    """Directories, what has been stored in them under which keys, and what programs must therefore hit."""
+    """Directories, the keys that are stored in them, and the programs that must therefore hit."""
 
     def __init__(self, path: Path, chance: random.Random, jcache: Jcache) -> None:
         self.path, self.chance, self.jcache = path, chance, jcache
@@ -127,7 +127,7 @@ class World:
         return self.portable.get(way.directory, set()).union(*known)
 
     def stored(self, way: Way, numbers: Iterable[int], by: str) -> None:
-        """What was not hit is stored now, under the key that whoever runs the program has."""
+        """Store the programs that were not hit, under the keys that this kind of program uses."""
         if by == "enable" or way.caches == "none" or (by == "run" and not way.caches):
             where = self.portable.setdefault(way.directory, set())
         else:
@@ -160,7 +160,7 @@ class World:
         return set(json.loads(told.out))
 
     def env(self) -> None:
-        """JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
+        """Run JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
         directory, numbers = self.chance.choice(self.directories), self.some()
         if not any(directory.glob("*-cache")):
             return
@@ -174,7 +174,7 @@ class World:
         self.do(Way(directory, str(directory), caches), numbers, "plain")
 
     def step(self) -> None:
-        """One thing that somebody does, and programs that must be warm after it."""
+        """Do one step of a user, and check that the programs that must be warm are."""
         action = self.chance.choice(["plain"] * 4 + ["run", "run", "enable", "enable", "env", "copy", "forget"])
         if action == "env":
             self.env()

@@ -38,7 +38,7 @@ def test_environment_of_a_run(tmp_path: Path) -> None:
 
 
 def test_environment_of_a_run_in_a_run(tmp_path: Path) -> None:
-    """The inner run records for itself; what the outer one set is not taken for the user's."""
+    """The inner run records its own programs; settings of the outer run do not count as the user's."""
     outer = environment(tmp_path / "a", tmp_path / "log", {})
     inner = environment(tmp_path / "b", tmp_path / "log2", outer)
     assert inner == environment(tmp_path / "b", tmp_path / "log2", {})
@@ -68,7 +68,9 @@ def test_a_cache_directory_of_the_program_is_named_by_its_root(native: Root, pla
 @pytest.mark.parametrize("off", [*JAX_FALSE, "OFF"])
 @pytest.mark.parametrize("whatever", [False, True])
 def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str, whatever: bool) -> None:
-    """Unless the command stores whatever the user has set. What a run has turned off is not taken for the user's."""
+    """A cache that the user has turned off stays off, unless the command stores in any case. A cache that a run has
+    turned off does not count as turned off by the user.
+    """
     env = environment(tmp_path, tmp_path, {ENABLE: off}, override_user=whatever)
     assert is_turned_off({ENABLE: off}) and is_off_by_run(env) == whatever
     assert is_turned_off(env) != is_off_by_run(env)
@@ -77,7 +79,7 @@ def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str
 
 
 def test_import_is_light() -> None:
-    """Importing the modules of `run` imports neither JAX nor numpy."""
+    """Importing the modules of `jcache run` imports neither JAX nor numpy."""
     code = (
         "import sys, jcache.runs.environment, jcache.runs.launch; print({'jax', 'jaxlib', 'numpy'} & set(sys.modules))"
     )

@@ -1,4 +1,4 @@
-"""The cache object for JAX: what it serves, what it refuses, and that it never fails the program."""
+"""The cache object for JAX: which entries it serves and refuses; it never fails the program."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ HOUR = 3600 * SECOND
 
 
 class Caches:
-    """Makes caches that keep what they warn of and what they tell, and closes them."""
+    """Makes caches that record their warnings and events, and closes them."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -50,7 +50,7 @@ class Caches:
         return cache
 
     def told(self, cache: ExecutableCache, *kinds: EventKind) -> list[CacheEvent]:
-        """The events of some sorts that a cache has told."""
+        """Return a cache's events of some kinds."""
         return [event for event in self.made[cache] if event.kind in kinds]
 
     def count(self, cache: ExecutableCache, *kinds: EventKind) -> int:
@@ -74,7 +74,7 @@ def entry_of(root: Root, a_key: str) -> Path:
 
 
 def on_record(root: Root) -> dict[str, Known]:
-    """What the ledger knows of the executables."""
+    """Return the ledger's records of the executables."""
     with closing(Ledger(root.ledger)) as ledger:
         return ledger.known(Kind.EXECUTABLES)
 
@@ -96,7 +96,7 @@ def change(path: Path, position: int = -5) -> None:
 
 
 def test_it_stores_and_serves(native: Root, caches: Caches) -> None:
-    """What is put is got by this and by another process's cache, and the events and the ledger say so."""
+    """A stored entry is hit by this and by another process's cache, and is in the events and the ledger."""
     cache = caches(native)
     assert cache.get(key(1)) is None
     cache.put(key(1), DATA)
@@ -122,7 +122,7 @@ def test_a_bound_is_a_number_of_bytes(native: Root, max_size: int) -> None:
 
 
 def test_a_hit_takes_no_lock(native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process holds the lock, under a bound, hits and misses ask for none; a put gives up, once said."""
+    """While another process holds the lock, hits and misses work under a bound, and a put gives up with one warning."""
     patient, cache = (caches(native, max_size=10**6, lock_timeout=seconds) for seconds in (30, 0.05))
     cache.put(key(1), DATA)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
@@ -158,7 +158,7 @@ def test_recency_is_written_once(native: Root, caches: Caches) -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["by this process", "by the ledger"])
 @pytest.mark.parametrize("position", [0, 5, len(DATA) // 2, -1])
 def test_a_changed_entry_is_not_served(native: Root, caches: Caches, known: bool, position: int) -> None:
-    """A flipped bit is a miss, the entry is in quarantine, and the put that follows in the same call stores it anew."""
+    """An entry with a flipped bit is a miss and goes to quarantine, and the put in the same call stores it again."""
     cache = caches(native)
     cache.put(key(1), DATA)
     if not known:
@@ -189,7 +189,7 @@ def test_a_torn_entry_of_jax_is_not_served(native: Root, caches: Caches, data: b
 
 @pytest.mark.parametrize("platforms", [None, {"cpu"}, {"cpu", "tpu"}])
 def test_random_bytes_in_a_sound_frame_are_not_served(native: Root, platforms: set[str] | None) -> None:
-    """They go to quarantine, but where the program has a device whose programs jcache cannot read."""
+    """Random bytes go to quarantine, unless the program has a device whose programs jcache cannot read."""
     path = add(native.directory(Kind.EXECUTABLES), key(1), pack_executable(os.urandom(999), 1, Codec.ZSTD))
     age(path)
     known = None if platforms is None else frozenset(platforms)
@@ -233,7 +233,7 @@ def test_another_process_replaced_it(native: Root, caches: Caches) -> None:
 
 
 def test_what_is_no_file_goes_to_quarantine(native: Root, caches: Caches, tmp_path: Path) -> None:
-    """A directory or a link under an entry's name is never followed; it makes way for the entry, which is said once."""
+    """A directory or link with an entry's name is never followed; it is moved away for the entry, with one warning."""
     (tmp_path / "elsewhere").write_bytes(DATA)
     entry_of(native, key(1)).mkdir()
     entry_of(native, key(2)).symlink_to(tmp_path / "elsewhere")
@@ -274,7 +274,7 @@ def test_damage_in_a_copied_root(native: Root, caches: Caches, tmp_path: Path, b
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches, cpu_entries: JaxEntries) -> None:
-    """At first sight the name inside is compared with the key, as `jcache verify` does."""
+    """At the first read, the module's name is compared with the key, as in `jcache verify`."""
     (native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").write_bytes(cpu_entries.bytes("jit_named_step"))
     age(entry_of(native, key(1)))
     cache = caches(native)
@@ -288,7 +288,9 @@ def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches,
 def test_a_digest_from_elsewhere_says_nothing(
     how: str, native: Root, caches: Caches, cpu_entries: JaxEntries, tmp_path: Path
 ) -> None:
-    """Bytes of another program under a key, with their digest, are not served; what fits is checked once and served."""
+    """Bytes of another program under a key are not served, even with their digest; right ones are checked
+    once and served.
+    """
     (right,) = cpu_entries.directory.glob("jit_named_step-*-cache")
     forged = "jit_another-" + "0" * 64
     with closing(Store(native)) as store:
@@ -313,7 +315,7 @@ def test_a_digest_from_elsewhere_says_nothing(
 
 
 def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> None:
-    """It is a miss all the same, after a short wait, with one warning."""
+    """If the lock is held, a damaged entry is a miss after a short wait, with one warning."""
     cache = caches(native, lock_timeout=0.05)
     cache.put(key(1), DATA)
     change(entry_of(native, key(1)))
@@ -324,7 +326,7 @@ def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> No
 
 
 def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
-    """Nothing can be there, and nothing be stored, which costs one warning."""
+    """A directory below a file gives misses, and a put there costs one warning."""
     (native.path / "file").touch()
     cache = caches(Root(native.path / "file" / "below", plain=True))
     assert cache.get(key(1)) is None and len(cache) == 0
@@ -351,7 +353,7 @@ print(*sys.modules)
 
 
 def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
-    """What looks at damage, evicts or lists is imported when there is something to look at, to evict or to list."""
+    """Modules for damage, eviction and listing are imported only when they are needed."""
     cache = caches(plain)
     cache.put(key(1), DATA)
     cache.close()
@@ -366,7 +368,9 @@ def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
 
 
 def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: Caches) -> None:
-    """In order, after the first, and without a byte of them changed; a damaged one there falls to the next."""
+    """Read-only roots are read in order after the first one, and never changed; a damaged entry falls to the
+    next root.
+    """
     teams = [create_root(tmp_path / name) for name in ("team", "site")]
     for number, team in enumerate(teams):
         add(team.directory(Kind.EXECUTABLES), key(1), executable(number + 1))
@@ -382,7 +386,7 @@ def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: 
 
 
 def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Caches) -> None:
-    """With copy_on_hit the first root has it from then on."""
+    """With copy_on_hit, the first root stores entries of the others."""
     team = create_root(tmp_path / "team")
     add(team.directory(Kind.EXECUTABLES), key(1), DATA)
     cache = caches(native, read_only=[team], copy_on_hit=True)
@@ -400,7 +404,7 @@ def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Cach
 def test_a_disk_that_refuses_still_hits(
     native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch, max_size: int, number: int, refusal: Refusal
 ) -> None:
-    """What cannot be stored costs one warning, what is there is served, nothing is left behind."""
+    """If the disk refuses writes, one warning is printed, entries are hit, and no temporary file is left."""
     add(directory := native.directory(Kind.EXECUTABLES), key(1), DATA)
     before = files_of(directory)
 
@@ -418,7 +422,7 @@ def test_a_disk_that_refuses_still_hits(
 
 
 def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
-    """Asked at each put; such a process leaves no trace among the entries."""
+    """Whether a process may write is asked at each put; a process that may not leaves no trace."""
     add(native.directory(Kind.EXECUTABLES), key(1), DATA)
     before = tree(native.directory(Kind.EXECUTABLES))
     ranks = [1, 1, 0]
@@ -431,7 +435,7 @@ def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
 
 
 def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> None:
-    """It holds what is known, and no entry: hits and puts go on in silence."""
+    """With a broken ledger, hits and puts work without a warning."""
     native.state.mkdir(exist_ok=True)
     native.ledger.write_bytes(b"no ledger" * 1000)
     add(native.directory(Kind.EXECUTABLES), key(1), DATA)
@@ -442,7 +446,7 @@ def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> Non
 
 
 def test_what_is_pinned_stays(native: Root, caches: Caches) -> None:
-    """An entry that fits only in the place of pinned ones is refused, with a warning that says so."""
+    """An entry that fits only in the place of pinned ones is refused, with a warning."""
     cache = caches(native, max_size=len(DATA))
     cache.put(key(1), DATA)
     cache.flush()
@@ -455,7 +459,7 @@ def test_what_is_pinned_stays(native: Root, caches: Caches) -> None:
 
 
 def test_a_root_that_is_gone_is_not_made_again(native: Root, caches: Caches) -> None:
-    """What has been learnt is dropped when the directory is removed before the end."""
+    """If the root is removed before the end, it is not made again, and new records are dropped."""
     import shutil
 
     cache = caches(native)
@@ -473,7 +477,7 @@ def test_a_root_that_is_gone_is_not_made_again(native: Root, caches: Caches) -> 
     "name", ["n" * 185, "n" * 5000, "é" * 120, "a/b", "new\nline", "", "\ud800", "日本" * 60 + "x" * 100]
 )
 def test_any_name_is_cached(native: Root, caches: Caches, name: str) -> None:
-    """Too long, or none that a file can have: it is stored under a shorter key, which another process finds."""
+    """A name that is too long, or cannot be a file's, gets a shorter key, which another process finds."""
     a_key = key(1, name)
     cache = caches(native)
     cache.put(a_key, DATA)
@@ -529,7 +533,9 @@ def test_threads_share_it(native: Root, caches: Caches, max_size: int) -> None:
 
 
 def test_a_forked_child_has_its_own(native: Root, caches: Caches) -> None:
-    """It serves and stores, even if a thread held the lock at the fork; what both have learnt is in the ledger."""
+    """A forked child serves and stores, even if a thread held the lock at the fork; both processes record in
+    the ledger.
+    """
     cache = caches(native, max_size=10**6)
     cache.put(key(1), DATA)
     cache.flush()
@@ -558,7 +564,7 @@ def test_a_forked_child_has_its_own(native: Root, caches: Caches) -> None:
 
 
 def test_the_end_of_the_cache_flushes(native: Root) -> None:
-    """What has been learnt reaches the ledger when nobody uses the cache any more, as it does at exit."""
+    """New records reach the ledger when the cache is no longer used, as at exit."""
     cache = ExecutableCache(native)
     cache.put(key(1), DATA)
     del cache
@@ -566,7 +572,7 @@ def test_the_end_of_the_cache_flushes(native: Root) -> None:
 
 
 def test_events_are_told(native: Root, caches: Caches) -> None:
-    """Whoever keeps statistics hears of everything, in order."""
+    """A listener receives every event in order."""
     cache = caches(native, max_size=len(DATA))
     cache.get(key(1))
     cache.put(key(1), DATA)
@@ -578,7 +584,7 @@ def test_events_are_told(native: Root, caches: Caches) -> None:
 
 
 def test_clear_removes_everything(native: Root, caches: Caches) -> None:
-    """All executables, known or not; the cache can be used on."""
+    """`clear` removes all executables, and the cache can be used afterwards."""
     cache = caches(native)
     cache.put(key(1), DATA)
     add(native.directory(Kind.EXECUTABLES), key(2), OTHER)
@@ -589,7 +595,7 @@ def test_clear_removes_everything(native: Root, caches: Caches) -> None:
 
 
 def test_warnings_are_pythons_own_by_default(tmp_path: Path) -> None:
-    """A UserWarning for what could not be done."""
+    """By default, warnings are Python's UserWarning."""
     cache = ExecutableCache(create_root(tmp_path / "root"), max_size=1)
     with pytest.warns(UserWarning, match="exceeds the maximum cache size of 1 bytes"):
         cache.put(key(1), DATA)

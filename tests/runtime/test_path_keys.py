@@ -1,4 +1,4 @@
-"""Directories that JAX has filled by itself, under keys that depend on the directory's path, stay warm under jcache."""
+"""Directories that JAX has filled without jcache, with keys that depend on the path, stay warm under jcache."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps([told.count("cache_hits"), told.count("cache_misses"), notes]))
 
 
 class Said(NamedTuple):
-    """What JAX did with its cache in a program, and what jcache said."""
+    """The hits and misses of a program, and jcache's notes."""
 
     hits: int
     misses: int
@@ -53,7 +53,7 @@ class Said(NamedTuple):
 
 
 def by_jax(count: int, cwd: Path, own: str = "", **env: object) -> Said:
-    """A program under JAX by itself, with a directory from the environment or one of its own."""
+    """Run the program under JAX without jcache, with a directory from the environment or one of its own."""
     return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True).value)
 
 
@@ -61,7 +61,7 @@ def by_enable(count: int, cwd: Path, own: str = "", *more: str, **env: object) -
     """The same with `jcache.enable()`."""
     said = run(PROGRAM, count, own, "enable", *more, cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True)
     hits, misses, notes = said.value  # some versions of JAX get further notes, which this test is not about
-    return Said(hits, misses, [note for note in notes if "by itself" in note])
+    return Said(hits, misses, [note for note in notes if "without jcache" in note])
 
 
 def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, **env: Any) -> Said:
@@ -72,12 +72,12 @@ def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, 
     )
     assert told.code == 0, told.err
     hits, misses, _ = json.loads(told.out.splitlines()[-1])
-    return Said(hits, misses, [line for line in told.err.splitlines() if "by itself" in line])
+    return Said(hits, misses, [line for line in told.err.splitlines() if "without jcache" in line])
 
 
 @pytest.fixture(params=["relative", "absolute", "link"])
 def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The string by which a program names its cache directory."""
+    """Return the string by which a program names its cache directory."""
     (tmp_path / "cache").mkdir()
     (tmp_path / "link").symlink_to("cache")
     return {"relative": "cache", "absolute": f"{tmp_path}/cache", "link": f"{tmp_path}/link"}[request.param]
@@ -87,7 +87,9 @@ def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled: str) -> None:
-    """Under `jcache run` and with `jcache.enable()` all is hit, nothing is stored twice, and one sentence says how."""
+    """Under `jcache run` and `jcache.enable()`, every program is hit, nothing is stored twice, and one
+    sentence says how.
+    """
     cold = by_jax(4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled)
     assert cold[:2] == (0, 4)
     for warm in (
@@ -106,7 +108,7 @@ def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled:
 @depends
 @pytest.mark.jax
 def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
-    """What is new gets keys without the path; with the variable that the sentence names JAX by itself hits it."""
+    """New entries have keys without the path; with the setting in the sentence, JAX without jcache hits them."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(2, tmp_path, **places)
     assert by_run(jcache, 4, tmp_path, **places)[:2] == (2, 2)
@@ -122,7 +124,7 @@ def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("own", ["own", "deeper/own"])
 def test_a_directory_that_the_program_sets(jcache: Jcache, tmp_path: Path, own: str) -> None:
-    """A program that sets a directory of its own is warm under `jcache run` and after `jcache.enable()`, too."""
+    """A program that sets its own directory is warm under `jcache run` and after `jcache.enable()`."""
     assert by_jax(3, tmp_path, own)[:2] == (0, 3)
     assert by_run(jcache, 3, tmp_path, own, "--root", f"{tmp_path}/root")[:2] == (3, 0)
     assert by_enable(3, tmp_path, own, JCACHE_DIR=f"{tmp_path}/root")[:2] == (3, 0)
@@ -163,10 +165,10 @@ def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_p
     else:
         by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
     if by != "plain":
-        assert "hits what jcache has stored here only with" in jcache("info", "--root", root, "--json").json["note"]
+        assert "hits programs that jcache has stored here only with" in jcache("info", "--root", root, "--json").json["note"]
     shutil.rmtree(root / ".jcache", ignore_errors=True)
     told = jcache("info", "--root", root, "--json").json["note"]
-    assert told is None if by == "plain" else "is not on record" in told and f"{NONE}=none" in told
+    assert told is None if by == "plain" else "there is no record" in told and f"{NONE}=none" in told
 
 
 @depends
@@ -184,7 +186,7 @@ def test_read_only_roots_of_jax(tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("caches", ["", "all"])
 def test_copies_from_read_only_roots_are_hit(tmp_path: Path, caches: str) -> None:
-    """What is copied from a directory of JAX's is hit where it was copied to, also without that directory."""
+    """Entries copied from a directory of JAX are hit in the root, even without that directory."""
     chosen = {NONE: caches} if caches else {}
     by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs", **chosen)
     reading = f"jcache.enable(read_only=[{str(tmp_path / 'theirs')!r}], copy_on_hit=True)"
@@ -215,7 +217,7 @@ def test_what_was_not_seen_is_tried_all_the_same(jcache: Jcache, tmp_path: Path)
 @depends
 @pytest.mark.jax
 def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
-    """A damaged entry of JAX's is not served; the one in its place has its key, which depends on the path."""
+    """A damaged entry of JAX's is not served; the new one has the same key, which depends on the path."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(3, tmp_path, **places)
     assert by_enable(3, tmp_path, **places)[:2] == (3, 0)
@@ -235,7 +237,7 @@ def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
 @depends
 @pytest.mark.jax
 def test_traces_need_what_is_there(tmp_path: Path) -> None:
-    """A function of `jcache.jit` is hit under JAX's own key, and its trace goes on naming that executable."""
+    """A function of `jcache.jit` is hit under JAX's own key, and its trace still names that executable."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(2, tmp_path, **places)
     stored = len(entry_files(tmp_path / "cache"))
@@ -254,7 +256,7 @@ def test_versions(jax: str, depend: bool) -> None:
 
 
 def test_what_fails_is_a_miss(tmp_path: Path) -> None:
-    """Whatever fails while other keys are tried, JAX's key is used, and the next key is tried again."""
+    """If trying another key fails, JAX's key is used, and the next key is tried again."""
 
     def fail(_: str) -> bool:
         raise OSError

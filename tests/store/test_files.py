@@ -66,7 +66,7 @@ def test_what_is_published_is_read(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_reader_sees_a_whole_file(tmp_path: Path) -> None:
-    """While a file is published again and again, every reader gets all of one version."""
+    """While a file is published again and again, every reader gets one complete version."""
     path, done = tmp_path / "f", threading.Event()
     files.publish(path, b"0" * 300_000)
 
@@ -84,7 +84,7 @@ def test_a_reader_sees_a_whole_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half(small_disk: Path) -> None:
-    """Where the data does not fit, the old file is whole, no temporary one is left, and the reason is said."""
+    """If the data does not fit, the old file is complete, no temporary file is left, and the error has the reason."""
     files.publish(small_disk / "f", b"old")
     with pytest.raises(CannotWrite, match="Cannot keep it: no space left"), files.refusal("keep it"):
         files.publish(small_disk / "f", b"x" * 500_000)
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_nothing_half(small_disk: Path) -> None:
 
 
 def test_a_write_that_is_cut_short(tmp_path: Path) -> None:
-    """What the system writes a part of and then refuses is no file, and no temporary one is left."""
+    """A write that the system cuts short makes no file and leaves no temporary one."""
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
@@ -113,7 +113,7 @@ def test_what_cannot_be_published_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_other_exceptions_pass() -> None:
-    """Only what the system refuses becomes `CannotWrite`."""
+    """Only errors of the system become `CannotWrite`."""
     with pytest.raises(ZeroDivisionError), files.refusal("divide"):
         _ = 1 // 0
 
@@ -162,7 +162,7 @@ def test_only_regular_files_become_sidecars(
 
 
 def test_removing(tmp_path: Path) -> None:
-    """Removing tells the bytes, and None for what somebody else has removed."""
+    """Removing returns the bytes, or None if the file is already gone."""
     (tmp_path / "f").write_bytes(b"12345")
     (tmp_path / "empty").touch()
     assert files.remove(tmp_path / "f") == 5
@@ -189,7 +189,7 @@ def test_times_beyond_a_sidecar(tmp_path: Path, time_ns: int, kept: int) -> None
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789", b"12345678\0", b"\xff" * 8])
 def test_a_damaged_sidecar_says_nothing(tmp_path: Path, data: bytes) -> None:
-    """Too short, too long, or in a year that cannot be."""
+    """A sidecar that is too short, too long or of an impossible year counts as missing."""
     (tmp_path / "a").write_bytes(data)
     assert files.read_recency(tmp_path / "a") is None
     assert files.read_recency(tmp_path / "missing") is None
@@ -204,7 +204,7 @@ def test_writing_a_recency_leaves_the_directory_unchanged(tmp_path: Path) -> Non
 
 
 def test_the_size_of_a_tree(tmp_path: Path, beyond: Path) -> None:
-    """Files below count, links count as themselves, and what is not there is nothing."""
+    """The size of a tree counts files below it, and links as themselves; a missing path counts nothing."""
     (tmp_path / "t" / "a" / "b").mkdir(parents=True)
     (tmp_path / "t" / "a" / "b" / "f").write_bytes(b"12345")
     (tmp_path / "t" / "g").write_bytes(b"123")
@@ -224,7 +224,7 @@ def test_looking_changes_nothing(beyond: Path) -> None:
 
 @pytest.fixture
 def tells_births(tmp_path: Path) -> None:
-    """Skips the test where the file system does not tell when files were made."""
+    """Skip the test if the file system does not tell when files were made."""
     if files.born_ns(tmp_path) is None:
         pytest.skip("this file system does not tell when files were made")
 
@@ -232,7 +232,7 @@ def tells_births(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("tells_births")
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "directory"])
 def test_birth_is_when_a_file_was_made(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """To a tick of the kernel's clock, and whatever is done to the file's times or bytes after that."""
+    """The birth of a file is exact to a tick of the kernel's clock, whatever happens to its times or bytes."""
     path = tmp_path / "größe"
     (tmp_path / "before").touch()
     make(path)
@@ -265,7 +265,7 @@ def test_a_new_file_is_born_anew(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tells_births")
 def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
-    """It is not followed."""
+    """A link's birth is its own."""
     tick()
     (tmp_path / "link").symlink_to(beyond)
     linked, target = files.born_ns(tmp_path / "link"), files.born_ns(beyond)
@@ -274,14 +274,14 @@ def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere lstat tells it, and raises")
 def test_what_is_not_there_was_not_born(tmp_path: Path) -> None:
-    """Neither is what the system does not tell of."""
+    """A missing file, or one of an unknown birth, has none."""
     assert files.born_ns(tmp_path / "none") is None
     assert files.born_ns(Path("/proc/self/status")) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"01234567", b"a thesis" * 100])
 def test_what_is_written_in_place_has_no_other_name(tmp_path: Path, text: bytes) -> None:
-    """A file that has names elsewhere stays as it is there; under its name here there is a new one."""
+    """A file with other names is not changed under these: its name here gets a new file."""
     for name in ("sidecar", "count"):
         (tmp_path / f"{name} elsewhere").write_bytes(text)
         os.link(tmp_path / f"{name} elsewhere", tmp_path / name)

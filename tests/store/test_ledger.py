@@ -1,4 +1,4 @@
-"""What jcache has learnt about entries."""
+"""The ledger: recorded facts about entries."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_what_is_recorded_is_known(ledger: Ledger) -> None:
-    """Everything recorded of an entry is known of it, in the next process, too, and of no other kind."""
+    """All recorded facts are read back, in the next process as well, and only for their kind."""
     known = Known(Kind.TRACES, key(1), "d" * 64, 10, 1.5, "put", "run-1", "0.10.2", 3, NOW)
     ledger.record([known, Known(Kind.TRACES, key(2))])
     ledger.close()
@@ -33,7 +33,7 @@ def test_what_is_recorded_is_known(ledger: Ledger) -> None:
 
 
 def test_what_is_not_said_stays_known(ledger: Ledger) -> None:
-    """None leaves what was known, a new value replaces it, and hits add up."""
+    """None keeps the old value, a new value replaces it, and hits add up."""
     ledger.record([Known(Kind.GRAPHS, key(1), digest="a" * 64, seconds=1.0, hits=2)])
     ledger.record([Known(Kind.GRAPHS, key(1), seconds=2.0, pinned_ns=5, hits=1)])
     ledger.record([Known(Kind.GRAPHS, key(1))])
@@ -43,7 +43,7 @@ def test_what_is_not_said_stays_known(ledger: Ledger) -> None:
 
 
 def test_a_digest_has_its_time(ledger: Ledger) -> None:
-    """The one that is said, else the moment of recording; a record without a digest leaves it."""
+    """A digest has the given time, or that of recording; a record without a digest keeps the old time."""
     before = time.time_ns()
     ledger.record([Known(Kind.TRACES, key(1), digest="a" * 64), Known(Kind.TRACES, key(2), "a" * 64, digest_ns=NOW)])
     ledger.record([Known(Kind.TRACES, key(i), verified_ns=9, hits=1) for i in (1, 2, 3)])
@@ -61,14 +61,16 @@ def test_a_digest_has_its_time(ledger: Ledger) -> None:
 def test_other_bytes_have_passed_no_checks(
     ledger: Ledger, digest: str | None, checks: int | None, kept: int | None
 ) -> None:
-    """What bytes have passed is forgotten with their digest, and only with it."""
+    """The passed checks are forgotten exactly when the digest changes."""
     ledger.record([Known(Kind.TRACES, key(1), "a" * 64, 10, checks=3)])
     ledger.record([Known(Kind.TRACES, key(1), digest, checks=checks)])
     assert ledger.known(Kind.TRACES)[key(1)].checks == kept
 
 
 def test_discrediting(ledger: Ledger) -> None:
-    """What is known of the bytes goes; pins, hits, seconds and when it was verified belong to the key and stay."""
+    """Discrediting removes the facts on the bytes; pins, hits, seconds and the time of verification stay with
+    the key.
+    """
     about = Known(Kind.TRACES, key(1), "d" * 64, 10, 1.5, "put", "run-1", "0.10.2", NOW, NOW, 1, 3, NOW)
     ledger.record([about, about._replace(key=key(2)), about._replace(kind=Kind.GRAPHS)])
     ledger.discredit([(Kind.TRACES, key(1)), (Kind.TRACES, key(3))])
@@ -79,7 +81,7 @@ def test_discrediting(ledger: Ledger) -> None:
 
 
 def test_discrediting_makes_no_ledger(ledger: Ledger, tmp_path: Path) -> None:
-    """Where nothing is known there is nothing to forget."""
+    """Discrediting makes no ledger."""
     ledger.discredit([(Kind.TRACES, key(1))])
     assert os.listdir(tmp_path) == []
 
@@ -93,7 +95,7 @@ def test_pins(ledger: Ledger) -> None:
 
 
 def test_forgetting(ledger: Ledger) -> None:
-    """What is forgotten is unknown, pins and all."""
+    """Forgetting removes every fact, with the pins."""
     ledger.record(Known(Kind.TRACES, key(i), pinned_ns=1) for i in range(3))
     ledger.forget((Kind.TRACES, key(i)) for i in range(2))
     assert ledger.known(Kind.TRACES).keys() == {key(2)}
@@ -151,7 +153,7 @@ def test_a_closed_ledger_opens_again(ledger: Ledger) -> None:
 
 
 def test_an_iterator_that_fails_changes_nothing(ledger: Ledger) -> None:
-    """What is recorded is recorded all at once, or not at all."""
+    """If the records' iterator fails, none of them is recorded."""
     ledger.record([Known(Kind.TRACES, key(1))])
     with pytest.raises(ZeroDivisionError):
         ledger.record(Known(Kind.TRACES, key(i), bytes=1 // (3 - i)) for i in range(5))
@@ -181,7 +183,7 @@ ledger = None
 
 
 def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: Path) -> None:
-    """By then Python has taken the modules apart that its own code would need."""
+    """A ledger that lives until the interpreter ends causes no error, although Python's modules are gone by then."""
     (tmp_path / ".jcache").mkdir()
     done = anew(
         ["-W", "always", "-c", AT_THE_END, str(tmp_path / ".jcache" / "l.sqlite")], environment=base_environment()
@@ -191,7 +193,7 @@ def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: P
 
 @pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "while it is open"])
 def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path: Path, opened: bool) -> None:
-    """A backup of hard links is not changed, whoever has the ledger open, and nothing that is recorded is lost."""
+    """A hard-linked copy of the ledger never changes, whichever process writes, and no record is lost."""
     one, other = Ledger(tmp_path / "ledger.sqlite3"), ledger
     one.record([Known(Kind.TRACES, key(1), seconds=1.0)])
     if opened:
@@ -211,7 +213,7 @@ def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path:
 
 
 def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> None:
-    """A process that has it open does not go on writing to a file without a name."""
+    """If the file of an open ledger is removed, the process makes a new one."""
     ledger.record([Known(Kind.TRACES, key(1), seconds=1.0)])
     (tmp_path / "ledger.sqlite3").unlink()
     ledger.record([Known(Kind.TRACES, key(2), seconds=1.0)])

@@ -1,4 +1,4 @@
-"""Where damaged entries go, and come back from."""
+"""Quarantine: damaged entries are moved there, and restored."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
 from jcache.verify.repair import damage_of, repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
 
@@ -32,7 +32,7 @@ def place(plain: Root) -> Quarantine:
 
 
 def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | None = OLD) -> Finding:
-    """A torn entry of long ago in the root, and what was found."""
+    """Return the finding of an old torn entry in the root."""
     path = add(root.directory(kind), key(number), TORN, used_ns=used_ns, written_ns=OLD)
     stamp = Stamp(len(TORN), OLD, path.stat().st_ino)
     return Finding(
@@ -41,7 +41,7 @@ def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | No
 
 
 def test_what_is_taken_is_renamed_and_recorded(plain: Root, place: Quarantine) -> None:
-    """The very file lies there, its sidecar is gone, and the record says which, why, since when and of what use."""
+    """The file itself is moved, its sidecar is removed, and the record has key, reason, times and last use."""
     found = finding(plain)
     inode = found.path.stat().st_ino
     record = place.take(found, NOW)
@@ -56,7 +56,7 @@ def test_what_is_taken_is_renamed_and_recorded(plain: Root, place: Quarantine) -
 
 
 def test_one_key_may_be_there_more_than_once(plain: Root, place: Quarantine) -> None:
-    """Each time an entry is damaged anew it is kept beside the ones before, the oldest first."""
+    """Several damaged entries of one key are kept side by side, the oldest first."""
     records = [place.take(finding(plain), NOW + i) for i in range(3)]
     assert place.records() == records and len({record.id for record in records}) == 3
 
@@ -78,7 +78,7 @@ def test_what_is_restored_is_as_it_was(plain: Root, place: Quarantine, kind: Kin
 
 
 def test_an_entry_written_anew_is_not_overwritten(plain: Root, place: Quarantine) -> None:
-    """If JAX has written the key again, restoring is refused with the command that removes the old one."""
+    """If JAX has written the key again, restoring is refused with the command that drops the old entry."""
     record = place.take(finding(plain), NOW)
     path = add(plain.path, key(1), executable())
     with pytest.raises(JcacheError, match=f"written anew: `jcache quarantine drop {record.id} --root "):
@@ -87,14 +87,14 @@ def test_an_entry_written_anew_is_not_overwritten(plain: Root, place: Quarantine
 
 
 def test_dropping_is_for_good(plain: Root, place: Quarantine) -> None:
-    """The bytes that it freed are told."""
+    """Dropping removes an entry for good and returns the freed bytes."""
     record = place.take(finding(plain), NOW)
     assert place.drop(record) == len(TORN)
     assert place.records() == [] and os.listdir(plain.quarantine) == []
 
 
 def test_a_directory_can_be_taken_restored_and_dropped(plain: Root, place: Quarantine) -> None:
-    """What has a sidecar's name and is a directory goes there with all below it, and comes back."""
+    """A directory with a sidecar's name is moved with its content, and can be restored."""
     path = plain.path / f"{key(1)}-atime"
     (path / "below").mkdir(parents=True)
     (path / "below" / "precious").write_text("kept")
@@ -106,7 +106,7 @@ def test_a_directory_can_be_taken_restored_and_dropped(plain: Root, place: Quara
 
 
 def test_what_cannot_be_moved_leaves_no_record(plain: Root, place: Quarantine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If renaming fails nothing has changed."""
+    """If the rename fails, nothing has changed."""
     found = finding(plain)
 
     def refuse(*_: object, **_directories: int) -> None:
@@ -149,7 +149,7 @@ def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
 
 @pytest.mark.parametrize("text", ["nothing", "", "*"])
 def test_what_stands_for_nothing(place: Quarantine, three: list[Record], text: str) -> None:
-    """It is refused with the command that lists what is there."""
+    """An id or key without an entry is refused with the command that lists the quarantine."""
     with pytest.raises(UnknownKey, match="jcache quarantine list"):
         place.find(text)
 
@@ -163,7 +163,7 @@ def test_what_stands_for_several(place: Quarantine, three: list[Record], text: s
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "id": 5}'])
 def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: list[Record], text: str) -> None:
-    """The others are listed, and neither its file nor the record is swept away: somebody may still make sense of it."""
+    """A damaged record is skipped in the list, and neither it nor its file is swept away."""
     path = plain.quarantine / f"{three[0].id}.json"
     path.write_text(text)
     assert place.records() == three[1:]
@@ -172,7 +172,7 @@ def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: 
 
 
 def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond: Path, three: list[Record]) -> None:
-    """Neither its id nor its file's name may lead out of the quarantine and the directory."""
+    """Neither a record's id nor its file's name may lead out of the quarantine and the directory."""
     path = plain.quarantine / f"{three[0].id}.json"
     for name, value in (("file_name", "../beyond/precious"), ("id", "../../../beyond/x"), ("key", 7), ("kind", "x")):
         path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
@@ -189,7 +189,7 @@ def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[
 
 
 def test_unknown_files_are_not_swept(plain: Root, place: Quarantine) -> None:
-    """What somebody else has put there is not ours to remove."""
+    """Files of other programs in quarantine are not removed."""
     plain.quarantine.mkdir(parents=True)
     (plain.quarantine / "notes.txt").write_text("mine")
     place.sweep(time.time_ns() + DAY)
@@ -197,15 +197,15 @@ def test_unknown_files_are_not_swept(plain: Root, place: Quarantine) -> None:
 
 
 def test_no_quarantine_is_an_empty_one(place: Quarantine) -> None:
-    """Nothing is made by looking."""
+    """A missing quarantine is empty, and reading does not make it."""
     assert place.records() == [] and place.sweep(NOW) == 0
 
 
 def changed(root: Root) -> Path:
-    """An entry that was verified, and changed afterwards in a way that only its digest tells."""
+    """Return an entry that was verified, and then changed so that only its digest tells."""
     path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)
     with Store(root) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
     path.write_bytes(executable(6))
     os.utime(path, ns=(OLD, OLD))
     return path
@@ -213,7 +213,7 @@ def changed(root: Root) -> Path:
 
 def found_in(root: Root) -> list[Damage]:
     with Store(root) as store:
-        return [one.damage for one in verify(store, Request()).findings]
+        return [one.damage for one in verify(store, VerifyRequest()).findings]
 
 
 def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
@@ -221,7 +221,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
     changed(plain)
     for _ in range(3):
         with Store(plain) as store:
-            findings = verify(store, Request()).findings
+            findings = verify(store, VerifyRequest()).findings
             assert [one.damage for one in findings] == [Damage.CHANGED]
             assert len(repair(store, findings, grace_ns=0)) == 1
         (record,) = place.records()
@@ -232,7 +232,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
 
 
 def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
-    """Where no digest is on record, the checks of its bytes find it."""
+    """Without a recorded digest, a restored torn entry is found by the checks of its bytes."""
     found = finding(plain)
     with Store(plain) as store:
         store.restore(place, place.take(found, NOW))
@@ -240,7 +240,7 @@ def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quaran
 
 
 def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, place: Quarantine) -> None:
-    """A changed entry that nobody has looked at since, replaced and restored, is found; the sound one is sound."""
+    """A changed entry that was replaced and restored before any check is found, and the sound one is sound."""
     path, sound = changed(plain), executable(7)
     with Store(plain) as store:
         place.keep(path, KIND, key(1), store.ledger.known(KIND, [key(1)])[key(1)])
@@ -258,11 +258,11 @@ def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, plac
 
 
 def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place: Quarantine) -> None:
-    """The ledger says of the entry that is there just what it said before: its digest, hits and pins."""
+    """After a refused restore, the ledger's facts on the existing entry are unchanged: its digest, hits and pins."""
     record = place.take(finding(plain), NOW)
     add(plain.directory(KIND), key(1), executable(7), used_ns=OLD, written_ns=OLD)
     with Store(plain) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
         store.ledger.record([Known(KIND, key(1), hits=3)])
         before = store.ledger.known(KIND)
         with pytest.raises(JcacheError, match="is there again"):
@@ -281,7 +281,7 @@ def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> N
 
 
 def test_records_of_odd_values_are_passed_over(plain: Root, place: Quarantine) -> None:
-    """A record is input: what is no text or time in it, or leads elsewhere, is no record, and hinders no other one."""
+    """A record with wrong types, or one that leads elsewhere, is skipped, and the others are read."""
     good, other = place.take(finding(plain), NOW), place.take(finding(plain, number=2), NOW)
     path = plain.quarantine / f"{other.id}.json"
     whole = json.loads(path.read_text())

@@ -87,7 +87,9 @@ def test_a_key_is_never_overwritten(store: Store) -> None:
 
 
 def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bounded put that finds its key taken once it has the lock leaves the entry as it is, and nothing of its own."""
+    """If the key is taken once a bounded put has the lock, the existing entry stays, and nothing of the new
+    one is left.
+    """
     real = files.fill
 
     def fill(temporary: str, data: bytes, *, directory: int) -> None:
@@ -104,7 +106,7 @@ def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest
 
 
 def test_an_eviction_during_an_unbounded_put_takes_no_sidecar(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a bounded process evicts what had the key before, the new entry has its sidecar all the same."""
+    """If a bounded process evicts the old entry during an unbounded put, the new entry still has its sidecar."""
     real = os.replace
 
     def replace(temporary: Path, path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_hit_is_a_use(store: Store) -> None:
 
 @pytest.mark.parametrize("bad", ["", "x", f"a/../b-{digits(1)}", f"\n-{digits(1)}", "n" * 185 + f"-{digits(1)}"])
 def test_bad_keys_are_refused(store: Store, bad: str) -> None:
-    """No key leads out of the directory, and a refused one leaves nothing, however large the data."""
+    """No key leads out of the directory, and a refused one leaves nothing, however large the data is."""
     with pytest.raises(InvalidValue):
         store.get(EXECUTABLES, bad)
     for some in (store, bounded(store.root, 0)):
@@ -140,7 +142,7 @@ def test_bad_keys_are_refused(store: Store, bad: str) -> None:
 
 @pytest.mark.parametrize("what", ["link", "dangling link", "directory", "FIFO", "socket"])
 def test_what_only_has_an_entrys_name(store: Store, beyond: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is neither got, followed, put over, adopted, evicted nor removed, not even by a plan that names it."""
+    """A directory with an entry's name is neither read, followed, replaced, adopted, evicted nor removed."""
     monkeypatch.chdir(store.root.path)
     name = f"{key(1)}-cache"
     match what:
@@ -170,7 +172,7 @@ def test_what_only_has_an_entrys_name(store: Store, beyond: Path, what: str, mon
 
 
 def test_a_root_that_cannot_be_written(beyond: Path) -> None:
-    """Where the directory cannot be made, a put says so."""
+    """A put reports that the directory cannot be made."""
     store = Store(Root(beyond / "precious", plain=False))
     with pytest.raises(CannotWrite, match="Cannot store"):
         store.put(EXECUTABLES, key(1), b"x")
@@ -178,7 +180,7 @@ def test_a_root_that_cannot_be_written(beyond: Path) -> None:
 
 @pytest.mark.parametrize("bound", [None, 10**6])
 def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
-    """What does not fit is refused with the reason, nothing is left of it, and what was there is whole."""
+    """Data that do not fit are refused with the reason, nothing of them is left, and existing entries are complete."""
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
@@ -199,7 +201,7 @@ def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
 
 
 def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
-    """Where neither lock, ledger nor pins can be made, the first removals make the room for them."""
+    """If no lock, ledger or pins can be made on a full disk, the first removals make room for them."""
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=12", "tmpfs", str(place)]
@@ -238,7 +240,7 @@ def test_touching(store: Store) -> None:
 
 
 def test_entries_of_all_kinds(store: Store) -> None:
-    """All kinds are listed with pins and seconds; legacy entries only if asked for."""
+    """Entries of all kinds are listed with pins and seconds; legacy entries only on request."""
     for kind in Kind:
         add(store.root.directory(kind), key(1), used_ns=NOW)
     (store.root.path / digits(2)).write_bytes(executable())
@@ -292,7 +294,7 @@ def test_the_least_recently_used_make_room(plain: Root) -> None:
 
 
 def test_what_is_larger_than_the_bound_is_not_stored(plain: Root) -> None:
-    """And nothing is evicted for it."""
+    """An entry larger than the bound is not stored, and nothing is evicted for it."""
     add(plain.path, key(1), 100, used_ns=NOW)
     store = bounded(plain, 100)
     assert store.put(EXECUTABLES, key(2), b"x" * 101) is Outcome.TOO_LARGE
@@ -302,7 +304,7 @@ def test_what_is_larger_than_the_bound_is_not_stored(plain: Root) -> None:
 
 
 def test_pinned_entries_are_not_evicted(plain: Root) -> None:
-    """Neither are others, if the pinned ones leave no room anyway: the bound holds, and the entry is not stored."""
+    """If pinned entries leave no room, the entry is not stored, nothing is evicted, and the bound holds."""
     for i in range(4):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     pin(plain, key(0), key(1))
@@ -355,7 +357,7 @@ class Scans:
 
 @pytest.mark.parametrize("bound", [10**9, 2000], ids=["below the bound", "evicting"])
 def test_a_bounded_put_reads_the_directory_once(plain: Root, bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as nobody else changes the directory, no put but the first one reads it; own hits change nothing."""
+    """While no other process changes the directory, only the first bounded put reads it, whatever this process hits."""
     for i in range(20):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     with bounded(plain, bound) as store:
@@ -372,7 +374,7 @@ def test_a_bounded_put_reads_the_directory_once(plain: Root, bound: int, monkeyp
 
 
 def test_a_bounded_put_reads_a_directory_that_others_changed(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that somebody else added or removed, a moment ago or later, counts at the next put."""
+    """An entry that another process added or removed counts at the next bounded put."""
     store = bounded(plain, 1000)
     store.put(EXECUTABLES, key(1), b"x" * 100)
     scans = Scans(monkeypatch)
@@ -386,7 +388,7 @@ def test_a_bounded_put_reads_a_directory_that_others_changed(plain: Root, monkey
 
 
 def test_where_the_directorys_time_is_not_ours_to_set(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There the directory is read again when a minute has passed."""
+    """If the directory's time cannot be set, the directory is read again after a minute."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
@@ -431,7 +433,7 @@ def test_a_victim_that_cannot_be_removed(plain: Root, monkeypatch: pytest.Monkey
 
 
 def test_a_held_lock_stops_a_bounded_put(plain: Root) -> None:
-    """It is `Locked`, and nothing is left of the entry."""
+    """A held lock makes a bounded put raise `Locked`, and nothing of the entry is left."""
     with process(HOLD_LOCK, plain.path):
         store = Store(plain, max_bytes=1000, lock_timeout=0.05)
         with pytest.raises(Locked):
@@ -440,13 +442,13 @@ def test_a_held_lock_stops_a_bounded_put(plain: Root) -> None:
 
 
 def test_an_unbounded_put_takes_no_lock(plain: Root) -> None:
-    """As in JAX, which would not notice it."""
+    """An unbounded put takes no lock, as in JAX."""
     with process(HOLD_LOCK, plain.path):
         assert Store(plain, lock_timeout=0).put(EXECUTABLES, key(1), b"x") is Outcome.STORED
 
 
 def test_a_lost_ledger_hinders_no_entry(plain: Root) -> None:
-    """Whatever is wrong with the ledger, entries are put, evicted and got; the notices say what was wrong."""
+    """Whatever is wrong with the ledger, entries are stored, evicted and read, and notices report the fault."""
     plain.pins.mkdir(parents=True)
     plain.ledger.write_bytes(b"no ledger " * 1000)
     with bounded(plain, 250) as store:
@@ -472,7 +474,7 @@ def operations(chance: random.Random, count: int) -> Iterator[tuple[str, str, by
 @pytest.mark.jax
 @pytest.mark.parametrize("fresh", [False, True], ids=["one store", "a new store each time"])
 def test_the_same_as_jax(tmp_path: Path, chance: random.Random, fresh: bool) -> None:
-    """Put for put and hit for hit, a bounded store holds exactly what JAX's own bounded cache does."""
+    """After the same puts and hits, a bounded store holds exactly the entries of JAX's own bounded cache."""
     from jax._src.lru_cache import LRUCache
 
     theirs = LRUCache(str(tmp_path / "theirs"), max_size=1000)
@@ -496,7 +498,7 @@ def test_the_same_as_jax(tmp_path: Path, chance: random.Random, fresh: bool) -> 
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_one_directory_with_jax(plain: Root, chance: random.Random) -> None:
-    """JAX and stores that share a bounded directory evict together exactly what one of them would alone."""
+    """JAX and stores that share a bounded directory evict exactly what one of them would evict alone."""
     from jax._src.lru_cache import LRUCache
 
     theirs = LRUCache(str(plain.path), max_size=1000)
@@ -559,7 +561,7 @@ print("done", flush=True)
 @pytest.mark.jax
 @pytest.mark.parametrize("crowd", [["ours"] * 4, ["ours", "ours", "jax", "jax"]], ids=["stores", "stores and JAX"])
 def test_a_crowd(plain: Root, chance: random.Random, crowd: list[str]) -> None:
-    """Processes that put and get bounded at once never leave more than the bound, nothing torn, and nobody fails."""
+    """Processes that put and get under a bound at once never exceed it, leave no torn entry, and raise nothing."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:
@@ -585,7 +587,7 @@ def test_a_crowd(plain: Root, chance: random.Random, crowd: list[str]) -> None:
 
 
 def test_executing_a_plan(plain: Root, beyond: Path) -> None:
-    """What the plan says goes, sidecars too, the exact bytes are told, and planning again finds nothing."""
+    """Executing a plan removes its victims with sidecars, returns the exact bytes, and leaves nothing to plan."""
     for i in range(6):
         add(plain.path, key(i), 100 + i, used_ns=NOW + i)
     (plain.path / digits(7)).write_bytes(executable())
@@ -607,7 +609,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
 
 
 def test_what_others_did_since_the_plan(plain: Root) -> None:
-    """Victims used or pinned meanwhile stay, victims that are gone are no failure and free nothing."""
+    """Victims that were used or pinned after the plan stay; those that are gone are no failure and free nothing."""
     for i in range(5):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     with Store(plain) as store:
@@ -627,7 +629,7 @@ def test_what_others_did_since_the_plan(plain: Root) -> None:
 
 
 def test_what_names_others_goes_first(plain: Root) -> None:
-    """Traces go before executables, so that whoever is killed in between leaves no trace that lacks its executable."""
+    """Traces go before executables, so that a killed process leaves no trace without its executable."""
     gone: list[Kind] = []
 
     def progress(victims: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -643,7 +645,7 @@ def test_what_names_others_goes_first(plain: Root) -> None:
 
 
 def test_a_held_lock_stops_a_plan(plain: Root) -> None:
-    """Nothing is removed without the directory's lock."""
+    """Without the directory's lock, nothing is removed."""
     add(plain.path, key(1), used_ns=NOW)
     with process(HOLD_LOCK, plain.path), Store(plain, lock_timeout=0.05) as store:
         with pytest.raises(Locked):
@@ -652,7 +654,7 @@ def test_a_held_lock_stops_a_plan(plain: Root) -> None:
 
 
 def test_clearing_does_not_ask_for_use(plain: Root) -> None:
-    """Who clears wants all of it gone; what was pinned since stays even so."""
+    """Clearing removes entries that were used since the plan, but not those that were pinned since."""
     for i in range(3):
         add(plain.path, key(i), 100, used_ns=NOW)
     with Store(plain) as store:
@@ -664,7 +666,7 @@ def test_clearing_does_not_ask_for_use(plain: Root) -> None:
 
 
 def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
-    """`remove` does what it is told; only prune and clear spare pinned entries."""
+    """`remove` removes pinned entries; only prune and clear spare them."""
     add(plain.path, key(1))
     pin(plain, key(1))
     with Store(plain) as store:
@@ -673,7 +675,7 @@ def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
 
 
 def test_pins_that_cannot_be_known(plain: Root) -> None:
-    """As long as a later jcache may have pinned something, nothing is removed."""
+    """While a later jcache may have pinned entries, nothing is removed."""
     import sqlite3
 
     add(plain.path, key(1))
@@ -688,7 +690,7 @@ def test_pins_that_cannot_be_known(plain: Root) -> None:
 
 
 def test_pins_in_a_busy_ledger(plain: Root) -> None:
-    """A ledger that another process keeps locked still says what is pinned."""
+    """Pins in a ledger that another process locks are still known."""
     from tests.store.test_sqlite import HOLD
 
     for i in range(2):
@@ -707,7 +709,7 @@ def test_pins_in_a_busy_ledger(plain: Root) -> None:
 
 
 def test_a_plan_for_an_absent_directory(native: Root) -> None:
-    """Where a directory is gone by now it is not made again."""
+    """A directory that has been removed since the plan is not made again."""
     (native.path / "executables").rmdir()
     with Store(native) as store:
         assert store.execute(Plan()).removed == []
@@ -718,7 +720,7 @@ def test_a_plan_for_an_absent_directory(native: Root) -> None:
 
 
 def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, tmp_path: Path) -> None:
-    """What traces-v1 points to lies outside of the root."""
+    """If traces-v1 is a link, its target is no part of the root."""
     elsewhere = tmp_path / "elsewhere"
     add(elsewhere, key(1))
     before = tree(elsewhere)
@@ -732,7 +734,7 @@ def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, t
 
 
 def test_what_is_kept_gets_its_sidecar(plain: Root) -> None:
-    """After a plan was executed a bounded JAX <= 0.11.1 can go on."""
+    """After a plan was executed, a bounded JAX <= 0.11.1 works."""
     for i in range(4):
         add(plain.path, key(i), written_ns=NOW + i)
     with Store(plain) as store:
@@ -758,7 +760,7 @@ def test_adopting(plain: Root) -> None:
 
 
 def test_a_sidecar_that_comes_during_adopting_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a bounded JAX has written between the look and the lock does not give way to an older time."""
+    """A sidecar that a bounded JAX wrote during the adopting keeps its later time."""
     add(store.root.path, key(1), written_ns=NOW)
     real = store.in_batches
 
@@ -783,7 +785,7 @@ def test_adopting_records_what_is_final(store: Store) -> None:
 
 @pytest.mark.jax
 def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
-    """Over an unbounded cache JAX <= 0.11.1 fails every bounded put; once it is adopted, none."""
+    """Over an unbounded cache, every bounded put of JAX <= 0.11.1 fails; after adopting, none does."""
     import jax
     from jax._src.lru_cache import LRUCache
 
@@ -800,7 +802,7 @@ def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
 
 
 def test_xla_s_sub_caches(plain: Root, beyond: Path) -> None:
-    """Both are removed with all below them, links in them as links; a link in their place is left."""
+    """Both sub-caches are removed with everything in them, links as links; a link in their place stays."""
     autotune = plain.path / "xla_gpu_per_fusion_autotune_cache_dir"
     (autotune / "a").mkdir(parents=True)
     (autotune / "a" / "b.pb").write_bytes(b"12345")
@@ -872,7 +874,7 @@ def test_crashes(plain: Root, chance: random.Random) -> None:
 
 
 def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With snapshots in the ledger a bounded put knows the directory as well as without."""
+    """With snapshots in the ledger, a bounded put knows the directory as well as without."""
     monkeypatch.setattr(listing, "SNAPSHOT_FROM", 0)
     for i in range(20):
         add(plain.path, key(i), 100, written_ns=NOW + i, used_ns=NOW + i)

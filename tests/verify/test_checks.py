@@ -1,4 +1,4 @@
-"""What is wrong with an entry's bytes, and whether the digest on record counts for them."""
+"""Faults in an entry's bytes, and whether the recorded digest applies to them."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.verify import checks, faults
-from jcache.verify.checks import Checked, Claim, check
+from jcache.verify.checks import CheckResult, Claim, check
 from jcache.verify.faults import fault_of
 from jcache.verify.permissions import Exposure
 from tests.helpers.entries import SECOND, add, executable, key
@@ -51,7 +51,7 @@ def claim(data: bytes | None = None, **more: Any) -> Claim:
     return Claim(Kind.EXECUTABLES, key(1), digest=None if data is None else digest(data), **more)
 
 
-def damage_of(checked: Checked) -> Damage | None:
+def damage_of(checked: CheckResult) -> Damage | None:
     return checked.finding.damage if checked.finding else None
 
 
@@ -94,14 +94,16 @@ def test_entries_of_a_gpu_are_sound(name: str, codec: Codec) -> None:
     ids=itertools.count(),
 )
 def test_damage_has_a_name_and_evidence(data: bytes, damage: Damage) -> None:
-    """What ends early is torn; else codec, compression, grammar and name are told apart, each with a sentence."""
+    """Bytes that end early are torn; faults of codec, compression, grammar and name are distinguished, each with a
+    sentence.
+    """
     fault = fault_of(data, Kind.EXECUTABLES, key(1))
     assert fault is not None and fault.damage is damage
     assert fault.evidence.endswith(".") and "\n" not in fault.evidence
 
 
 def test_every_flip_in_a_gpu_body_is_found() -> None:
-    """Each chunk of a Riegeli body has a hash, so under zstd, too, no byte of it can change or be missing unnoticed."""
+    """Each chunk of a Riegeli body has a hash, so every changed or missing byte is found, even under zstd."""
     content = unpack_executable(h200_entry("jit_stage")).payload
     start = content.index(bytes.fromhex("83af70d10d884a3f"))
     for changed in (content[:-20], *(flipped(content, place) for place in range(start, len(content), 37))):
@@ -121,14 +123,14 @@ def test_a_plug_ins_body_is_its_own_affair(body: bytes, platforms: set[str] | No
     """A body that we cannot read is not checked if the metadata name its platform, and never loaded on another one."""
     known = None if platforms is None else frozenset(platforms)
     fault = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1), platforms=known)
-    assert fault is not None and fault.damage is damage and fault.evidence.startswith("It is for tpu, ")
+    assert fault is not None and fault.damage is damage and fault.evidence.startswith("It was compiled for tpu, ")
     wrong = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1, "jit_other"), platforms=known)
     assert wrong is not None and wrong.damage is (Damage.NAME if damage is Damage.OPAQUE else Damage.GRAMMAR)
 
 
 @given(st.binary(max_size=3000), st.sampled_from([Codec.ZSTD, Codec.ZLIB]))
 def test_framed_random_bytes_are_damage(content: bytes, codec: Codec) -> None:
-    """What is right in its frame alone is damage, but for a process with a device whose programs we cannot read."""
+    """Random bytes in a valid frame are damage, unless the process has a device whose programs jcache cannot read."""
     data = packed(content, codec)
     found = fault_of(data, Kind.EXECUTABLES, key(1))
     on_cpu = fault_of(data, Kind.EXECUTABLES, key(1), platforms=frozenset({"cpu", "cuda"}))
@@ -137,7 +139,7 @@ def test_framed_random_bytes_are_damage(content: bytes, codec: Codec) -> None:
 
 @pytest.mark.parametrize("body", BODIES[1:])
 def test_a_process_may_tell_what_an_old_jax_did_not(body: bytes) -> None:
-    """Without metadata, as before jax 0.9, a body may be of the process's own device; not so one that shows damage."""
+    """Without metadata, before jax 0.9, a body may belong to the process's own device, unless it shows damage."""
     tpu = frozenset({"cpu", "tpu"})
     fault = fault_of(packed(body), Kind.EXECUTABLES, key(1), platforms=tpu)
     assert fault is not None and fault.damage is Damage.OPAQUE
@@ -147,7 +149,9 @@ def test_a_process_may_tell_what_an_old_jax_did_not(body: bytes) -> None:
 
 
 def test_what_was_not_checked_inside_never_counts_as_passed(plain: Root) -> None:
-    """It is no finding, and is told; its digest says nothing of its inside, so that it is looked at each time."""
+    """Content that cannot be read is reported, but is no finding; it is checked again each time, whatever its
+    digest.
+    """
     add(plain.path, key(1), with_metadata(BODIES[2], TPU))
     checked = check(plain.path, claim())
     assert checked.finding is None and not checked.passed and "tpu" in (checked.opaque or "")
@@ -178,7 +182,7 @@ def test_envelopes_are_sound_only_as_they_were_sealed(kind: Kind) -> None:
 
 
 def test_quick_does_without_decompression() -> None:
-    """The codec is looked at, and the seal of an envelope, which needs none; what a codec holds is not."""
+    """A quick check covers the codec and an envelope's seal, but not compressed content."""
     assert fault_of(ZLIB[:-5], Kind.EXECUTABLES, key(1), quick=True) is None
     junk = fault_of(b"junk", Kind.EXECUTABLES, key(1), quick=True)
     assert junk is not None and junk.damage is Damage.CODEC
@@ -192,7 +196,7 @@ def test_quick_does_without_decompression() -> None:
 @pytest.mark.parametrize("data", [ZSTD, ZLIB, sealed()], ids=["zstd", "zlib", "envelope"])
 @pytest.mark.parametrize("where", ["read", "decompress", "inspect"])
 def test_want_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, where: str) -> None:
-    """What cannot be opened here for want of memory, at whatever point that shows, is left to people."""
+    """An entry that does not fit into memory, at whatever point, is left to people."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise MemoryError
@@ -214,20 +218,20 @@ def test_want_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def born(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int | None]:
-    """When files were born, as the test says."""
+    """Make files report the creation times that the test sets."""
     times: dict[Path, int | None] = {tmp_path: 10}
     monkeypatch.setattr(files, "born_ns", lambda path: times.get(Path(path)))
     return times
 
 
 def test_a_sound_file(tmp_path: Path) -> None:
-    """Its digest, stamp and exposure are told, and that it has passed."""
+    """A sound file passes; its digest, stamp and exposure are returned."""
     path = add(tmp_path, key(1), ZSTD, written_ns=5 * SECOND)
     status = path.lstat()
     checked, quick = check(tmp_path, claim()), check(tmp_path, claim(), quick=True)
     assert (checked.claim, checked.digest, checked.exposure) == (claim(), digest(ZSTD), Exposure.of(status))
     assert checked.stamp == (len(ZSTD), 5 * SECOND, status.st_ino) and checked.taken_ns == status.st_ctime_ns
-    assert checked.passed and not (checked.finding or checked.gone or checked.being_written or checked.anew)
+    assert checked.passed and not (checked.finding or checked.gone or checked.being_written or checked.rewritten)
     assert not quick.passed and quick.finding is None and quick.digest == checked.digest
     path.rename(tmp_path / key(1))
     assert check(tmp_path, claim()).gone
@@ -249,7 +253,7 @@ def test_only_files_are_entries(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
 def test_what_cannot_be_read_is_left_to_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    """Bytes that the disk does not give are not known to be damaged: the advice is what to do by hand."""
+    """Bytes that the disk does not return are not known to be damaged: the advice says what to do by hand."""
     add(tmp_path, key(1), ZSTD)
 
     def refuse(_: object) -> bytes:
@@ -286,7 +290,7 @@ def test_known_bytes_are_not_decompressed_again(tmp_path: Path, monkeypatch: pyt
 
 
 def test_other_bytes_than_those_on_record(tmp_path: Path, born: dict[Path, int | None]) -> None:
-    """They are damage even if they follow the grammar; if they do not, that is the damage, with both as evidence."""
+    """Bytes with another digest are damage even if they are well-formed; if not, the evidence names both faults."""
     path = add(tmp_path, key(1), executable(4))
     born[path] = 20
     checked = check(tmp_path, claim(ZSTD, digest_ns=30, passed=True))
@@ -325,11 +329,13 @@ def test_a_file_written_anew_is_another_one(
     copied_ns: int | None,
     anew: bool,
 ) -> None:
-    """Only a file born after the digest is new; in a copied root one that was born later still, and written at once."""
+    """Only a file created after the digest is new; in a copied root, only one created later still and written
+    at once.
+    """
     path = add(tmp_path, key(1), executable(4), written_ns=written_ns)
     born[path] = file_ns
     checked = check(tmp_path, claim(ZSTD, digest_ns=30, copied_ns=copied_ns, passed=True))
-    assert checked.anew is anew and checked.passed is anew
+    assert checked.rewritten is anew and checked.passed is anew
     assert damage_of(checked) is (None if anew else Damage.CHANGED)
 
 
@@ -340,7 +346,7 @@ def test_what_is_written_anew_is_checked_in_full(tmp_path: Path, born: dict[Path
 
 
 def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> None:
-    """On this file system: rewritten after removal is new, changed in place is not, nor in a copy."""
+    """On this file system, a file written again after a removal is new; one changed in place, or in a copy, is not."""
     directory = tmp_path / "d"
     path = add(directory, key(1), ZSTD)
     if files.born_ns(path) is None:
@@ -354,6 +360,6 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     path.unlink()
     tick()
     add(directory, key(1), executable(4))
-    assert check(directory, known).anew
+    assert check(directory, known).rewritten
     (copy / path.name).write_bytes(executable(4))
     assert damage_of(check(copy, known._replace(copied_ns=files.born_ns(copy)))) is Damage.CHANGED

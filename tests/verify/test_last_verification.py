@@ -1,4 +1,4 @@
-"""What the last verification found is told until it is mended."""
+"""The findings of the last verification are reported until they are repaired."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from jcache.admin.api import clear, info
 from jcache.layout import Kind, Root
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
-from jcache.verify.last_verification import read, write_down
-from jcache.verify.repair import damage_of, put_back, repair
-from jcache.verify.result import Request
+from jcache.verify.last_verification import read, record_verification
+from jcache.verify.repair import damage_of, repair, restore
+from jcache.verify.result import VerifyRequest
 from jcache.verify.subset import Subset
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
@@ -27,16 +27,18 @@ TORN = b"torn"
 
 
 def verified(root: Root, *, mend: bool = False) -> None:
-    """What `jcache verify` does, and `jcache verify --repair`."""
+    """Run `jcache verify`, or `jcache verify --repair`."""
     with Store(root) as store:
-        verification = verify(store, Request(grace_ns=0))
+        verification = verify(store, VerifyRequest(grace_ns=0))
         if mend:
             done = repair(store, verification.findings, grace_ns=0)
-            write_down(store, verification, [one.finding for one in done if not one.mended])
+            record_verification(store, verification, [one.finding for one in done if not one.mended])
 
 
 def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
-    """`info` says how much is damaged and what to do; afterwards that all is well, and as of when."""
+    """`info` reports the number of damaged entries and the command; after the repair, that all is well, and
+    since when.
+    """
     add(plain.path, key(1), executable(), written_ns=NOW)
     assert read(plain) is None and info(plain.path).health == "ok (never verified)"
     verified(plain)
@@ -127,37 +129,37 @@ def test_what_is_new_or_changed_was_not_verified(plain: Root, change: Callable[[
 
 
 def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
-    """What was found before, and was not looked at now, is still damaged; a part alone is not the whole."""
+    """Earlier findings that were not checked again still count; a verification of a part is not one of the whole."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
-        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
+        verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.GRAPHS,)))
     assert info(plain.path).health == "ok (never verified)"
     add(plain.path, key(2), TORN, written_ns=NOW)
     verified(plain)
     with Store(plain) as store:
-        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
-        verify(store, Request(grace_ns=0, quick=True))
+        verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.GRAPHS,)))
+        verify(store, VerifyRequest(grace_ns=0, quick=True))
     assert info(plain.path).health.startswith("1 finding of the last verify")
 
 
 def test_who_may_write_is_no_damage(plain: Root) -> None:
-    """That is told by `verify`, and is not what a file holds."""
+    """`verify` reports who may write, but `info` does not count it as damage."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     verified(plain)
     plain.ledger.chmod(0o666)
     with Store(plain) as store:
-        assert [one.path for one in verify(store, Request(grace_ns=0)).findings] == [plain.ledger]
+        assert [one.path for one in verify(store, VerifyRequest(grace_ns=0)).findings] == [plain.ledger]
     assert info(plain.path).health.startswith("ok (verified ")
 
 
 def test_what_can_be_seen_without_reading(plain: Root) -> None:
-    """Empty files and what was never finished, whenever the root was verified."""
+    """`info` finds empty files and unfinished ones by itself, whether or not the root was verified."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     verified(plain)
     (temporary := plain.path / ".jcache-tmp-0123").write_bytes(b"half")
     assert info(plain.path).health.startswith("ok")  # somebody may be writing it
     os.utime(temporary, ns=(NOW, NOW))
-    assert info(plain.path).health.startswith("1 file was begun and never finished")
+    assert info(plain.path).health.startswith("1 file was never finished by a writer")
     add(plain.path, key(2), b"", written_ns=NOW - DAY)
     assert info(plain.path).health.startswith("1 entry is an empty file")
 
@@ -173,7 +175,7 @@ def test_what_can_be_seen_without_reading(plain: Root) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_nothing(plain: Root, text: str) -> None:
-    """Others may write to a root."""
+    """A malformed file counts as missing, since other users may write in a root."""
     plain.state.mkdir()
     (plain.state / "verified.json").write_text(text)
     assert read(plain) is None and info(plain.path).health == "ok (never verified)"
@@ -185,24 +187,24 @@ def test_a_root_that_cannot_be_written_is_verified(plain: Root, beyond: Path) ->
     plain.state.symlink_to(beyond)
     before = sorted(beyond.iterdir())
     with Store(plain) as store:
-        assert len(verify(store, Request(grace_ns=0, kinds=(Kind.EXECUTABLES,))).findings) >= 1
+        assert len(verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.EXECUTABLES,))).findings) >= 1
     assert sorted(beyond.iterdir()) == before and read(plain) is None
 
 
 def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
-    """Also where nothing was ever verified; a stale graph is not damaged."""
+    """A damaged entry that was restored is reported, even without any verification; a stale graph is not damaged."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     add(plain.path, key(2), TORN, written_ns=NOW)
     verified(plain, mend=True)
     (plain.state / "verified.json").unlink()
-    restore(plain)
-    assert info(plain.path).health.startswith("1 finding, put back from quarantine; `jcache verify --repair --root ")
+    restore_all(plain)
+    assert info(plain.path).health.startswith("1 finding, restored from quarantine; `jcache verify --repair --root ")
     (plain.path / f"{key(2)}-cache").unlink()
     assert info(plain.path).health == "ok (never verified)"
 
 
 def test_many_findings(plain: Root) -> None:
-    """Those that are not named are not forgotten, but not known for certain any more."""
+    """Findings beyond the named ones still count, but as files that may have changed."""
     for number in range(1010):
         add(plain.path, key(number), TORN, written_ns=NOW)
     verified(plain)
@@ -229,13 +231,13 @@ def test_sidecars_and_directories(plain: Root) -> None:
     assert info(plain.path).health.startswith("ok")
 
 
-def restore(root: Root) -> None:
-    """What `jcache quarantine restore` does with each entry that is named, and not there again."""
+def restore_all(root: Root) -> None:
+    """Restore each entry in quarantine whose key has no entry, as `jcache quarantine restore` does."""
     with Store(root) as store:
         place = Quarantine(root)
         for record in place.records():
             if not (root.path / record.file_name).exists():
-                put_back(store, place, record, damage=damage_of(store, place, record), replace=False)
+                restore(store, place, record, damage=damage_of(store, place, record), replace=False)
 
 
 ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear", "touch", "mend", "tear", "remove")
@@ -244,9 +246,9 @@ ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear",
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2)), max_size=10), st.sampled_from(["move", "copy"]))
 @settings(max_examples=40)
 def test_health_is_what_is_known(steps: list[tuple[str, int]], last: str) -> None:
-    """It is never ok while damage is there that was found in these files, and damage that is gone is not named.
+    """Health is never ok while these files have known damage, and never names damage that is gone.
 
-    What is not told to be new or changed has the contents that were verified.
+    Entries that it does not call new or changed have the contents that were verified.
     """
     with tempfile.TemporaryDirectory() as place:
         root = Root(Path(place, "root"), plain=True)
@@ -275,9 +277,9 @@ def carry_out(act: str, root: Root, path: Path, at: int) -> Root:
         verified(root, mend=act == "repair")
     elif act in ("part", "quick"):
         with Store(root) as store:
-            verify(store, Request(grace_ns=0, quick=act == "quick", subset=Subset.parse("1/3")))
+            verify(store, VerifyRequest(grace_ns=0, quick=act == "quick", subset=Subset.parse("1/3")))
     elif act == "restore":
-        restore(root)
+        restore_all(root)
     elif act in ("move", "copy"):
         new = root.path.with_name(f"root {at}")
         (os.rename if act == "move" else shutil.copytree)(root.path, new)
@@ -295,7 +297,7 @@ def carry_out(act: str, root: Root, path: Path, at: int) -> Root:
 
 
 def after(act: str, found: set[str], before: set[str], now: set[str]) -> set[str]:
-    """Of which damaged entries it is known, in these very files."""
+    """Return the damaged entries that are known after an act, in the same files."""
     if act in ("verify", "repair"):
         return now
     if act == "restore":
@@ -314,5 +316,5 @@ def contents(root: Root) -> dict[str, bytes]:
 
 
 def orphans(root: Root) -> set[str]:
-    """The sidecars without an entry: removing an entry by hand leaves one, which is a finding."""
+    """Return the sidecars without an entry: an entry removed by hand leaves one, which is a finding."""
     return {path.name for path in root.path.glob("*-atime") if not Path(f"{str(path)[:-6]}-cache").exists()}

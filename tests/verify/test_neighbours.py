@@ -1,4 +1,4 @@
-"""What lies around the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
+"""Files beside the entries: sidecars, temporary files, legacy entries, and names that make JAX's put fail."""
 
 import os
 import time
@@ -9,7 +9,7 @@ import pytest
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind, Root
 from jcache.store.listing import read_listing
-from jcache.verify.neighbours import FUTURE_NS, check_surroundings, is_behind
+from jcache.verify.neighbours import CLOCK_TOLERANCE_NS, check_neighbours, is_clock_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
 
 GRACE = 60 * SECOND
@@ -17,7 +17,7 @@ GRACE = 60 * SECOND
 
 def around(directory: Path, now_ns: int = NOW) -> dict[str, Finding]:
     """The findings by the names of their files."""
-    return {f.path.name: f for f in check_surroundings(read_listing(Kind.EXECUTABLES, directory), now_ns, GRACE)}
+    return {f.path.name: f for f in check_neighbours(read_listing(Kind.EXECUTABLES, directory), now_ns, GRACE)}
 
 
 def damages(directory: Path, now_ns: int = NOW) -> dict[str, Damage]:
@@ -41,7 +41,7 @@ def test_a_directory_in_order(tmp_path: Path) -> None:
 
 
 def test_a_sidecar_is_missed_only_where_there_was_a_bound(tmp_path: Path) -> None:
-    """An unbounded JAX of today writes none; a lock file tells that a bounded one was there."""
+    """An unbounded JAX writes no sidecars, so a missing one is a finding only if a lock file shows a bounded JAX."""
     add(tmp_path, key(1), 10)
     assert damages(tmp_path) == {}
     (tmp_path / ".lockfile").touch()
@@ -56,21 +56,21 @@ def test_a_sidecar_is_missed_only_where_there_was_a_bound(tmp_path: Path) -> Non
         (b"1234567", Damage.SIDECAR_SIZE),
         (b"123456789", Damage.SIDECAR_SIZE),
         (b"\xff" * 8, Damage.SIDECAR_FUTURE),
-        ((NOW + FUTURE_NS + DAY).to_bytes(8, "little"), Damage.SIDECAR_FUTURE),
-        ((NOW + FUTURE_NS).to_bytes(8, "little"), None),
+        ((NOW + CLOCK_TOLERANCE_NS + DAY).to_bytes(8, "little"), Damage.SIDECAR_FUTURE),
+        ((NOW + CLOCK_TOLERANCE_NS).to_bytes(8, "little"), None),
         ((NOW - DAY).to_bytes(8, "little"), None),
         (bytes(8), None),
     ],
 )
 def test_what_a_sidecar_says(tmp_path: Path, data: bytes, damage: Damage | None) -> None:
-    """Eight bytes, of a time that has come, give or take what clocks differ by; whether there was a bound or not."""
+    """A sidecar must have eight bytes and a time that is not in the future, within the tolerance of clocks."""
     add(tmp_path, key(1), 10, written_ns=NOW - DAY)
     (tmp_path / f"{key(1)}-atime").write_bytes(data)
     assert list(damages(tmp_path).values()) == ([] if damage is None else [damage])
 
 
 def test_a_sidecar_of_the_very_time_of_the_file(tmp_path: Path) -> None:
-    """That is what adopting writes, and in order."""
+    """A sidecar with the time of its file is sound, since adopting an entry writes this time."""
     add(tmp_path, key(1), 10, used_ns=NOW - DAY, written_ns=NOW - DAY)
     assert damages(tmp_path) == {}
 
@@ -85,7 +85,7 @@ def test_a_sidecar_that_is_no_file(tmp_path: Path, beyond: Path, what: str) -> N
 
 
 def test_a_sidecar_without_an_entry(tmp_path: Path) -> None:
-    """It is removed by repair, if it still is the one that was seen."""
+    """Repair removes a sidecar without an entry, if it has not changed since."""
     (tmp_path / f"{key(1)}-atime").write_bytes(bytes(8))
     finding = around(tmp_path)[f"{key(1)}-atime"]
     assert (finding.damage, finding.remedy) == (Damage.ORPHANED_SIDECAR, Remedy.REMOVE)
@@ -108,7 +108,7 @@ def test_advice_names_the_root(native: Root) -> None:
 
 
 def test_legacy_entries_are_notes(tmp_path: Path) -> None:
-    """They are no damage, only waste, and the command that removes them is named."""
+    """Legacy entries are no damage; a note names the command that removes them."""
     (tmp_path / key(1)).write_bytes(executable())
     finding = around(tmp_path)[key(1)]
     assert (
@@ -119,7 +119,9 @@ def test_legacy_entries_are_notes(tmp_path: Path) -> None:
 
 
 def test_names_that_stop_jax(tmp_path: Path) -> None:
-    """What ends in -cache and is no entry fails every bounded put of jax <= 0.11.1: to be moved by hand."""
+    """A name that ends in -cache and is no entry makes every bounded put of jax <= 0.11.1 fail, so the advice is to
+    move it.
+    """
     (tmp_path / "model-cache").touch()
     (tmp_path / "pip-cache").mkdir()
     found = around(tmp_path)
@@ -141,10 +143,12 @@ def test_what_has_an_entrys_name_and_is_none_is_found(tmp_path: Path, beyond: Pa
 
 
 def test_a_clock_that_is_behind() -> None:
-    """One of before jcache was installed is wrong, and one that most times are ahead of; a few times may be wrong."""
+    """The clock is behind if it is earlier than jcache's installation, or than most times; a few times may be wrong."""
     today = time.time_ns()
     ago = today - 3650 * DAY
-    assert is_behind([ago + 3649 * DAY], ago)
-    assert not is_behind([today + 3650 * DAY], today) and not is_behind([today - DAY], today)
-    assert is_behind([today + DAY] * 10, today) and not is_behind([today + DAY] * 10 + [today - DAY] * 10, today)
-    assert not is_behind([], ago)
+    assert is_clock_behind([ago + 3649 * DAY], ago)
+    assert not is_clock_behind([today + 3650 * DAY], today) and not is_clock_behind([today - DAY], today)
+    assert is_clock_behind([today + DAY] * 10, today) and not is_clock_behind(
+        [today + DAY] * 10 + [today - DAY] * 10, today
+    )
+    assert not is_clock_behind([], ago)

@@ -16,7 +16,7 @@ _NAMES_SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What lies beside the entries, of one sort: so many files, so many bytes, the first names."""
+    """Files of one sort beside the entries: their number, their bytes and the first names."""
 
     files: int = 0
     bytes: int = 0
@@ -24,12 +24,12 @@ class Group:
 
 
 def grouped(listings: Iterable[Listing], root: Root, beside: Iterable[Neighbour]) -> dict[str, Group]:
-    """Return the groups of what lies beside the entries, by their names.
+    """Return the groups of files beside the entries, by their names.
 
     Args:
-        listings: of all kinds.
+        listings: listings of all kinds.
         root: the root.
-        beside: what else lies in its directory.
+        beside: other files in its directory.
     """
     found: dict[str, list[Neighbour]] = {
         name: []
@@ -52,23 +52,23 @@ def grouped(listings: Iterable[Listing], root: Root, beside: Iterable[Neighbour]
             found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
     found["unknown"] += beside
     kept, kept_size = tree_size(root.quarantine)
-    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # outside, it is not of its bytes
+    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # else it lies outside
     found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
     found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
-    return {name: _sum(some) for name, some in found.items()}
+    return {name: _to_group(some) for name, some in found.items()}
 
 
 def beside_executables(root: Root) -> Iterable[Neighbour]:
-    """Yield the files of others in the top directory of a root that jcache made."""
+    """Yield the files in the top directory of a jcache root that are not jcache's."""
     with os.scandir(root.path) as listing:
         for item in listing:
             if member(item.name)[0] is not Member.OURS:
-                with suppress(OSError):  # vanished between the listing and here
+                with suppress(OSError):  # the file may be gone by now
                     regular = item.is_file(follow_symlinks=False)
                     yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
 
 
-def _sum(some: list[Neighbour]) -> Group:
+def _to_group(some: list[Neighbour]) -> Group:
     blocking_first = sorted((not n.name.endswith(ENTRY_SUFFIX), n.name) for n in some if n.name)
     names = [name for _, name in blocking_first[:_NAMES_SHOWN]]
     return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

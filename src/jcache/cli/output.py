@@ -25,9 +25,14 @@ def data(text: str) -> None:
     sys.stdout.write(_printable(text) + "\n")
 
 
-def as_json(value: dict[str, Any]) -> None:
-    """Print one JSON document on stdout, in ASCII, with ``schema_version`` as its first field."""
-    json.dump({"schema_version": SCHEMA_VERSION} | value, sys.stdout, indent=2)
+def as_json(value: dict[str, Any], *, version: int = SCHEMA_VERSION) -> None:
+    """Print one JSON document on stdout, in ASCII, with ``schema_version`` as its first field.
+
+    Args:
+        value: the other fields.
+        version: of the fields of this command's document.
+    """
+    json.dump({"schema_version": version} | value, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 

@@ -11,8 +11,8 @@ from jcache.jax_internals.path_keys import KERNELS, NO_PATH, can_be_in_keys, in_
 from jcache.layout import Kind, Root, storable
 from jcache.runs import observers
 from jcache.store.store import Store
-from jcache.verify.path_key_sentences import choice
-from jcache.verify.path_keys import given, spellings
+from jcache.verify.path_key_sentences import describe_mixed_keys
+from jcache.verify.path_keys import find_spellings, named_directories
 
 
 def try_path_keys(
@@ -32,7 +32,7 @@ def try_path_keys(
     """
     tries = _Tries(roots, note)
     if can_be_in_keys(cache_hook.versions()[0]):
-        tries.find_spellings(given(os.environ, *paths))
+        tries.find_spellings(named_directories(os.environ, *paths))
         cache_keys.try_path_keys(tries.to_try, tries.is_stored, tries.is_found)
     return tries.found
 
@@ -52,10 +52,10 @@ class _Tries:
     def find_spellings(self, paths: Sequence[str]) -> None:
         for root, directory in zip(self._roots, self._directories, strict=True):
             with Store(root) as store:
-                texts, seen = spellings(store, paths)
+                texts, seen = find_spellings(store, paths)
             self._texts += texts
             if seen:
-                self._note(choice(directory))
+                self._note(describe_mixed_keys(directory))
 
     def to_try(self) -> list[str]:
         places = self._places()
@@ -72,7 +72,7 @@ class _Tries:
         observers.tell_path_key(path_key)
         for place in self._places():
             if is_file(place, storable(path_key)):
-                self._note(choice(place))
+                self._note(describe_mixed_keys(place))
 
     def _places(self) -> list[str]:
         """Return the roots' directories, or only the directory that the program has set instead."""

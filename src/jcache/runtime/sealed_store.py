@@ -209,7 +209,9 @@ class SealedStore:
             warn_once(("set aside", self.root.path), f"{describe(finding)}, and stays there: {error}")
             return
         if moved and finding.damage is not Damage.STALE:
-            warn_once(("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and is made anew.")
+            warn_once(
+                ("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and will be made again."
+            )
 
     def record_spent(self, spent: Spent) -> None:
         """Keep the cost of a build or a load for the next write to the ledger."""

@@ -139,7 +139,10 @@ def open_root(path: Path, argument: str = "--root") -> Root:
         in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
         return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
-        raise NoCacheHere(f"{path} is empty: fill it with `{_filling(path)}`, or name another {argument}.")
+        raise NoCacheHere(
+            f"{path} is empty: fill it with `{_filling(path)}`, or name another {argument}. Without jcache, JAX stores "
+            "only programs that take over 1 s to compile (JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS)."
+        )
     raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another {argument}.")
 
 

@@ -1,9 +1,9 @@
-"""Directories that keys of executables depend on, and executables that lie in another one.
+"""Find executables whose keys depend on the path of another directory than the one that they lie in.
 
-JAX from 0.4.36 to 0.10.2 hashes the string that ``jax_compilation_cache_dir`` is set to, unless
-``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` is ``none``; later ones as well, where that is ``all`` or has XLA's cache of
-kernels in it. So what was copied to another path is never hit there. An entry
-names the directory in its options; later jax does so, too, but hashes it no more.
+JAX 0.4.36 to 0.10.2 hashes the value of ``jax_compilation_cache_dir`` into keys, unless
+``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` is ``none``. Later versions do so if that variable is ``all`` or includes
+XLA's kernel cache. Such an entry is never hit after a copy to another path. The compile options in an entry name the
+directory; later versions write it there, too, but do not hash it.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 Version = tuple[int, ...]
 
-PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # of `jcache.enable()`: stored, or hit, under portable keys
-OURS: Final = PORTABLE_ORIGINS | {"run"}
-_LAST_OPTION: Final = 512  # XLA's in jaxlib 0.10.2; later ones have higher numbers
+PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # `jcache.enable()` stored or hit them under portable keys
+JCACHE_ORIGINS: Final = PORTABLE_ORIGINS | {"run"}
+_LAST_HASHED_OPTION: Final = 512  # XLA's last option in jaxlib 0.10.2; later versions have higher numbers
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
-_VERSION: Final = 4  # of what is remembered; goes up when inspections tell more
-SMALL: Final = 1 << 20  # bytes of an entry that is read for a sample
-_NAMES: Final = 256  # entries of which the ledger is asked where their keys have come from
-LOOKED_AT: Final = 8  # entries that are read, of those
-_MOST_LOOKED_AT: Final = 512  # entries that are read to be sure
-_SPELLINGS: Final = 4  # strings to try; each costs a key, 0.2 ms, for every program that is not stored
+_MAKER_VERSION: Final = 4  # incremented when inspections yield more facts
+MAX_SAMPLED_BYTES: Final = 1 << 20  # larger entries are not read for a sample
+_MAX_CANDIDATES: Final = 256  # entries whose origin is looked up in the ledger
+SAMPLE_ENTRIES: Final = 8  # entries to read of these
+_MAX_ENTRIES_READ: Final = 512  # entries to read for a definite answer
+_MAX_SPELLINGS: Final = 4  # each costs 0.2 ms, for one more key, for every program that is not stored
 
 
-def numbers(version: str) -> Version:
-    """Return a version's numbers, to compare: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
+def version_numbers(version: str) -> Version:
+    """Return the numbers of a version for comparison: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def keyed_for(
+def directory_in_key(
     cache_path: str | None,
     jaxlib: str | None,
     xla_options: int | None,
@@ -57,36 +57,36 @@ def keyed_for(
     portable: bool,
     xla_caches: str | None = None,
 ) -> str | None:
-    """Return the directory that the key of an executable depends on, None for none.
+    """Return the directory that the key of an executable depends on; None if there is none.
 
     Args:
-        cache_path: the directory that its options name.
-        jaxlib: that made it, where this is on record.
-        xla_options: numbers of XLA's options, as `Inspection` has them, which tell it else.
+        cache_path: directory that the executable's options name.
+        jaxlib: recorded version that compiled it; None if there is no record.
+        xla_options: bits of the numbers of XLA's options (see `Inspection`), which show the version without a record.
         portable: whether it was stored with portable keys.
-        xla_caches: those of XLA that JAX was told of besides, whose path it hashes in all versions.
+        xla_caches: setting of XLA's caches other than the default; with one, every version hashes their path.
     """
     if cache_path is None or portable:
         return None
-    hashed = (xla_options or 0).bit_length() - 1 <= _LAST_OPTION if jaxlib is None else in_keys(jaxlib)
+    hashed = (xla_options or 0).bit_length() - 1 <= _LAST_HASHED_OPTION if jaxlib is None else in_keys(jaxlib)
     return cache_path if hashed or xla_caches is not None else None
 
 
-def leads(path: str, directory: str | os.PathLike[str]) -> bool:
-    """Return whether a path, relative or through links, leads to a directory, which need not exist yet."""
+def leads_to(path: str, directory: str | os.PathLike[str]) -> bool:
+    """Return whether a path, relative or through links, leads to a directory; the directory need not exist."""
     try:
         return os.path.realpath(path) == os.path.realpath(directory)
-    except (OSError, ValueError):  # there is nowhere to begin, or it is no path at all
+    except (OSError, ValueError):  # the working directory is gone, or the text is no path
         return False
 
 
-class Elsewhere(NamedTuple):
-    """Executables that are keyed for another directory than the one that they lie in.
+class MisplacedExecutables(NamedTuple):
+    """Executables whose keys depend on another directory than the one that they lie in.
 
     Attributes:
-        directories: that they are keyed for, and how many are; the most first.
-        looked_at: of how many executables this is known.
-        xla_caches: of directories, what JAX was told of XLA's caches there, where that is not its default.
+        directories: number of executables by the directory in their keys, the most frequent first.
+        looked_at: number of executables whose directory is known.
+        xla_caches: setting of XLA's caches by directory, where it is not JAX's default.
     """
 
     directories: Mapping[str, int]
@@ -94,46 +94,45 @@ class Elsewhere(NamedTuple):
     xla_caches: Mapping[str, str] = Frozen({})
 
 
-NOTHING: Final = Elsewhere(Frozen({}), 0)
+NONE_MISPLACED: Final = MisplacedExecutables(Frozen({}), 0)
 
 
-def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
-    """Return the executables keyed for other directories, as the ledger or a sample of small entries tells.
+def find_misplaced(store: Store, listing: Listing, *, sample: int = 1) -> MisplacedExecutables:
+    """Find executables whose keys depend on another directory, by the ledger or a sample of small entries.
 
     Args:
-        store: of the root.
-        listing: of its executables.
-        sample: how many entries to read, of those that the ledger does not know, if it knows none.
+        store: store of the root.
+        listing: listing of its executables.
+        sample: number of entries to read if the ledger knows the directory of none.
     """
     if not len(listing):
-        return NOTHING
+        return NONE_MISPLACED
     directory = str(listing.directory)
-    told = {number: told_by(text) for number, text in (store.softly(store.ledger.makers) or {}).items()}
-    makers = {number: maker for number, maker in told.items() if maker is not None}
+    parsed = {number: parse_maker(text) for number, text in (store.softly(store.ledger.makers) or {}).items()}
+    makers = {number: maker for number, maker in parsed.items() if maker is not None}
     if not makers:
-        return _sampled(listing, directory, sample)
-    foreign = [number for number, maker in makers.items() if _foreign(maker, directory) is not None]
+        return _find_in_sample(listing, directory, sample)
+    foreign = [number for number, maker in makers.items() if _other_directory(maker, directory) is not None]
     rows = (store.softly(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
     present = set(listing.columns.keys) if rows else set()
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}
     for key, jaxlib, origin, number in rows:
-        path = _foreign(makers[number], directory, jaxlib, portable=origin in PORTABLE_ORIGINS)
+        path = _other_directory(makers[number], directory, jaxlib, portable=origin in PORTABLE_ORIGINS)
         if key in present and path is not None:
             found[path] += 1
-            caches |= _caches(path, makers[number])
+            caches |= _xla_caches_by_directory(path, makers[number])
     looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
-    return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+    return MisplacedExecutables(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
 class PathInKeys(NamedTuple):
-    """The path of a root's directory in the keys that JAX alone has stored there.
+    """Path of a root's directory in the keys that JAX alone has stored there.
 
     Attributes:
-        path: as it is spelled there, the root's own if it is among several; None where none was seen.
-        xla_caches: the caches of XLA that JAX was set to use for these keys; several where entries differ, JAX's
-            default "" first.
-        is_known: whether enough entries were read to know.
+        path: the path as the keys spell it: the root's own, if any key has it; None if no key with a path was found.
+        xla_caches: settings of XLA's caches for these keys: several if entries differ, JAX's default "" first.
+        is_known: whether enough entries were read to be sure.
     """
 
     path: str | None
@@ -142,64 +141,63 @@ class PathInKeys(NamedTuple):
 
 
 class Spellings(NamedTuple):
-    """How keys of a root's executables may name its directory.
+    """Strings by which keys of a root's executables may name its directory.
 
     Attributes:
-        texts: the strings that JAX may have hashed, as ``jax_compilation_cache_dir`` had them; JAX's own key is tried
-            with each.
-        seen: whether an entry with such a key was seen. Only a few are read, so there may be some all the same.
+        texts: values of ``jax_compilation_cache_dir`` that JAX may have hashed; a key is tried with each.
+        seen: whether a key with one of them was found. Only a few entries are read, so others may have one.
     """
 
     texts: tuple[str, ...]
     seen: bool
 
 
-def given(environment: Mapping[str, str], *more: str | os.PathLike[str] | None) -> list[str]:
-    """Return the paths by which somebody has named a cache directory.
+def named_directories(environment: Mapping[str, str], *more: str | os.PathLike[str] | None) -> list[str]:
+    """Return the paths of cache directories that the user has named.
 
     Args:
-        environment: of the process; `jcache run` has put into it what was given above it.
-        more: other paths; None and an empty one are left out.
+        environment: environment of the process, with the paths that `jcache run` was given.
+        more: other paths; None and empty ones are left out.
     """
     texts = [*map(environment.get, VARIABLES), *environment.get(SPELLINGS, "").split("\n")]
     return [str(text) for text in (*more, *texts) if text]
 
 
-def spellings(store: Store, given: Iterable[str] = ()) -> Spellings:
+def find_spellings(store: Store, named: Iterable[str] = ()) -> Spellings:
     """Return the strings that may stand for a root's directory of executables in the keys of its entries.
 
-    Those are its path, the paths that were given for it, and others that some of its entries name.
+    These are its path, those of the named paths that lead to it, and paths that some of its entries contain.
 
     Args:
-        store: of the root.
-        given: paths, of which those count that lead to the directory.
+        store: store of the root.
+        named: paths that the user has named.
     """
     directory = str(store.root.directory(Kind.EXECUTABLES))
-    known = [directory, *(text for text in given if leads(text, directory))]
-    entries = _by_jax(store, directory, _NAMES)
-    found = [named[0] for named in _named_in(directory, entries, LOOKED_AT) if named is not None]
+    known = [directory, *(text for text in named if leads_to(text, directory))]
+    entries = _entries_of_jax(store, directory, _MAX_CANDIDATES)
+    found = [named[0] for named in _spellings_in_keys(directory, entries, SAMPLE_ENTRIES) if named is not None]
     several = dict.fromkeys(str(PurePath(text)) for text in (*known, *found))
-    return Spellings(tuple(text for text in several if "\n" not in text)[:_SPELLINGS], bool(found))
+    return Spellings(tuple(text for text in several if "\n" not in text)[:_MAX_SPELLINGS], bool(found))
 
 
 def path_in_keys(store: Store) -> PathInKeys:
     """Return the path of a root's directory in the keys that JAX alone has stored there."""
     directory = str(store.root.directory(Kind.EXECUTABLES))
-    theirs = _by_jax(store, directory, None)
-    named = list(_named_in(directory, theirs, _MOST_LOOKED_AT))
+    theirs = _entries_of_jax(store, directory, None)
+    named = list(_spellings_in_keys(directory, theirs, _MAX_ENTRIES_READ))
     found = [each for each in named if each is not None]
     path = directory if any(text == directory for text, _ in found) else next((text for text, _ in found), None)
     caches = sorted({used for text, used in found if text == path})
     return PathInKeys(path, tuple(caches), path == directory or len(named) == len(theirs))
 
 
-def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
-    """Return entries that jcache has not stored, as far as the ledger knows: their bytes and keys, the smallest first.
+def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
+    """Return sizes and keys of entries that jcache has not stored according to the ledger, the smallest first.
 
     Args:
-        store: of the root.
-        directory: of the entries.
-        most: how many entries to ask of; None for all.
+        store: store of the root.
+        directory: directory of the entries.
+        most: number of entries to look up; None for all.
     """
     sizes: dict[str, int] = {}
     with suppress(OSError), os.scandir(directory) as listing:
@@ -210,19 +208,21 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
         return []
     keys = None if most is None else list(sizes)
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
-    ours = {key for key, record in known.items() if record.origin in OURS}
+    ours = {key for key, record in known.items() if record.origin in JCACHE_ORIGINS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 
 
-def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[tuple[str, str] | None]:
-    """Yield for each of some entries the string in its key that leads to its directory, and XLA's caches; or None.
+def _spellings_in_keys(
+    directory: str, entries: Sequence[tuple[int, str]], most: int
+) -> Iterator[tuple[str, str] | None]:
+    """Yield for each entry of a sample the string in its key that leads to the directory, and XLA's caches; or None.
 
     Args:
-        directory: of the entries.
-        entries: their bytes and keys, the smallest first; those of more than 1 MiB are passed over.
-        most: how many to read; they are of all sizes.
+        directory: directory of the entries.
+        entries: sizes and keys, the smallest first; entries of more than 1 MiB are skipped.
+        most: number of entries to read, of all sizes.
     """
-    small = [key for size, key in entries if size <= SMALL]
+    small = [key for size, key in entries if size <= MAX_SAMPLED_BYTES]
     if not small:
         return
     from jcache.formats.inspection import inspect
@@ -231,57 +231,59 @@ def _named_in(directory: str, entries: Sequence[tuple[int, str]], most: int) -> 
         named = None
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(os.path.join(directory, key + ENTRY_SUFFIX)))
-            path = keyed_for(inside.cache_path, None, inside.xla_options, portable=False, xla_caches=inside.xla_caches)
-            named = (path, inside.xla_caches or "") if path is not None and leads(path, directory) else None
+            path = directory_in_key(
+                inside.cache_path, None, inside.xla_options, portable=False, xla_caches=inside.xla_caches
+            )
+            named = (path, inside.xla_caches or "") if path is not None and leads_to(path, directory) else None
         yield named
 
 
-def remembered(maker: Mapping[str, Any]) -> str:
-    """Return the text by which the ledger remembers what an executable tells of its maker."""
-    told = {name: value for name, value in maker.items() if value is not None}
-    return json.dumps({"version": _VERSION} | told, sort_keys=True)
+def maker_text(maker: Mapping[str, Any]) -> str:
+    """Return the text by which the ledger records an executable's maker."""
+    known = {name: value for name, value in maker.items() if value is not None}
+    return json.dumps({"version": _MAKER_VERSION} | known, sort_keys=True)
 
 
-def told_by(text: str) -> dict[str, Any] | None:
-    """Return the maker in a remembered text; None for a text of another version."""
+def parse_maker(text: str) -> dict[str, Any] | None:
+    """Return the maker that a text of `maker_text` stands for; None for a text of another version."""
     try:
         maker: dict[str, Any] = json.loads(text)
-        return maker if maker.pop("version") == _VERSION else None
+        return maker if maker.pop("version") == _MAKER_VERSION else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _foreign(maker: Any, directory: str, jaxlib: str | None = None, *, portable: bool = False) -> str | None:  # noqa: ANN401
-    """Return the other directory that executables of a maker are keyed for."""
+def _other_directory(maker: Any, directory: str, jaxlib: str | None = None, *, portable: bool = False) -> str | None:  # noqa: ANN401
+    """Return the other directory that the keys of a maker's executables depend on; None if there is none."""
     options = maker.get("xla_options")
     numbers_ = None if options is None else int(options, 16)
     caches = maker.get("xla_caches")
-    path = keyed_for(maker.get("cache_path"), jaxlib, numbers_, portable=portable, xla_caches=caches)
-    return None if path is None or path == directory or leads(path, directory) else path
+    path = directory_in_key(maker.get("cache_path"), jaxlib, numbers_, portable=portable, xla_caches=caches)
+    return None if path is None or path == directory or leads_to(path, directory) else path
 
 
-def _sampled(listing: Listing, directory: str, sample: int) -> Elsewhere:
+def _find_in_sample(listing: Listing, directory: str, sample: int) -> MisplacedExecutables:
     from jcache.formats.inspection import inspect
 
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}
     looked_at = 0
     columns = listing.columns
-    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= SMALL)
+    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= MAX_SAMPLED_BYTES)
     for key in islice(small, sample):
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(listing.directory / (key + ENTRY_SUFFIX)))
             options = f"{inside.xla_options or 0:x}"
             maker = {"cache_path": inside.cache_path, "xla_caches": inside.xla_caches, "xla_options": options}
             looked_at += 1
-            path = _foreign(maker, directory)
+            path = _other_directory(maker, directory)
             if path is not None:
                 found[path] += 1
-                caches |= _caches(path, maker)
-    return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+                caches |= _xla_caches_by_directory(path, maker)
+    return MisplacedExecutables(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
-def _caches(path: str, maker: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings of XLA's caches in a directory that differ from JAX's defaults."""
-    told = maker.get("xla_caches")
-    return {} if told is None else {path: told}
+def _xla_caches_by_directory(path: str, maker: Mapping[str, Any]) -> dict[str, str]:
+    """Return the setting of XLA's caches by the directory, if it is not JAX's default."""
+    setting = maker.get("xla_caches")
+    return {} if setting is None else {path: setting}

@@ -14,7 +14,7 @@ from jcache.errors import BadArchive, InvalidValue
 from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
 from jcache.shipping.archive import manifest_codec as module
-from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, XlaFile
 from jcache.shipping.archive.manifest_codec import decode, encode
 from tests.helpers.clocks import lines_run
 from tests.helpers.entries import NOW, digits, key
@@ -25,7 +25,7 @@ MANIFEST = Manifest(
     jcache="0.1.0", root="/r", directory="/r/executables", jax="0.10.2", jaxlib="0.10.2",
     host=Host(cpu="EPYC", gpus=("H200",)), makers=(Maker(platform="cpu", cpu_features=("+avx2", "-sha512")),),
     items=(ITEM._replace(maker=0, seconds=3.5, codec="zstd", sidecar=True),),
-    neighbours=(Neighbour(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
+    neighbours=(XlaFile(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
 )  # fmt: skip
 
 TWO = encode(replace(MANIFEST, items=(ITEM, ITEM._replace(key=OTHER))))
@@ -51,7 +51,7 @@ ITEMS = st.builds(
     portable=st.booleans(), maker=st.sampled_from([None, 0, 1]),
 )  # fmt: skip
 NEIGHBOURS = st.builds(
-    Neighbour, st.lists(NAMES.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map(
+    XlaFile, st.lists(NAMES.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map(
         lambda parts: "/".join((AUTOTUNE_NAME, *parts, "file"))
     ), st.integers(0, 9), DIGESTS,
 )  # fmt: skip
@@ -59,6 +59,7 @@ MANIFESTS = st.builds(
     Manifest, jcache=TEXTS, root=TEXTS, directory=TEXTS, jax=st.none() | TEXTS, jaxlib=st.none() | TEXTS,
     host=st.builds(Host, cpu=st.none() | TEXTS, gpus=st.lists(TEXTS, max_size=2).map(tuple)), solid=st.booleans(),
     recompressors=st.just(()) | st.just((("zlib", "1.3"), ("zstd", "1.5.7"))),
+    settings=st.just(()) | st.just((("keep_last", "7"), ("max_size", "20GiB"))) | st.just((("order", "cost"),)),
     makers=st.lists(MAKERS, min_size=2, max_size=3).map(tuple),
     items=st.lists(ITEMS, max_size=5, unique_by=itemgetter(0, 1)).map(
         lambda found: tuple(sorted(found, key=itemgetter(0, 1)))
@@ -87,7 +88,7 @@ def refusal(data: bytes) -> str:
 @settings(max_examples=60)
 @given(MANIFESTS)
 def test_manifests_round_trip(manifest: Manifest) -> None:
-    """What is encoded is decoded, every field of it."""
+    """A manifest is decoded to what was encoded, in every field."""
     data = encode(manifest)
     assert decode(data) == manifest
     assert encode(decode(data)) == data
@@ -113,7 +114,7 @@ def test_what_has_its_default_value_is_left_out() -> None:
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    """A line feed, escapes or bytes that are no text break neither the manifest nor a terminal."""
+    """Line feeds, escapes and bytes that are no text break neither the manifest nor a terminal."""
     text = "a\nb\x1b[31m\udcff"
     manifest = decode(encode(replace(MANIFEST, items=(ITEM._replace(origin=text),))))
     assert manifest.items[0].origin == "a\\nb\\x1b[31m\\udcff"
@@ -144,9 +145,15 @@ def test_times_out_of_range_become_the_nearest() -> None:
         {"items": (ITEM._replace(maker=1),)},
         {"items": (ITEM._replace(key="../../x"),)},
         {"items": (ITEM._replace(bytes=-1),)},
-        {"neighbours": (Neighbour("../x", 3, digest(b"3")),)},
-        {"neighbours": (Neighbour(KERNELS_NAME, 3, digest(b"3")), Neighbour(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
+        {"neighbours": (XlaFile("../x", 3, digest(b"3")),)},
+        {"neighbours": (XlaFile(KERNELS_NAME, 3, digest(b"3")), XlaFile(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
         {"recompressors": (("zstd", "1"), ("zlib", "1"))},
+        {"settings": (("order", "lru"), ("keep_last", "1"))},
+        {"settings": (("order", "lru"), ("order", "cost"))},
+        {"settings": (("max_size", "much"),)},
+        {"settings": (("places", "/"),)},
+        {"settings": (("preset", "balanced"),)},
+        {"settings": (("colour", "red"),)},
     ],
 )
 def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
@@ -199,7 +206,9 @@ def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]
     ids=lambda value: str(value)[:40],
 )
 def test_values_that_are_none_are_refused(changes: dict[str, Any], reason: str) -> None:
-    """Wrong types, numbers out of range, names that are not keys: one sentence says where, what and what is right."""
+    """Wrong types, numbers out of range and malformed keys are refused in one sentence with place, value and
+    expected form.
+    """
     message = refusal(edited(**changes))
     assert reason in message
     assert "line 2" in message or "the whole" in message
@@ -256,12 +265,12 @@ def test_json_that_is_not_canonical_is_refused(line: bytes) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
-    """Nothing, other JSON, two manifests, commas too many or too few, fields under other names, an entry twice."""
+    """Empty bytes, other JSON, two manifests, wrong commas, unknown fields and repeated entries are refused."""
     refusal(data)
 
 
 def test_another_version_is_named() -> None:
-    """The manifest of a later jcache says so, whatever else has changed in it."""
+    """A manifest of a later jcache is refused by its version, whatever else has changed in it."""
     data = encode(MANIFEST).replace(b'"schema_version":2', b'"novelty":{},"schema_version":7')
     assert "version 7" in refusal(data)
 
@@ -274,7 +283,7 @@ def test_neighbours_stay_in_xlas_places(path: str) -> None:
 
 
 def test_any_changed_byte_changes_the_manifest_or_is_refused() -> None:
-    """There is one way to write a manifest: two texts never mean the same."""
+    """A manifest has only one form: two different texts never mean the same."""
     data = encode(MANIFEST)
     for position in range(len(data)):
         for bit in range(8):
@@ -304,7 +313,7 @@ def large(count: int) -> bytes:
 
 
 def test_a_large_manifest_is_read_in_few_steps() -> None:
-    """As many for a line, and few, however many lines there are, so that a million can be had."""
+    """The number of steps grows linearly with the lines, and is small enough for a million of them."""
     few, many = (lines_run(partial(decode, large(count)), at_most=10**7) for count in (500, 2000))
     assert (many - few) / 1500 < 150
 

@@ -21,7 +21,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, tree
 
@@ -29,7 +29,7 @@ HOUR: Final = 3600 * 10**9
 
 
 class Toy(Adapter):
-    """Notes, each a file of text that begins with its own name: all that an adapter has to say."""
+    """A toy adapter: notes, each a text file that begins with its own name."""
 
     name = "toy"
     title = "a box of notes"
@@ -104,7 +104,9 @@ def store(box: Path) -> Iterator[Store]:
 
 
 def test_an_adapter_makes_a_root(box: Path, tmp_path: Path) -> None:
-    """A directory that an adapter recognises is a root, whose own things lie elsewhere; others are as before."""
+    """A directory that an adapter recognises is a root, whose state lies elsewhere; other directories are
+    unaffected.
+    """
     root = open_root(box)
     assert adapter_of(box) is ADAPTER and root.adapter is ADAPTER and root.layout.name == "toy"
     assert root.state == state_of(box) and not root.state.is_relative_to(box)
@@ -117,7 +119,7 @@ def test_an_adapter_makes_a_root(box: Path, tmp_path: Path) -> None:
 
 
 def test_two_trees_have_two_states(box: Path, tmp_path: Path) -> None:
-    """What is known of a directory is kept by its path, links in it followed."""
+    """The state of a directory is found by its path, with links followed."""
     (tmp_path / "link").symlink_to(box)
     assert state_of(tmp_path / "link") == state_of(box) != state_of(tmp_path / "box2")
 
@@ -149,10 +151,10 @@ def test_find_by_beginnings_and_file_names(store: Store) -> None:
 def test_verify_repair_and_restore(box: Path, store: Store) -> None:
     """Damage is found by the adapter, goes out of the tree, and comes back; foreign files stay as they are."""
     note, others = box / "notes" / "00000001.note", tree(box / "notes" / "shopping list.txt")
-    assert not verify(store, Request()).findings
+    assert not verify(store, VerifyRequest()).findings
     note.write_text("somebody else's")
     os.utime(note, ns=(NOW, NOW))
-    (finding,) = verify(store, Request()).findings
+    (finding,) = verify(store, VerifyRequest()).findings
     assert finding.damage is Damage.NAME
     (one,) = repair(store, [finding], grace_ns=0)
     assert one.mended and not note.exists() and tree(box / "notes" / "shopping list.txt") == others
@@ -164,7 +166,7 @@ def test_verify_repair_and_restore(box: Path, store: Store) -> None:
 def test_quarantine_on_another_file_system(
     box: Path, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where a rename cannot reach, the bytes are copied, and the name is taken away then."""
+    """If a rename cannot reach quarantine, the bytes are copied, and then the name is removed."""
     rename = os.rename
 
     def far(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -177,7 +179,7 @@ def test_quarantine_on_another_file_system(
     note.write_text("somebody else's")
     os.utime(note, ns=(NOW, NOW))
     monkeypatch.setattr(os, "rename", far)
-    (one,) = repair(store, verify(store, Request()).findings, grace_ns=0)
+    (one,) = repair(store, verify(store, VerifyRequest()).findings, grace_ns=0)
     assert one.mended and not note.exists()
     (record,) = Quarantine(store.root).records()
     store.restore(Quarantine(store.root), record)
@@ -207,7 +209,7 @@ def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
 
 
 def test_a_lock_of_ours_lies_elsewhere(box: Path, store: Store) -> None:
-    """Two of us wait for each other, and the other program sees no file of ours."""
+    """Two processes of jcache wait for each other, and the other program sees no file of jcache."""
     before = {path.name for path in box.rglob("*")}
     store.remove([store.find(KEYS[0])])
     assert {path.name for path in box.rglob("*")} == before - {"00000000.note"}
@@ -218,12 +220,12 @@ def test_links_and_specials_are_no_entries(box: Path, store: Store, beyond: Path
     """A link with an entry's name is a finding, which is renamed and never followed."""
     (box / "notes" / "0000000a.note").symlink_to(beyond / "precious")
     assert "note-0000000a" not in {entry.key for entry in store.entries()}
-    (finding,) = verify(store, Request()).findings
+    (finding,) = verify(store, VerifyRequest()).findings
     assert finding.damage is Damage.NOT_A_FILE and finding.key == "note-0000000a"
 
 
 def test_a_linked_directory_is_not_entered(tmp_path: Path, beyond: Path) -> None:
-    """What a link in the tree leads to is not the tree's."""
+    """The target of a link in the tree is no part of the tree."""
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "notes").symlink_to(fill(tmp_path / "other") / "notes")
     assert not Store(Root(tmp_path / "linked", plain=True, adapter=ADAPTER, state_path=tmp_path / "s")).entries()
@@ -243,7 +245,7 @@ def test_the_overview_finds_it(box: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_commands_work_with_it(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No command knows whose directory it has."""
+    """Every command works on a foreign directory without knowing its program."""
     from jcache.cli.app import run
 
     assert run(["ls", "--root", str(box), "-q", "--sort", "name"]) == 0
@@ -273,7 +275,7 @@ STEPS = st.lists(
 @given(STEPS, st.integers(0, 3))
 @settings(max_examples=60)
 def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None:
-    """What is pinned stays, whatever the state directory is by then, and wherever the directory has gone."""
+    """Pins stay, wherever the state directory is, and wherever the directory is moved."""
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(foreign, "MODULES", [__name__])
         patch.setenv("XDG_STATE_HOME", f"{place}/state")
@@ -311,7 +313,7 @@ def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None
 
 
 def test_pins_of_before_are_copied_at_first_sight(box: Path) -> None:
-    """By what writes; what only looks knows them as well."""
+    """Older pins are copied by the first writer; readers know them as well."""
     root = open_root(box)
     pin_as_before(root, KEYS[1])
     assert info(box).kinds[Kind.GRAPHS].pinned == 1 and not root.pins.exists()

@@ -75,6 +75,9 @@ SolidOption = Annotated[
     bool,
     typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
 ]
+ConfigOption = Annotated[
+    bool, typer.Option("--config", help="Also export the limits that the cache directory stores: see jcache config.")
+]
 SignOption = Annotated[
     str | None,
     typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
@@ -92,6 +95,7 @@ def export(
     exclude_from: ExcludeFromOption = None,
     xla: XlaOption = False,
     solid: SolidOption = False,
+    config: ConfigOption = False,
     sign: SignOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -111,6 +115,7 @@ def export(
         exclude=frozenset() if exclude_from is None else frozenset(_read_keys(exclude_from)),
         xla=xla,
         solid=solid,
+        config=config,
     )
     signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
     with open_store(root) as store:
