@@ -46,6 +46,20 @@ def test_a_directory_of_jax_stays_warm(jcache: Jcache, filled: Path) -> None:
     assert entry_files(filled) == before
 
 
+@pytest.mark.parametrize("caches", ["all", "xla_gpu_kernel_cache_file"])
+def test_a_directory_of_jax_with_other_caches_of_xla_stays_warm(jcache: Jcache, tmp_path: Path, caches: str) -> None:
+    """Where JAX was set to use other caches of XLA, the environment has that setting, since it hits only with it."""
+    fill(tmp_path / "cache", {VARIABLE: caches})
+    told = jcache("env", "--root", tmp_path / "cache", "--json")
+    assert told.json["environment"][VARIABLE] == caches and f"only with {VARIABLE}={caches}" in told.err
+    before = entry_files(tmp_path / "cache")
+    fill(tmp_path / "cache", told.json["environment"])
+    assert entry_files(tmp_path / "cache") == before
+    fill(tmp_path / "cache", {})
+    told = jcache("env", "--root", tmp_path / "cache", "--json")
+    assert VARIABLE not in told.json["environment"] and "with other values of this variable" in told.err
+
+
 def test_other_directories_get_keys_without_the_path(jcache: Jcache, filled: Path, tmp_path: Path) -> None:
     """For a new root, a copy, or one that was filled in this environment, nothing is lost, and no sentence is
     printed.

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from jcache.jax_internals.presets import is_off_by_run
-from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, with_cache, without_cache
+from jcache.layout import Kind, Root
+from jcache.runs.calls import HIT
+from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, record_run, with_cache, without_cache
+from jcache.runs.log import Program
+from jcache.runs.report import collect
+from jcache.store.store import Store
 
 ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
 JAX_FALSE = ("n", "no", "f", "false", "off", "0")  # what `jax._src.config.bool_env` reads as false
@@ -46,6 +51,18 @@ def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
     env = environment(tmp_path, tmp_path, {variable: "7"})
     assert env[variable] == "7"
     assert ("JCACHE_RUN_XLA_CACHES" in env) == (name != "ENABLE_XLA_CACHES")
+
+
+def test_a_cache_directory_of_the_program_is_named_by_its_root(native: Root, plain: Root, tmp_path: Path) -> None:
+    """The command that looks after it names a root: of a jcache root's executables that root, else the directory."""
+    for root in (native, plain):
+        there = root.directory(Kind.EXECUTABLES)
+        program = Program("k", "f", HIT, None, 0.1, None, str(there))
+        nothing = collect(tmp_path, run_id="r", command=["true"], started_ns=0, seconds=1.0, exit_code=0)
+        report = nothing._replace(processes=1, programs=(program,))
+        with Store(Root(tmp_path, plain=True)) as store:
+            (notice,) = record_run(store, report).notices
+        assert f"in {there}, and not" in notice and f"`jcache run --root {root.path} -- " in notice
 
 
 @pytest.mark.parametrize("off", [*JAX_FALSE, "OFF"])

@@ -452,3 +452,51 @@ def test_another_host_has_no_cache(cold: tuple[Path, RunReport], tmp_path: Path)
     shutil.copytree(cold[0], tmp_path / "cache")
     program = f"{THREE}\nprint(jax.config.jax_enable_compilation_cache)"
     assert run(program, environment(tmp_path / "cache", tmp_path / "none", BASE)).stdout.endswith("False\n")
+
+
+FULL = """
+import resource, signal, sys
+import jax._src.lru_cache as caches
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+put = caches.LRUCache.put
+def put_some(cache, key, value):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), limits[1]))
+    try:
+        return put(cache, key, value)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+caches.LRUCache.put = put_some
+"""
+
+
+@pytest.mark.parametrize("room", [0, 100])
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_failed_write_leaves_nothing(tmp_path: Path, room: int, locked: bool) -> None:
+    """Where JAX cannot write an entry to its end, the report says so, and the next process stores it."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    if locked:
+        (cache / ".lockfile").touch()  # as a bounded JAX makes it, which needs sidecars
+    for number, (program, outcome) in enumerate([(FULL + ONE, "not_stored"), (ONE, "stored"), (ONE, "hit")]):
+        logs = tmp_path / str(number)
+        logs.mkdir()
+        with served(cache, logs):
+            run(program, environment(cache, logs, BASE), arguments=[str(room)])
+        (told,) = report(logs).programs
+        assert told.outcome == outcome and ("the write failed" in (told.reason or "")) is (outcome == "not_stored")
+        assert len(list(cache.glob("jit_*"))) == (0 if number == 0 else 1 + locked)
+
+
+def test_an_entry_that_is_not_whole_is_told(tmp_path: Path) -> None:
+    """What may still be written is not served, JAX stores nothing beside it, and the report says why."""
+    cache, logs, again = (tmp_path / name for name in ("cache", "logs", "again"))
+    for place in (cache, logs, again):
+        place.mkdir()
+    with served(cache, logs):
+        run(ONE, environment(cache, logs, BASE))
+    (entry,) = cache.glob("*-cache")
+    entry.write_bytes(b"")
+    with served(cache, again):
+        run(ONE, environment(cache, again, BASE))
+    assert [told.reason for told in report(again).programs] == ["the entry with this key is incomplete"]

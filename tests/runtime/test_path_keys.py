@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from jcache.jax_internals.path_keys import in_keys, is_file, trying, with_path_keys
+from jcache.jax_internals.option_bytes import without_field
+from jcache.jax_internals.path_keys import can_be_in_keys, in_keys, is_file, trying, with_path_keys
 from tests.helpers.command_line import Jcache, entry_files
 from tests.helpers.jax_programs import run
 
@@ -129,6 +131,46 @@ def test_a_directory_that_the_program_sets(jcache: Jcache, tmp_path: Path, own: 
     assert len(entry_files(tmp_path / own)) == 3
 
 
+FILLS = [("plain", ""), ("plain", "all"), ("run", ""), ("run", "all"), ("enable", "all")]  # others have the same keys
+READS = ["", "all", "none"]
+
+
+@pytest.mark.skipif(not can_be_in_keys(version("jax")), reason="keys of this JAX do not depend on the path")
+@pytest.mark.jax
+@pytest.mark.parametrize(("by", "caches"), FILLS)
+def test_what_was_filled_is_hit_with_each_setting(jcache: Jcache, tmp_path: Path, by: str, caches: str) -> None:
+    """Whoever has filled a directory, and with whatever caches of XLA, `run` and `enable()` hit it with any other."""
+
+    def places(setting: str) -> dict[str, str]:
+        return {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"} | ({NONE: setting} if setting else {})
+
+    fills: dict[str, Callable[..., Said]] = {"plain": by_jax, "enable": by_enable, "run": partial(by_run, jcache)}
+    assert fills[by](2, tmp_path, **places(caches))[:2] == (0, 2)
+    for setting in READS:
+        assert by_enable(2, tmp_path, **places(setting))[:2] == (2, 0), setting
+        assert by_run(jcache, 2, tmp_path, **places(setting))[:2] == (2, 0), setting
+    assert len(entry_files(tmp_path / "cache")) == 2
+
+
+@depends
+@pytest.mark.jax
+@pytest.mark.parametrize("by", ["run", "enable", "plain"])
+def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_path: Path, by: str) -> None:
+    """Where it is not on record who has stored entries, `info` says what JAX by itself may miss."""
+    root = tmp_path / "root"
+    if by == "run":
+        by_run(jcache, 2, tmp_path, "", "--root", str(root))
+    elif by == "enable":
+        by_enable(2, tmp_path, JCACHE_DIR=root)
+    else:
+        by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
+    if by != "plain":
+        assert "hits programs that jcache has stored here only with" in jcache("info", "--root", root, "--json").json["note"]
+    shutil.rmtree(root / ".jcache", ignore_errors=True)
+    told = jcache("info", "--root", root, "--json").json["note"]
+    assert told is None if by == "plain" else "there is no record" in told and f"{NONE}=none" in told
+
+
 @depends
 @pytest.mark.jax
 def test_read_only_roots_of_jax(tmp_path: Path) -> None:
@@ -222,3 +264,26 @@ def test_what_fails_is_a_miss(tmp_path: Path) -> None:
     get = with_path_keys(lambda *_: "a-key", lambda: ["somewhere"], fail)
     assert get("module", "devices", "options") == "a-key" and not trying.now
     assert not is_file(str(tmp_path), "a-key")
+
+
+def message(*fields: tuple[int, bytes]) -> bytes:
+    """A protocol buffer message of fields with bytes in them, each number below 16."""
+    return b"".join(bytes([number << 3 | 2]) + length(len(content)) + content for number, content in fields)
+
+
+def length(of: int) -> bytes:
+    """The varint of a number below 16,384."""
+    return bytes([of]) if of < 128 else bytes([of & 127 | 128, of >> 7])
+
+
+def test_a_field_is_removed() -> None:
+    """Fields of all types stay as they are, and the messages around the field get their new lengths."""
+    others = b"\x08\x96\x01" + b"\x11" + b"8bytes!!" + b"\x1d" + b"four"
+    inner = others + message((4, b"x" * 60)) * 3
+    whole = message((3, message((3, inner + b"\x92\x13\x03abc"), (1, b"a"))), (2, b"last"))
+    assert without_field(whole, (3, 3, 306)) == message((3, message((3, inner), (1, b"a"))), (2, b"last"))
+    assert without_field(whole, (7,)) == whole and without_field(b"", (1, 2)) == b""
+    with pytest.raises(IndexError):
+        without_field(b"\x96", (1,))
+    with pytest.raises(ValueError, match="7"):
+        without_field(b"\x07", (1,))

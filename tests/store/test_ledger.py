@@ -119,7 +119,7 @@ NUMBERS, CHANGES = st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)
 
 
 @given(
-    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, CHANGES, CHANGES), max_size=10),
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, CHANGES, CHANGES, NUMBERS), max_size=10),
     st.lists(
         st.binary(min_size=1, max_size=40)
         .map(lambda b: os.fsdecode(b.replace(b"\0", b"").replace(b"/", b"")))
@@ -133,7 +133,7 @@ def test_snapshots_read_back(
 ) -> None:
     """Numbers of 64 bits and names of any bytes come back as they were."""
     ledger = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.sqlite3")
-    columns = Columns([key(i) for i in range(len(rows))], *(array("q", (row[i] for row in rows)) for i in range(5)))
+    columns = Columns([key(i) for i in range(len(rows))], *(array("q", (row[i] for row in rows)) for i in range(6)))
     snapshot = Snapshot(1, 2, columns, others)
     ledger.save_snapshot(directory, snapshot)
     ledger.save_snapshot(directory + "/other", Snapshot(3, 4, Columns.empty(), []))

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,6 +103,61 @@ def test_what_is_no_lock_is_refused(plain: Root, beyond: Path, what: str) -> Non
     path = plain.path / ".lockfile"
     path.mkdir() if what == "directory" else path.symlink_to(beyond / ("precious" if what == "link" else "nothing"))
     with pytest.raises(CannotWrite), locked(plain, KIND, timeout=0.1):
+        pytest.fail("there is no lock to hold")
+
+
+@pytest.fixture
+def backed_up(plain: Root) -> Path:
+    """The other name that a backup of hard links gives the lock file of a root."""
+    (plain.path / ".lockfile").touch(mode=0o664)
+    backup = plain.path.with_name("backup")
+    os.link(plain.path / ".lockfile", backup)
+    return backup
+
+
+def test_a_lock_with_other_names_gets_a_file_of_its_own(plain: Root, backed_up: Path) -> None:
+    """A backup of hard links stays as it is, and has no part in the lock any more."""
+    before = backed_up.stat()
+    with locked(plain, KIND, timeout=LIMIT_S):
+        assert not free(plain.path) and not os.path.samefile(backed_up, plain.path / ".lockfile")
+        assert (plain.path / ".lockfile").stat().st_mode == before.st_mode
+    after = backed_up.stat()
+    assert (after.st_mode, after.st_size, after.st_mtime_ns) == (before.st_mode, 0, before.st_mtime_ns)
+    assert after.st_nlink == 1 and os.listdir(plain.path) in ([".lockfile"], [])  # some versions of filelock remove it
+
+
+def test_a_lock_with_other_names_that_is_held_stays(plain: Root, backed_up: Path) -> None:
+    """Whoever holds it goes on holding the only lock: nobody else has it, by another file, in the meantime."""
+    with process(HOLD_LOCK, plain.path):
+        with pytest.raises(Locked, match="other names"), locked(plain, KIND, timeout=0.05):
+            pytest.fail("two held the lock at once")
+        assert os.path.samefile(backed_up, plain.path / ".lockfile")
+
+
+def test_one_alone_holds_a_lock_that_is_replaced(plain: Root, backed_up: Path) -> None:
+    """Several who find the shared file at once have one lock in the end, and hold it in turn."""
+    holders: list[int] = []
+    most: list[int] = []
+
+    def hold() -> None:
+        with locked(plain, KIND, timeout=LIMIT_S):
+            holders.append(1)
+            most.append(len(holders))
+            time.sleep(0.01)
+            holders.pop()
+
+    threads = [threading.Thread(target=hold) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 8 and backed_up.stat().st_nlink == 1
+
+
+def test_a_file_with_other_names_is_no_lock(plain: Root, beyond: Path) -> None:
+    """What holds bytes is somebody's, and is left alone."""
+    os.link(beyond / "precious", plain.path / ".lockfile")
+    with pytest.raises(CannotWrite, match="something else"), locked(plain, KIND, timeout=0.1):
         pytest.fail("there is no lock to hold")
 
 

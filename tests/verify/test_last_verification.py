@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from jcache.verify.result import VerifyRequest
 from jcache.verify.subset import Subset
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
+from tests.helpers.waiting import until
 
 TORN = b"torn"
 
@@ -52,6 +54,78 @@ def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
     assert info(plain.path).health.startswith("1 finding of the last verify")
     verified(plain, mend=True)
     assert info(plain.path).health.startswith("ok (verified ")
+
+
+UNVERIFIED = re.compile(r"ok \(verified .*, (\d+) entr(?:y|ies) new or changed since\)")
+
+
+def unverified(root: Root) -> int:
+    """How many entries `info` says are new or changed since the last verification."""
+    health = info(root.path).health
+    assert health.startswith("ok (verified "), health
+    told = UNVERIFIED.fullmatch(health)
+    return int(told[1]) if told else 0
+
+
+def go_on(root: Root) -> None:
+    """Waits until the file system gives later times than it has given, beyond doubt."""
+    path = root.path.with_name("time")
+    path.touch()
+    from_ns = path.stat().st_ctime_ns + 30_000_000
+
+    def is_later() -> bool:
+        os.utime(path)
+        return path.stat().st_ctime_ns > from_ns
+
+    until(is_later)
+
+
+def overwrite(path: Path) -> None:
+    """Other bytes of the same number, in place, with the same modification time."""
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    os.utime(path, ns=(NOW, NOW))
+
+
+def replace(path: Path) -> None:
+    """Another file with this name, and with its modification time."""
+    other = path.with_name("other")
+    shutil.copy2(path, other)
+    os.replace(other, path)
+
+
+def use(path: Path) -> None:
+    """The entry is used, which its sidecar tells."""
+    path.with_name(path.name.removesuffix("-cache") + "-atime").write_bytes(bytes(8))
+
+
+CHANGES = [
+    (overwrite, 1),
+    (replace, 1),
+    (Path.unlink, 0),
+    (use, 0),
+    (Path.read_bytes, 0),
+    (lambda path: path.rename(path.with_name(f"{key(9)}-cache")), 1),
+    (lambda path: add(path.parent, key(9), executable(), written_ns=NOW), 1),
+]
+
+
+@pytest.mark.parametrize(("change", "number"), CHANGES)
+def test_what_is_new_or_changed_was_not_verified(plain: Root, change: Callable[[Path], object], number: int) -> None:
+    """It is told by number, whatever modification times say; moving a root changes nothing, and a copy is all new."""
+    for each in range(3):
+        add(plain.path, key(each), executable(), written_ns=NOW)
+    go_on(plain)
+    verified(plain)
+    assert unverified(plain) == 0
+    change(plain.path / f"{key(1)}-cache")
+    assert unverified(plain) == number
+    moved = plain._replace(path=plain.path.rename(plain.path.with_name("moved")))
+    assert unverified(moved) == number
+    copy = moved._replace(path=shutil.copytree(moved.path, moved.path.with_name("copy")))
+    assert unverified(copy) == len(list(copy.path.glob("*-cache")))
+    go_on(copy)
+    verified(copy)
+    assert unverified(copy) == 0 if change is not overwrite else info(copy.path).health.startswith("1 finding")
 
 
 def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
@@ -172,20 +246,27 @@ ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear",
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2)), max_size=10), st.sampled_from(["move", "copy"]))
 @settings(max_examples=40)
 def test_health_is_what_is_known(steps: list[tuple[str, int]], last: str) -> None:
-    """Health is never ok while these files have known damage, and never names damage that is gone."""
+    """Health is never ok while these files have known damage, and never names damage that is gone.
+
+    Entries that it does not call new or changed have the contents that were verified.
+    """
     with tempfile.TemporaryDirectory() as place:
         root = Root(Path(place, "root"), plain=True)
         found: set[str] = set()
+        passed: dict[str, bytes] = {}
         for number in range(3):
             add(root.path, key(number), TORN if number else executable(), written_ns=NOW)
         for at, (act, number) in enumerate([*steps, (last, 0)]):
             before = torn(root)
             root = carry_out(act, root, root.path / f"{key(number)}-cache", at)
             found = after(act, found, before, torn(root))
+            passed = contents(root) if act in ("verify", "repair") else passed
             if not any(root.path.glob("*-cache")) and not root.state.exists():
                 continue
             health = info(root.path).health
             assert not (found & torn(root) and health.startswith("ok")), (act, health)
+            if health.startswith("ok (verified") and "since" not in health:
+                assert contents(root).items() <= passed.items(), (act, health)
             named = re.match(r"(?:at least )?(\d+) findings?[ ,]", health)
             assert named is None or int(named[1]) <= len(torn(root)) + len(orphans(root)), (act, health)
 
@@ -227,6 +308,11 @@ def after(act: str, found: set[str], before: set[str], now: set[str]) -> set[str
 def torn(root: Root) -> set[str]:
     """The entries that are damaged."""
     return {path.name for path in root.path.glob("*-cache") if path.read_bytes() == TORN}
+
+
+def contents(root: Root) -> dict[str, bytes]:
+    """What the entries hold."""
+    return {path.name: path.read_bytes() for path in root.path.glob("*-cache")}
 
 
 def orphans(root: Root) -> set[str]:

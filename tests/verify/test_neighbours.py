@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.findings import Damage, Finding, Remedy
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.store.listing import read_listing
 from jcache.verify.neighbours import CLOCK_TOLERANCE_NS, check_neighbours, is_clock_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
@@ -98,6 +98,13 @@ def test_temporary_files_are_damage_once_they_are_old(tmp_path: Path, name: str,
     """A writer that is alive gets on with its file within the grace period."""
     left(tmp_path / name, age_ns)
     assert damages(tmp_path) == ({name: Damage.TEMPORARY} if found else {})
+
+
+def test_advice_names_the_root(native: Root) -> None:
+    """The directory of executables in a jcache root is no root: what a command is to be given is the root."""
+    directory = native.directory(Kind.EXECUTABLES)
+    (directory / key(1)).write_bytes(executable())
+    assert around(directory)[key(1)].advice == f"jcache prune --legacy --root {native.path}"
 
 
 def test_legacy_entries_are_notes(tmp_path: Path) -> None:

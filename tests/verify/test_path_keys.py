@@ -9,10 +9,10 @@ from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Content, Known
 from jcache.store.store import Store
+from jcache.verify.path_key_sentences import describe_portable_keys
 from jcache.verify.path_keys import (
     NONE_MISPLACED,
     MisplacedExecutables,
-    describe_portable_keys,
     directory_in_key,
     find_misplaced,
     find_spellings,
@@ -90,10 +90,10 @@ def test_keys_that_jax_alone_does_not_look_for(plain: Root) -> None:
     ways = [("seen", "0.10.2"), ("run", "0.11.0"), ("program", None), ("copy", "0.4.35"), ("import", "0.10.2")]
     with Store(plain) as store:
         for number, (origin, jaxlib) in enumerate([*ways, ("program", "0.10.2")]):
-            assert describe_portable_keys(store) is None
+            assert describe_portable_keys(store, store.listing(Kind.EXECUTABLES)) is None
             known = Known(Kind.EXECUTABLES, key(number), digits(number), 10, origin=origin, jaxlib=jaxlib)
             store.ledger.record([known])
-        sentence = describe_portable_keys(store)
+        sentence = describe_portable_keys(store, store.listing(Kind.EXECUTABLES))
         assert sentence is not None and f"jcache run --root {plain.path}" in sentence
 
 

@@ -120,7 +120,7 @@ def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
     then = dependencies_of(header, known)
     if not then:
         return []
-    ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)
+    ran, pytrees, libraries = discovered(then), flattened_now(header.key_parts), loaded_now(then)
     rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
     today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
     return [] if today == then else changes(then, today)

@@ -81,10 +81,13 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
         path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
     except FileNotFoundError:
         raise NoCacheHere(f"{text} ({source}) is relative to a working directory that is gone: name a path.") from None
-    ours = (os.path.isfile(path.parent / TAG_NAME), os.path.isdir(path.parent / STATE_NAME))
-    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours):
-        return path.parent
-    return path
+    return root_path(path)
+
+
+def root_path(directory: Path) -> Path:
+    """Return the path of the root whose executables are in a directory: its parent if that is a jcache root."""
+    ours = (os.path.isfile(directory.parent / TAG_NAME), os.path.isdir(directory.parent / STATE_NAME))
+    return directory.parent if directory.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours) else directory
 
 
 def path_text(path: object) -> str:

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
 from jcache.jax_internals.path_keys import SPELLINGS, in_keys
-from jcache.layout import ENTRY_SUFFIX, Kind, Root
+from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import files
 from jcache.store.roots import VARIABLES
-from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.store.listing import Listing
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 PORTABLE_ORIGINS: Final = frozenset({"program", "copy"})  # `jcache.enable()` stored or hit them under portable keys
-_JCACHE_ORIGINS: Final = PORTABLE_ORIGINS | {"run"}
+JCACHE_ORIGINS: Final = PORTABLE_ORIGINS | {"run"}
 _LAST_HASHED_OPTION: Final = 512  # XLA's last option in jaxlib 0.10.2; later versions have higher numbers
 XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _MAKER_VERSION: Final = 4  # incremented when inspections yield more facts
-_MAX_SAMPLED_BYTES: Final = 1 << 20  # larger entries are not read for a sample
+MAX_SAMPLED_BYTES: Final = 1 << 20  # larger entries are not read for a sample
 _MAX_CANDIDATES: Final = 256  # entries whose origin is looked up in the ledger
-_SAMPLE_ENTRIES: Final = 8  # entries to read of these
+SAMPLE_ENTRIES: Final = 8  # entries to read of these
 _MAX_ENTRIES_READ: Final = 512  # entries to read for a definite answer
 _MAX_SPELLINGS: Final = 4  # each costs 0.2 ms, for one more key, for every program that is not stored
 
@@ -79,52 +78,6 @@ def leads_to(path: str, directory: str | os.PathLike[str]) -> bool:
         return os.path.realpath(path) == os.path.realpath(directory)
     except (OSError, ValueError):  # the working directory is gone, or the text is no path
         return False
-
-
-def describe_mixed_keys(directory: str | os.PathLike[str]) -> str:
-    """Return a sentence for the user on a directory in which some keys depend on its path and others do not."""
-    return (
-        f"JAX without jcache has stored programs in {directory} under keys that depend on this path. jcache hits them, "
-        "and stores new programs under keys without the path. JAX without jcache hits the new ones only with "
-        f"{XLA_CACHES}=none, and then misses the old ones."
-    )
-
-
-def describe_env_misses(root: Root, path: str | None) -> str:
-    """Return a sentence on what JAX without jcache misses in the environment of `jcache env`.
-
-    Args:
-        root: root.
-        path: path in the keys of entries that JAX alone has stored there; None if it is unknown whether there are any.
-    """
-    directory, run = str(root.directory(Kind.EXECUTABLES)), command("run", root.path, "-- CMD")
-    stored = f"JAX without jcache has stored programs in {directory} under keys that depend on"
-    if path is None:
-        return (
-            f"Only some entries in {directory} were read: with {XLA_CACHES}=none, jax <= 0.10.2 without jcache misses "
-            f"programs that it has stored without this setting; `{run}` hits all."
-        )
-    if path != directory:
-        return f"{stored} another path, {path}: JAX misses them under this one; `{run}` hits all."
-    return (
-        f"{stored} this path, and hits them only without {XLA_CACHES}=none, so this is not set. JAX then misses "
-        f"programs that jcache has stored; `{run}` hits all."
-    )
-
-
-def describe_portable_keys(store: Store) -> str | None:
-    """Return a sentence on keys in a root that JAX without jcache does not look up by default; None without such keys.
-
-    Up to jax 0.10.2, these are the keys of all programs that `jcache run` and `jcache.enable()` have stored.
-    """
-    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(_JCACHE_ORIGINS)) or set()
-    if not any(map(in_keys, jaxlibs)):
-        return None
-    run = command("run", store.root.path, "-- CMD")
-    return (
-        f"jax <= 0.10.2 without jcache hits programs that jcache has stored here only with {XLA_CACHES}=none, and then "
-        f"misses those that it has stored without this setting; `{run}` hits both"
-    )
 
 
 class MisplacedExecutables(NamedTuple):
@@ -173,6 +126,20 @@ def find_misplaced(store: Store, listing: Listing, *, sample: int = 1) -> Mispla
     return MisplacedExecutables(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
+class PathInKeys(NamedTuple):
+    """Path of a root's directory in the keys that JAX alone has stored there.
+
+    Attributes:
+        path: the path as the keys spell it: the root's own, if any key has it; None if no key with a path was found.
+        xla_caches: settings of XLA's caches for these keys: several if entries differ, JAX's default "" first.
+        is_known: whether enough entries were read to be sure.
+    """
+
+    path: str | None
+    xla_caches: tuple[str, ...]
+    is_known: bool
+
+
 class Spellings(NamedTuple):
     """Strings by which keys of a root's executables may name its directory.
 
@@ -207,26 +174,21 @@ def find_spellings(store: Store, named: Iterable[str] = ()) -> Spellings:
     """
     directory = str(store.root.directory(Kind.EXECUTABLES))
     known = [directory, *(text for text in named if leads_to(text, directory))]
-    found = list(
-        filter(None, _spellings_in_keys(directory, _entries_of_jax(store, directory, _MAX_CANDIDATES), _SAMPLE_ENTRIES))
-    )
+    entries = _entries_of_jax(store, directory, _MAX_CANDIDATES)
+    found = [named[0] for named in _spellings_in_keys(directory, entries, SAMPLE_ENTRIES) if named is not None]
     several = dict.fromkeys(str(PurePath(text)) for text in (*known, *found))
     return Spellings(tuple(text for text in several if "\n" not in text)[:_MAX_SPELLINGS], bool(found))
 
 
-def path_in_keys(store: Store) -> tuple[str | None, bool]:
-    """Return the path of a root's directory in the keys that JAX alone has stored there by default.
-
-    Returns:
-        The path as the keys spell it: the root's own, if any key has it; None if no key with a path was found. And
-        whether enough entries were read to be sure.
-    """
+def path_in_keys(store: Store) -> PathInKeys:
+    """Return the path of a root's directory in the keys that JAX alone has stored there."""
     directory = str(store.root.directory(Kind.EXECUTABLES))
     theirs = _entries_of_jax(store, directory, None)
     named = list(_spellings_in_keys(directory, theirs, _MAX_ENTRIES_READ))
-    paths = dict.fromkeys(text for text in named if text is not None)
-    path = directory if directory in paths else next(iter(paths), None)
-    return path, path == directory or len(named) == len(theirs)
+    found = [each for each in named if each is not None]
+    path = directory if any(text == directory for text, _ in found) else next((text for text, _ in found), None)
+    caches = sorted({used for text, used in found if text == path})
+    return PathInKeys(path, tuple(caches), path == directory or len(named) == len(theirs))
 
 
 def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
@@ -246,19 +208,21 @@ def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tupl
         return []
     keys = None if most is None else list(sizes)
     known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
-    ours = {key for key, record in known.items() if record.origin in _JCACHE_ORIGINS}
+    ours = {key for key, record in known.items() if record.origin in JCACHE_ORIGINS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 
 
-def _spellings_in_keys(directory: str, entries: Sequence[tuple[int, str]], most: int) -> Iterator[str | None]:
-    """Yield for each entry of a sample the string in its key that leads to the directory, or None.
+def _spellings_in_keys(
+    directory: str, entries: Sequence[tuple[int, str]], most: int
+) -> Iterator[tuple[str, str] | None]:
+    """Yield for each entry of a sample the string in its key that leads to the directory, and XLA's caches; or None.
 
     Args:
         directory: directory of the entries.
         entries: sizes and keys, the smallest first; entries of more than 1 MiB are skipped.
         most: number of entries to read, of all sizes.
     """
-    small = [key for size, key in entries if size <= _MAX_SAMPLED_BYTES]
+    small = [key for size, key in entries if size <= MAX_SAMPLED_BYTES]
     if not small:
         return
     from jcache.formats.inspection import inspect
@@ -270,7 +234,7 @@ def _spellings_in_keys(directory: str, entries: Sequence[tuple[int, str]], most:
             path = directory_in_key(
                 inside.cache_path, None, inside.xla_options, portable=False, xla_caches=inside.xla_caches
             )
-            named = path if path is not None and leads_to(path, directory) else None
+            named = (path, inside.xla_caches or "") if path is not None and leads_to(path, directory) else None
         yield named
 
 
@@ -305,7 +269,7 @@ def _find_in_sample(listing: Listing, directory: str, sample: int) -> MisplacedE
     caches: dict[str, str] = {}
     looked_at = 0
     columns = listing.columns
-    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= _MAX_SAMPLED_BYTES)
+    small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= MAX_SAMPLED_BYTES)
     for key in islice(small, sample):
         with suppress(DamagedEntry, OSError):
             inside = inspect(files.read(listing.directory / (key + ENTRY_SUFFIX)))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jcache import clock
-from jcache.admin.census import Census, Group, KindCensus, take_census
+from jcache.admin.census import Census, KindCensus, take_census
+from jcache.admin.neighbour_groups import Group
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.errors import NoCacheHere

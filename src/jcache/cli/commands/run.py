@@ -38,7 +38,8 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import describe_mixed_keys, find_spellings, named_directories
+from jcache.verify.path_key_sentences import describe_mixed_keys
+from jcache.verify.path_keys import find_spellings, named_directories
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
