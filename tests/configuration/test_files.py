@@ -154,7 +154,7 @@ def test_writing_follows_no_link_below_a_root(plain: Root, beyond: Path) -> None
 
 
 def test_a_linked_user_file_stays_a_link(tmp_path: Path) -> None:
-    """As in a directory of dotfiles: the file that it leads to is changed."""
+    """If the user's file is a link, as to a directory of dotfiles, the file that it leads to is changed."""
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "user.toml").symlink_to(tmp_path / "dotfiles" / "jcache.toml")
     files.write_user(tmp_path / "user.toml", b"keep_last = 1\n")
