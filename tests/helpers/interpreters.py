@@ -2,7 +2,7 @@
 
 Importing JAX takes longer than most programs of tests, and importing the command line longer than most commands. A fork
 server has imported them; each child has its own environment, directory and files. There are two servers of each kind,
-with different hash seeds, which are used in turn, so the second process of a test is another interpreter than the first.
+with different hash seeds, which are used in turn, so that the second process of a test is another interpreter.
 
 If a test sets a variable that the interpreter, JAX or XLA reads at its start, a new interpreter is started.
 """
