@@ -101,7 +101,7 @@ def test_the_environment_names_the_root(jcache: Jcache, jax_cache: Path, variabl
 
 
 def test_root_comes_before_jcache_dir_before_jax(jcache: Jcache, jax_cache: Path, bounded_cache: Path) -> None:
-    """--root wins over $JCACHE_DIR, and that over $JAX_COMPILATION_CACHE_DIR."""
+    """--root comes before $JCACHE_DIR, and that before $JAX_COMPILATION_CACHE_DIR."""
     env = {"JCACHE_DIR": str(jax_cache), "JAX_COMPILATION_CACHE_DIR": "/nowhere"}
     assert jcache("info", "--json", env=env).json["root"] == str(jax_cache)
     assert jcache("info", "--json", "--root", bounded_cache, env=env).json["root"] == str(bounded_cache)

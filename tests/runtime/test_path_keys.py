@@ -209,7 +209,7 @@ def test_traces_need_what_is_there(tmp_path: Path) -> None:
     [("0.4.35", False), ("0.4.36", True), ("0.10.2", True), ("0.10.2+cuda12", True), ("0.11", False), ("?", False)],
 )
 def test_versions(jax: str, depend: bool) -> None:
-    """Keys of jax 0.4.36 to 0.10.2 depend on the path."""
+    """The keys of jax 0.4.36 to 0.10.2 depend on the path."""
     assert in_keys(jax) is depend
 
 
