@@ -12,8 +12,8 @@ class Hit(StrEnum):
     """Whether an executable will be hit."""
 
     WILL = "will"
-    CANNOT = "miss"
-    UNKNOWN = "unsure"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
 
 
 class ProgramKind(StrEnum):
