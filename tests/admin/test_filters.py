@@ -60,7 +60,7 @@ def test_filters(text: str, numbers: list[int]) -> None:
 
 
 def test_several_filters_must_all_hold() -> None:
-    """Filters narrow each other."""
+    """An entry is selected only if all filters match."""
     assert matching("size>=100", "name~jit") == [2]
 
 

@@ -254,7 +254,7 @@ def test_entries_of_all_kinds(store: Store) -> None:
 
 
 def test_finding(store: Store) -> None:
-    """A key, or an unambiguous beginning of it or of its hash, stands for one entry of any kind."""
+    """A key, or an unambiguous prefix of it or of its hash, finds one entry of any kind."""
     add(store.root.path, key(1))
     add(store.root.path, key(2))
     add(store.root.directory(Kind.TRACES), key(3, "loss"))
