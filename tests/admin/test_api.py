@@ -23,6 +23,7 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavaila
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
+from jcache.store.lookup import find_pins
 from jcache.store.policy import Order, Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
@@ -486,7 +487,7 @@ def test_whatever_is_pinned_removed_and_bounded(steps: list[tuple[str, int]]) ->
                     store.pins.add([(Kind.EXECUTABLES, key(n))])
                     pinned.add(n)
                 elif what == "unpin":
-                    store.pins.remove(found := store.find_pins(key(n)))
+                    store.pins.remove(found := find_pins(store, key(n)))
                     assert len(found) == (n in pinned)
                     pinned.discard(n)
                 elif what == "put":

@@ -7,9 +7,9 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.commands.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
 from jcache.cli.reports import lineage_tree
+from jcache.cli.reports.entry_table import as_json, seconds_text
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import codec_of
@@ -20,6 +20,7 @@ from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.lineage import Lineage, read_lineage
+from jcache.store.lookup import find_entry
 from jcache.store.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
@@ -31,9 +32,7 @@ _MAX_ARGUMENTS: Final = 12
 def show(
     key: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY", help="A key, or an unambiguous prefix of it or of its hash.", autocompletion=complete_keys
-        ),
+        typer.Argument(metavar="KEY", help="A key, or any part that only one key has.", autocompletion=complete_keys),
     ],
     root: RootOption = None,
     json: JsonOption = False,
@@ -45,7 +44,7 @@ def show(
     Example: jcache show jit_train_step-6002
     """
     with open_store(root) as store:
-        entry = store.find(key)
+        entry = find_entry(store, key, parts=True)
         if quiet:
             output.data(entry.key)
             return 0
