@@ -94,7 +94,7 @@ def printed(*arguments: str | Path) -> Any:
 def as_printed(done: Removed) -> dict[str, Any]:
     """A removal in the words of `prune --json`."""
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "root": str(done.root.path),
         "dry_run": done.dry_run,
         "removed": [
@@ -106,6 +106,7 @@ def as_printed(done: Removed) -> dict[str, Any]:
         "xla_bytes": done.xla_bytes,
         "kept": {r.name.lower(): {"entries": n, "bytes": size} for r, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_pinned": [{"key": e.key, "kind": e.kind.value} for e, r in done.kept if r is Reason.PINNED],
         "kept_for_traces": [],
         "failed": [],
         "sidecars_made": done.sidecars_made,

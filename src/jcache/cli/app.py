@@ -112,7 +112,7 @@ class Command(TyperCommand):
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401
-        """Return the parts of the usage line: of each argument what its declaration says, brackets and dots included."""
+        """Return the parts of the usage line; declarations of arguments have their brackets and dots already."""
         arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
         return ["[OPTIONS]", *(each.metavar for each in arguments)]
 

@@ -8,7 +8,7 @@ import typer
 from jcache import clock
 from jcache.admin.facts import FactBook
 from jcache.admin.fields import FIELDS, Field, Source, parse_fields
-from jcache.admin.filters import parse_filter, parse_sort
+from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
@@ -30,7 +30,7 @@ def complete_filters(incomplete: str) -> list[str]:
         for sign in ("=", "!="):
             if incomplete.startswith(name + sign):
                 return [text for value in values if (text := f"{name}{sign}{value}").startswith(incomplete)]
-    some = [field.name + sign for field in FIELDS.values() for sign in field.type.operators]
+    some = [field.name + sign for field in FIELDS.values() for sign in OPERATORS if sign in field.type.operators]
     return [text for text in some if text.startswith(incomplete)]
 
 
@@ -82,7 +82,7 @@ def ls(
         list[str] | None,
         typer.Argument(
             metavar="[FILTER]...",
-            help="Only entries that match, as with --filter: `jcache ls train` lists what has train in its name.",
+            help="Only entries that match, as with --filter; a word, such as train, is a part of the name.",
             autocompletion=complete_filters,
         ),
     ] = None,
