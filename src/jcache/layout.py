@@ -104,8 +104,8 @@ def short_key(key: str) -> str:
 
 
 def answers(key: str, prefix: str) -> bool:
-    """Return whether a prefix begins a key or its hash; an empty one begins none."""
-    return prefix != "" and (key.startswith(prefix) or hash_of(key).startswith(prefix))
+    """Return whether a prefix, which is not empty, begins a key or its hash."""
+    return key.startswith(prefix) or hash_of(key).startswith(prefix)
 
 
 def member(file_name: str) -> tuple[Member, str]:
