@@ -7,6 +7,7 @@ from typing import Final
 
 ELLIPSES: Final = ("…", "...")  # the second one where the first cannot be encoded
 _MOST_COMPARED: Final = 10_000
+_AS_CLOSE: Final = 0.1  # the difference of ratios up to which one word is as near as another
 _JOINING: Final = "\u200c\u200d"  # they join letters, and emojis
 
 
@@ -70,7 +71,7 @@ def nearest(
         synonyms: by other words, the choices that they stand for.
         most: at most so many.
     """
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher, get_close_matches
     from itertools import islice
 
     known = list(islice(dict.fromkeys(choices), _MOST_COMPARED))
@@ -79,7 +80,9 @@ def nearest(
     lower = word.lower()
     named = [others[lower]] if lower in others else []
     begun = [choice for choice in known if lower and choice.lower().startswith(lower)]
-    close = [by_lower[match] for match in get_close_matches(lower, by_lower, n=most)]
+    ratios = {match: SequenceMatcher(a=lower, b=match).ratio() for match in get_close_matches(lower, by_lower, n=most)}
+    best = max(ratios.values(), default=0.0)
+    close = [by_lower[match] for match, ratio in ratios.items() if ratio > best - _AS_CLOSE]
     return list(dict.fromkeys(named or begun or close))[:most]
 
 

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from jcache.admin.filters import parse_filter
 from jcache.admin.named import plan_filters, plan_keys
-from jcache.admin.removal import carry_out, make_policy, plan_prune
+from jcache.admin.removal import PruneLimits, execute, plan_prune
 from jcache.admin.selection import Selection, select
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, OutOfReach, UnknownKey
@@ -24,7 +24,7 @@ from jcache.store.links import Links
 from jcache.store.policy import Plan, Reason
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, add, digits, executable, key, tree
 from tests.helpers.phasic_caches import make_cache
@@ -129,7 +129,7 @@ def carried_out(made: Made, store: Store, plan: Plan) -> None:
     """Executes a plan, and proves that nothing else has changed and that the root is sound."""
     before = tree(made.above)
     victims = [verdict.entry for verdict in plan.victims]
-    done = carry_out(store, plan, xla=False, dry_run=False)
+    done = execute(store, plan, xla=False, dry_run=False)
     assert done.failed == () and [v.entry for v in done.removed] == victims
     after = tree(made.above)
     gone = before.keys() - after.keys()
@@ -140,7 +140,7 @@ def carried_out(made: Made, store: Store, plan: Plan) -> None:
     new = after.keys() - before.keys()
     assert all(path.startswith(ours) or path.endswith(("-atime", ".lockfile")) for path in new)
     with Store(made.root) as other:
-        assert verify(other, Request(processes=1)).findings == []
+        assert verify(other, VerifyRequest(processes=1)).findings == []
 
 
 LAYOUTS = pytest.mark.parametrize("layout", ["jcache", "jax", "phasic"])
@@ -267,13 +267,12 @@ def stands_for(store: Store, text: str, a_key: str) -> bool:
     ),
 )
 def test_prune_with_a_filter_removes_only_what_matches(
-    place: Place, layout: str, seed: int, text: str, number: int, asked: dict[str, int | str]
+    place: Place, layout: str, seed: int, text: str, number: int, asked: dict[str, Any]
 ) -> None:
     """Whatever the criteria are; with none to keep, all that matches; the root stays sound."""
     made = make(place(), layout, random.Random(seed))
     filters = [parse_filter(text.format(n=number))]
-    nothing = {"max_size": None, "max_entries": None, "min_free": None, "older_than": None, "keep_last": None}
-    policy = make_policy(**(nothing | asked), legacy=False, order="lru", xla=False)  # type: ignore[arg-type]
+    policy = PruneLimits(**asked, order="lru").policy()
     with Store(made.root) as store:
         listed = {name_of(entry) for entry in select(store, Selection(filters=tuple(filters)), seconds=False)}
         everything = store.entries(legacy=True)

@@ -8,6 +8,7 @@ from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind
 from jcache.store import files
+from jcache.store.ledger import Known
 from jcache.store.maintenance import Progress
 from jcache.store.store import Store
 
@@ -53,12 +54,15 @@ class FactBook:
         if known is None:
             return  # the ledger cannot be read: nothing is known, not even that there were no hits
         for key in keys:
-            before, row = self._facts.get((kind, key)), known.get(key)
-            if row is not None:
-                facts = (before or NO_FACTS)._replace(hits=row.hits, jaxlib=row.jaxlib, run=row.run)
-            else:
-                facts = _NEVER_HIT if before is None else before._replace(hits=0)
-            self._facts[kind, key] = facts
+            before, news = self._facts.get((kind, key), NO_FACTS), facts_of(known.get(key))
+            if before is not NO_FACTS:
+                news = news._replace(platform=before.platform, device=before.device)
+            self._facts[kind, key] = news
+
+
+def facts_of(known: Known | None) -> Facts:
+    """Return the facts in the ledger's row of an entry; no row means that no recorded run has hit it."""
+    return _NEVER_HIT if known is None else Facts(hits=known.hits, jaxlib=known.jaxlib, run=known.run)
 
 
 def device_of(store: Store, entry: Entry) -> tuple[str | None, str | None]:

@@ -189,7 +189,7 @@ def chosen(entries: Iterable[Entry], wanted: Iterable[Entry], reason: Reason, *,
             kept.append(Verdict(entry, Reason.NEEDED))
         else:
             victims.append(Verdict(entry, why))
-    victims.sort(key=lambda verdict: ties.is_program(verdict.entry))  # after their traces
+    victims.sort(key=lambda verdict: (ties.is_program(verdict.entry), verdict.entry.key))  # after their traces
     return _explained(victims, kept, ties, protected)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache import clock
+from jcache.admin.facts import facts_of
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
 from jcache.cli.reports import lineage_tree
@@ -54,7 +55,7 @@ def show(
         lineage = read_lineage(store, of=entry.kind)
         if json:
             links = lineage_tree.as_json(lineage, (entry.kind, entry.key))
-            output.as_json(_as_json(store, entry, known, details) | {"links": links})
+            output.as_json(_as_json(store, entry, known, details) | {"links": links}, version=2)
         else:
             _render(store, entry, known, details, lineage, verbose=verbose)
         if "damage" in details:
@@ -88,7 +89,7 @@ def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str,
     build = _seconds(entry, details)
     return {
         "root": str(store.root.path),
-        **as_json(entry._replace(seconds=build)),
+        **as_json(entry._replace(seconds=build), facts_of(known)),
         "path": str(store.path(entry)),
         "digest": details["digest"],
         "digest_matches_ledger": None if known is None or known.digest is None else known.digest == details["digest"],
