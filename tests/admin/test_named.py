@@ -188,6 +188,10 @@ def test_what_ls_lists_is_what_rm_removes(
             n for n in listed | with_traces if n[:2] in pins
         }
         pinned_traces = {links.trace_of.get(a_key, a_key) for kind, a_key in pins if kind is Kind.TRACES}
+        for kind, a_key, _ in victims:
+            assert kind is not Kind.TRACES or links.trace_of.get(a_key, a_key) not in pinned_traces
+            needing = {trace for trace, needed in links.executables.items() if a_key in needed}
+            assert kind is not Kind.EXECUTABLES or not needing & pinned_traces
         for (kind, a_key, _), why in kept.items():
             if why is Reason.NEEDED:
                 of = {links.trace_of.get(a_key, a_key)} if kind is Kind.TRACES else {

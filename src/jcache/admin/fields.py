@@ -146,7 +146,7 @@ _ALL: Final = (
         read=lambda _, facts: facts.jaxlib, help="version of the jaxlib that built it, if it is on record",
     ),
     Field(
-        name="run", type=Type.TEXT, source=Source.LEDGER, example="run~^2026-11",
+        name="run", type=Type.TEXT, source=Source.LEDGER, example="run~^202611",
         read=lambda _, facts: facts.run, help="id of the recorded run that stored it",
     ),
     Field(
