@@ -152,7 +152,7 @@ def _parse_word(word: str, text: str) -> Filter:
     if word in FIELD_NAMES:
         field = field_named(word, "")
         raise InvalidValue(
-            f"'{text}' is not a filter, but a field: write an operator and a value behind it, such as "
+            f"'{text}' is not a filter, but a field: write an operator and a value after it, such as "
             f"'{field.example}'; 'name~{word}' looks for a name."
         )
     return Filter(field_named("name", ""), _PART, word)

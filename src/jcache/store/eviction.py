@@ -76,8 +76,7 @@ def plan(
     """
     everyone = list(entries)
     ties = Ties(everyone, links)
-    about = None if only is None else ties.without_parts(only)
-    subject = [entry for entry in everyone if entry.kind in kinds and (about is None or exact_name(entry) in about)]
+    subject = [entry for entry in _only(everyone, ties, only) if entry.kind in kinds]
     ordered = sorted(subject, key=_order(ties, Order.LRU))
     strays = {_id(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
     last = _last(ordered, strays, policy.keep_last or 0)
@@ -106,6 +105,14 @@ def plan(
         aged = Reason.WRITTEN if entry.unknown else Reason.AGE
         (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
+
+
+def _only(entries: Sequence[Entry], ties: Ties, only: Collection[Name] | None) -> Sequence[Entry]:
+    """Return the entries that a policy is about, as `plan` has it."""
+    if only is None:
+        return entries
+    about = ties.without_parts(only)
+    return [entry for entry in entries if exact_name(entry) in about]
 
 
 def _split_at_bound(

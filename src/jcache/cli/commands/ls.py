@@ -16,6 +16,7 @@ from jcache.cli.progress import progress
 from jcache.cli.reports import entry_table
 from jcache.entry import Entry
 from jcache.layout import Kind
+from jcache.store.store import Store
 from jcache.units import format_size, whole_number
 
 _VALUES: Final = {"kind": tuple(Kind), "pinned": ("yes", "no"), "platform": ("cpu", "cuda", "rocm")}
@@ -75,24 +76,27 @@ ColumnsOption = Annotated[
         autocompletion=complete_columns,
     ),
 ]
+LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")]
+LegacyOption = Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")]
+FiltersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILTER]...",
+        help="Only entries that match, as with --filter; a word, such as train, is a part of the name.",
+        autocompletion=complete_filters,
+    ),
+]
 
 
 def ls(
-    filters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILTER]...",
-            help="Only entries that match, as with --filter; a word, such as train, is a part of the name.",
-            autocompletion=complete_filters,
-        ),
-    ] = None,
+    filters: FiltersArgument = None,
     root: RootOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
     sort: SortOption = None,
     columns: ColumnsOption = None,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")] = None,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")] = False,
+    limit: LimitOption = None,
+    legacy: LegacyOption = False,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
@@ -108,15 +112,11 @@ def ls(
         limit=whole_number("--limit", limit),
         legacy=legacy,
     )
-    shown = parse_fields(columns) if columns else ()
+    shown = () if columns is None else parse_fields(columns)
     with open_store(root) as store:
-
-        def reading(some: Sequence[Entry]) -> Iterable[Entry]:
-            return progress(some, "reading entries")
-
-        facts = FactBook(store, reading)
+        facts = FactBook(store, _reading)
         timed = json or any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)
-        entries = select(store, selection, seconds=timed and not quiet, progress=reading, facts=facts)
+        entries = select(store, selection, seconds=timed and not quiet, progress=_reading, facts=facts)
         if json:
             facts.learn(entries, [*entry_table.IN_JSON, *shown])
             more = entry_table.more_json(selection, shown)
@@ -128,10 +128,19 @@ def ls(
         else:
             facts.learn(entries, shown)
             _render(entries, shown, facts, verbose)
-            if unknown := [entry.kind for entry in entries if entry.unknown]:
-                output.message(f"* last use unknown, counted from writing: {store.why_unknown(unknown)}")
-            if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
-                output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
+            _add_notes(store, selection, entries)
+
+
+def _reading(entries: Sequence[Entry]) -> Iterable[Entry]:
+    return progress(entries, "reading entries")
+
+
+def _add_notes(store: Store, selection: Selection, entries: Sequence[Entry]) -> None:
+    """Print why last uses are unknown, and how many entries are not listed because no current JAX reads them."""
+    if unknown := [entry.kind for entry in entries if entry.unknown]:
+        output.message(f"* last use unknown, counted from writing: {store.why_unknown(unknown)}")
+    if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
+        output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
 
 
 def _render(entries: Sequence[Entry], columns: Sequence[Field], facts: FactBook, verbose: bool) -> None:
