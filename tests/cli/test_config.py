@@ -86,7 +86,7 @@ def test_paths(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     [
         (["lst"], "'lst' is not an action of config"),
         (["get"], "get needs one setting"),
-        (["get", "max_siz"], "did you mean max_size"),
+        (["get", "max_siz"], "did you mean 'max_size'"),
         (["set", "max_size"], "set needs a setting and a value"),
         (["set", "max_size", "much"], "'much' is not a size"),
         (["set", "max_size", "1", "2"], "max_size takes one value"),
@@ -126,7 +126,7 @@ def test_a_wrong_user_file(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     env = {"JCACHE_CONFIG": str(tmp_path / "mine.toml"), "JCACHE_DIR": str(cache)}
     for words in (["prune"], ["config"]):
         result = jcache(*words, env=env)
-        assert result.code == 2 and f"{tmp_path}/mine.toml: 'max_siz' is not a setting: did you mean" in result.err
+        assert result.code == 2 and f"{tmp_path}/mine.toml: 'max_siz' is not a setting; did you mean" in result.err
     for words in (["info"], ["run", "--", "true"]):
         result = jcache(*words, env=env)
         assert result.code == 0 and "'max_siz' is not a setting" in result.err

@@ -21,7 +21,7 @@ def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
     """`ls --json` gives key, kind, name, bytes, recency, seconds and pin of each entry."""
     listed = jcache("ls", "--root", jax_cache, "--json").json
     sizes = entry_files(jax_cache)
-    assert listed["schema_version"] == 1
+    assert listed["schema_version"] == 2
     assert {e["key"] + "-cache": e["bytes"] for e in listed["entries"]} == sizes
     for entry in listed["entries"]:
         assert entry["kind"] == "executables"

@@ -61,7 +61,7 @@ def test_the_environment_can_take_a_bound_away(plain: Root, tmp_path: Path) -> N
     ("text", "said"),
     [
         ("max_size = ", "is not TOML"), ("max_size = 'much'", "max_size: 'much' is not a size"),
-        ("max_siz = 1", "did you mean max_size"),
+        ("max_siz = 1", "did you mean 'max_size'"),
         ("a" * 9, "is not TOML"), ("keep_last = -1", "-1 is not a whole number"), ("x = " + "[" * 9999, "is not TOML"),
     ],
 )  # fmt: skip

@@ -44,7 +44,7 @@ def info(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show the number, bytes and last use of a root's entries of each kind, and its other files.
+    """Show what a cache directory holds: entries, bytes and last use of each kind, and other files.
 
     Example: jcache info --root ~/.cache/jax
     """

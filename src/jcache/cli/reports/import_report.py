@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from jcache.admin.census import take_census
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
 from jcache.configuration.files import for_program
 from jcache.findings import Damage
-from jcache.layout import Kind, Root
+from jcache.layout import Kind, Root, short_key
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.forecast.verdict import Hit
