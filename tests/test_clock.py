@@ -74,7 +74,7 @@ def test_the_other_clock_only_goes_forward() -> None:
 
 
 def test_no_number_meant_for_jax_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of JAX's replace ``time.monotonic`` by a few numbers."""
+    """The cache asks for none of the numbers by which JAX's tests replace ``time.monotonic``."""
     monkeypatch.setattr(time, "monotonic", lambda: pytest.fail("asked for the time"))
     assert clock.monotonic() > 0
 

@@ -10,7 +10,7 @@ from tests.helpers.entries import NOW, digits, entry, key
 
 
 def test_what_an_entry_is_called() -> None:
-    """An entry knows its function and its file, a legacy one its file without a suffix."""
+    """An entry's name is its function and file; a legacy entry's file has no suffix."""
     assert entry(1).name == "jit_step"
     assert entry(1).file_name == key(1) + "-cache"
     legacy = Entry(Kind.EXECUTABLES, digits(1), 1, 0, 0, sidecar=False, legacy=True)
@@ -27,7 +27,7 @@ def test_rows_of_columns(keep: list[bool]) -> None:
 
 
 def test_empty_columns_are_new_ones() -> None:
-    """Two empty tables share nothing."""
+    """Two empty tables are independent of each other."""
     one, other = Columns.empty(), Columns.empty()
     one.keys.append("a")
     one.sizes.append(1)

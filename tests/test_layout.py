@@ -105,7 +105,7 @@ def test_keys_must_fit_a_file_name() -> None:
 def test_kinds() -> None:
     """There are three kinds, and the error on an unknown one lists them."""
     assert [parse_kind(kind) for kind in ("executables", "traces", "graphs")] == list(Kind)
-    with pytest.raises(InvalidValue, match="choose from executables, traces, graphs"):
+    with pytest.raises(InvalidValue, match="did you mean 'executables'\\? Choose from executables, traces, graphs"):
         parse_kind("Executables")
 
 

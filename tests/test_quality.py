@@ -52,7 +52,7 @@ def test_the_checks_pass(command: list[str]) -> None:
 
 
 def test_jaxs_private_modules_are_named_in_two_rooms_alone() -> None:
-    """A new JAX touches `jax_internals` and the recorder, and nothing else."""
+    """JAX's private modules are named only in `jax_internals` and the recorder."""
     source = ROOT / "src" / "jcache"
     naming = {path.relative_to(source).parent for path in source.rglob("*.py") if "jax._src" in path.read_text()}
     assert naming == {Path("jax_internals"), Path("runs/recorder")}

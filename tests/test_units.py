@@ -80,7 +80,7 @@ def test_ages_are_exact(number: int, unit: str) -> None:
 
 @pytest.mark.parametrize("text", ["3m", "3.5 m"])
 def test_a_bare_m_is_refused(text: str) -> None:
-    """Minutes or months: the message offers both."""
+    """A bare ``m`` is refused, and the message offers minutes and months."""
     with pytest.raises(InvalidValue, match=r"min for minutes or .*mo for months"):
         parse_age(text)
 

@@ -74,6 +74,7 @@ ASIDE_PREFIX: Final = f"{TEMPORARY_PREFIX}xla-"  # XLA's sub-caches on their way
 _JAX_TEMPORARY_PREFIX: Final = "_temp_"  # jax <= 0.4.29 wrote here, then renamed
 NAME_LIMIT: Final = 255
 HASH_LENGTH: Final = 64
+_SHORT_HASH: Final = 8  # digits that tables print
 
 DIRECTORY_NAMES: Final = {Kind.EXECUTABLES: "executables", Kind.TRACES: "traces-v1", Kind.GRAPHS: "graphs-v1"}
 _OURS: Final = frozenset({LOCK_NAME, TAG_NAME, STATE_NAME, *DIRECTORY_NAMES.values()})
@@ -91,9 +92,20 @@ def name_of(key: str) -> str:
     return key.rpartition("-")[0]  # another program's hashes have other lengths
 
 
+def hash_of(key: str) -> str:
+    """Return the hash in a key: what follows the name."""
+    return key.rpartition("-")[2]
+
+
+def short_key(key: str) -> str:
+    """Return a prefix of a key that fits a table and, in most roots, belongs to only one key."""
+    name, dash, digits = key.rpartition("-")
+    return f"{name}{dash}{digits[:_SHORT_HASH]}" if dash else key
+
+
 def answers(key: str, prefix: str) -> bool:
     """Return whether a prefix, which is not empty, begins a key or its hash."""
-    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
+    return key.startswith(prefix) or hash_of(key).startswith(prefix)
 
 
 def member(file_name: str) -> tuple[Member, str]:

@@ -23,6 +23,7 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavaila
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
+from jcache.store.lookup import find_pins
 from jcache.store.policy import Order, Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
@@ -93,7 +94,7 @@ def printed(*arguments: str | Path) -> Any:
 def as_printed(done: Removed) -> dict[str, Any]:
     """A removal in the words of `prune --json`."""
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "root": str(done.root.path),
         "dry_run": done.dry_run,
         "removed": [
@@ -105,6 +106,7 @@ def as_printed(done: Removed) -> dict[str, Any]:
         "xla_bytes": done.xla_bytes,
         "kept": {r.name.lower(): {"entries": n, "bytes": size} for r, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_pinned": [{"key": e.key, "kind": e.kind.value} for e, r in done.kept if r is Reason.PINNED],
         "kept_for_traces": [],
         "failed": [],
         "sidecars_made": done.sidecars_made,
@@ -486,7 +488,7 @@ def test_whatever_is_pinned_removed_and_bounded(steps: list[tuple[str, int]]) ->
                     store.pins.add([(Kind.EXECUTABLES, key(n))])
                     pinned.add(n)
                 elif what == "unpin":
-                    store.pins.remove(found := store.find_pins(key(n)))
+                    store.pins.remove(found := find_pins(store, key(n)))
                     assert len(found) == (n in pinned)
                     pinned.discard(n)
                 elif what == "put":

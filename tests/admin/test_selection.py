@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from jcache.admin import selection as module
-from jcache.admin.filters import FIELDS, parse_filter, parse_sort
+from jcache.admin.fields import FIELDS
+from jcache.admin.filters import parse_filter, parse_sort
 from jcache.admin.selection import Selection, select, with_seconds
 from jcache.entry import Entry
 from jcache.formats.compression import Codec

@@ -2,8 +2,8 @@
 
     pytest tests/benchmarks/test_graphs.py --benchmark-only -s
 
-The graph is the coalescent of 34 samples, of 12,311 vertices, in the arrays of which phasic 0.32.1 makes it. Its JSON
-is read by phasic's own function where phasic is installed, else by one that does the same.
+The graph is the coalescent of 34 samples, with 12,311 vertices, as phasic 0.32.1 stores it. Its JSON is read by
+phasic's own function if phasic is installed, else by one that does the same.
 """
 
 import importlib

@@ -85,9 +85,9 @@ def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str
 
 
 def test_the_first_result_of_a_small_function(benchmark: Any, tmp_path: Path) -> None:
-    """What is traced faster than looked up is traced, once that is known: what more it takes is the store's.
+    """A function that is traced faster than looked up is traced, once that is known; only the store adds to its time.
 
-    The executable's digest is compared and its use written down, which takes less than a millisecond, the first time.
+    At the first call, comparing the executable's digest and recording its use take less than a millisecond.
     """
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, "small"), 31)
     ours = benchmark.extra_info["seconds"]

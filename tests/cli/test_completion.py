@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.admin.filters import FIELDS, parse_filter, parse_sort
+from jcache.admin.fields import FIELDS
+from jcache.admin.filters import parse_filter, parse_sort
 from jcache.cli.app import COMMANDS
 from jcache.cli.commands.completion import SHELLS, answer, script
 from jcache.layout import Kind
@@ -99,9 +100,13 @@ class TestAnswers:
         assert values("ls", "--filter", "") == list(FIELDS)
         assert values("ls", "--filter", "s") == ["size", "seconds"]
         assert values("ls", "--filter", "si") == ["size!=", "size>=", "size<=", "size=", "size>", "size<"]
+        assert values("ls", "si") == values("rm", "--filter", "si") == values("ls", "--filter", "si")
         assert values("ls", "--filter", "name") == ["name!=", "name=", "name~"]
         assert values("ls", "--filter", "size>") == ["size>=", "size>"]
         assert values("ls", "--filter", "size>1") == values("ls", "--filter", "nonsense") == []
+        assert values("ls", "--columns", "key,si") == ["key,size"] and "key,key" not in values(
+            "ls", "--columns", "key,"
+        )
 
     def test_operators_want_a_value_behind_them(self) -> None:
         """A candidate that ends in an operator is marked as incomplete; a field and a whole filter are not."""
@@ -119,7 +124,7 @@ class TestAnswers:
         assert values("ls", "--filter=kind=g") == ["--filter=kind=graphs"]
         assert answer(["show", "--root=~/"]) == ["directories"]
 
-    @pytest.mark.parametrize("command", ["show", "pin", "unpin"])
+    @pytest.mark.parametrize("command", ["show", "pin", "unpin", "rm"])
     def test_keys(self, command: str, root: Path) -> None:
         """Keys of the chosen root are offered, whatever their kind, and nothing but entries."""
         assert values(command, "--root", str(root), "") == [*KEYS, TRACE]
@@ -165,7 +170,13 @@ class TestAnswers:
 
     @pytest.mark.parametrize(
         "words",
-        [("nonsense", "x"), ("ls", "--nonsense", ""), ("ls", "--limit", ""), ("show", "--json=x"), ("--version", "x")],
+        [
+            ("nonsense", "x"),
+            ("info", "--nonsense", ""),
+            ("ls", "--limit", ""),
+            ("show", "--json=x"),
+            ("--version", "x"),
+        ],
     )
     def test_nothing_to_say(self, words: tuple[str, ...]) -> None:
         """An unknown command or option, or a value without known candidates, gets no candidate."""

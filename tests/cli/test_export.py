@@ -138,7 +138,7 @@ def _has_written(process: "subprocess.Popen[str]", directory: Path) -> int:
 
 class TestSelection:
     def test_as_in_ls(self, jcache: Jcache, cache: Path) -> None:
-        """Filters, kinds, ages and keys choose."""
+        """Filters, kinds, ages and keys select entries as in `ls`."""
         listed = jcache("ls", "--root", cache, "-q", "--filter", "name~^jit_").out.split()
         assert {i.key for i in exported(jcache, cache, "--filter", "name~^jit_")[0].items} == set(listed)
         one = next(k for k in keys(cache) if k.startswith("jit_train"))
@@ -362,7 +362,7 @@ class TestDamage:
 
 
 def test_json(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """The summary as JSON: on stdout beside a file, on stderr beside a stream."""
+    """The JSON summary goes to stdout if the archive is a file, and to stderr if it is a stream."""
     summary = jcache("export", "--root", cache, "-o", tmp_path / "a", "--json").json
     assert summary["entries"] == len(keys(cache)) and summary["bytes"] == sum(entry_files(cache).values())
     assert summary["archive_bytes"] == (tmp_path / "a").stat().st_size and summary["schema_version"] == 1

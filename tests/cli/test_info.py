@@ -1,11 +1,18 @@
 """`jcache info`."""
 
+import json
+import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from jcache.layout import TAG_TEXT
+from jcache.layout import TAG_TEXT, Kind
+from jcache.runs.log import Program, Recording
+from jcache.runs.report import report_of
+from jcache.store.ledger import Ledger
+from jcache.store.roots import create_root
 from tests.helpers.command_line import H200, LEGACY, Jcache, entry_files
 from tests.helpers.entries import copied
 
@@ -94,7 +101,7 @@ def test_the_environment_names_the_root(jcache: Jcache, jax_cache: Path, variabl
 
 
 def test_root_comes_before_jcache_dir_before_jax(jcache: Jcache, jax_cache: Path, bounded_cache: Path) -> None:
-    """--root wins over $JCACHE_DIR, and that over $JAX_COMPILATION_CACHE_DIR."""
+    """--root comes before $JCACHE_DIR, and that before $JAX_COMPILATION_CACHE_DIR."""
     env = {"JCACHE_DIR": str(jax_cache), "JAX_COMPILATION_CACHE_DIR": "/nowhere"}
     assert jcache("info", "--json", env=env).json["root"] == str(jax_cache)
     assert jcache("info", "--json", "--root", bounded_cache, env=env).json["root"] == str(bounded_cache)
@@ -139,6 +146,22 @@ def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> Non
     result = jcache("info", env=env)
     assert result.code == 0 and "in 1 cache" in result.out and "jcache info --root ~/.jax_cache" in result.out
     assert jcache("info", "-q", env=env).out == jcache("info", "--root", "~/.jax_cache", "-q", env=env).out
+
+
+def test_a_root_is_listed_once(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """A root whose runs name its directory of executables is listed once; another directory of a run is listed, too."""
+    root = create_root(tmp_path / "home" / ".cache" / "jcache")
+    shutil.copytree(cache, root.directory(Kind.EXECUTABLES), dirs_exist_ok=True, symlinks=True)
+    recording = Recording()
+    recording.programs = [
+        Program("jit_f-1", "jit_f", "hit", None, 1.0, directory=str(directory))
+        for directory in (root.directory(Kind.EXECUTABLES), cache, tmp_path / "gone")
+    ]
+    report = report_of([recording], run_id="one", command=["train.py"], started_ns=1, seconds=1.0)
+    with closing(Ledger(root.ledger)) as ledger:
+        ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
+    found = jcache("info", "--all", "--json", env={"HOME": str(tmp_path / "home")}).json["caches"]
+    assert sorted(one["root"] for one in found) == sorted(map(str, (root.path, cache)))
 
 
 def test_no_cache_at_all(tmp_path: Path, jcache: Jcache) -> None:

@@ -21,7 +21,7 @@ def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
     """`ls --json` gives key, kind, name, bytes, recency, seconds and pin of each entry."""
     listed = jcache("ls", "--root", jax_cache, "--json").json
     sizes = entry_files(jax_cache)
-    assert listed["schema_version"] == 1
+    assert listed["schema_version"] == 2
     assert {e["key"] + "-cache": e["bytes"] for e in listed["entries"]} == sizes
     for entry in listed["entries"]:
         assert entry["kind"] == "executables"
@@ -74,7 +74,7 @@ def test_ls_without_a_match_says_so_on_stderr(jcache: Jcache, jax_cache: Path) -
 
 
 def test_show_takes_any_unambiguous_prefix(jcache: Jcache, jax_cache: Path) -> None:
-    """A key, its beginning, or the beginning of its hash stand for the entry."""
+    """A key, its beginning, or the beginning of its hash identifies the entry."""
     key = next(k for k in keys(jax_cache) if k.startswith("jit_train-"))
     for prefix in (key, "jit_train", "jit_train-", key[:-50], key[len("jit_train-") :][:12]):
         assert jcache("show", prefix, "--root", jax_cache, "--json").json["key"] == key

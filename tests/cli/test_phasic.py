@@ -167,7 +167,7 @@ def test_a_hostile_tar_of_phasics_is_refused(how: str, home: Path, tmp_path: Pat
 
 
 def test_info_without_a_root_shows_every_cache(home: Path, cache: Path, jcache: Jcache) -> None:
-    """A line for each, the totals, and the command that looks into it; as JSON as well."""
+    """`info` prints one line for each cache, the totals and the command that shows it; as JSON as well."""
     shutil.copytree(cache, home / ".jax_cache")
     (home / ".triton" / "cache").mkdir(parents=True)
     (home / ".triton" / "cache" / "kernel.cubin").write_bytes(b"x" * 1000)

@@ -19,6 +19,7 @@ from jcache.runs.report import report_of
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
 from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys
+from tests.helpers.terminals import WIDTHS, Terminal
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -181,10 +182,9 @@ def reports_of(*ages_d: float) -> list[dict[str, Any]]:
         for number in range(4)
     ]  # fmt: skip
     more = {"hits": 3, "stored": 1, "compile_seconds": 1.0, "retrieve_seconds": 2.0, "saved_seconds": 6.0}
+    report |= more | {"programs": programs}
     starts = [(now - timedelta(days=age)).isoformat() for age in ages_d]
-    return [
-        report | more | {"id": f"run-{i}", "started": start, "programs": programs} for i, start in enumerate(starts)
-    ]
+    return [report | {"id": f"20261124T000000Z-run{n}", "started": start} for n, start in enumerate(starts)]
 
 
 @pytest.fixture
@@ -213,10 +213,10 @@ def test_what_the_cache_saved_this_week_is_one_line(jcache: Jcache, recorded: Pa
 def test_runs_are_listed_latest_first(jcache: Jcache, recorded: Path) -> None:
     """With the date, and with how many of how many are shown; -v shows all."""
     out = jcache("stats", "--limit", "3", "--root", recorded).out
-    assert re.findall(r"run-\d", out) == ["run-6", "run-5", "run-4"] and "last 3 of 7; -v shows all" in out
-    assert all(re.search(rf"{datetime.now() - timedelta(days=age):%Y-%m-%d} \d\d:\d\d +run-", out) for age in (0, 1, 2))
+    assert re.findall(r"run\d", out) == ["run6", "run5", "run4"] and "last 3 of 7; -v shows all" in out
+    assert all(re.search(rf"{datetime.now() - timedelta(days=age):%m-%d} \d\d:\d\d +run\d", out) for age in (0, 1, 2))
     everything = jcache("stats", "-v", "--limit", "3", "--root", recorded).out
-    assert len(re.findall(r"run-\d", everything)) == 7 and "shows all" not in everything
+    assert len(re.findall(r"Z-run\d", everything)) == 7 and "shows all" not in everything
 
 
 @pytest.mark.parametrize("by", ["run", "day", "function"])
@@ -247,11 +247,17 @@ def test_wrong_values_of_stats(jcache: Jcache, recorded: Path, words: list[str],
     assert result.code == 2 and said in result.err and not result.out
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_widths_of_stats(jcache: Jcache, recorded: Path, columns: int) -> None:
-    """Dates, ids and numbers are whole at any width; the command alone is shortened."""
-    out = jcache("stats", "--root", recorded, env={"COLUMNS": str(columns)}).out
-    assert all(f"run-{number} " in out for number in range(7)) and out.count("3 of 4") == 7
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("by", ["run", "day", "function"])
+def test_stats_on_a_terminal(recorded: Path, columns: int, by: str) -> None:
+    """Dates, ids and numbers are whole at any width, and lines fit; a narrow terminal shows no commands."""
+    code, lines = Terminal("stats", "--by", by, "--root", recorded, columns=columns).finish()
+    assert code == 0 and max(map(len, lines)) <= columns
+    rows = [line for line in lines if re.search(r"(3 of 4|21 of 28) +\d", line)]
+    assert len(rows) == (1 if by == "function" else 7)
+    if by == "run":
+        assert all(re.match(rf"\d\d-\d\d \d\d:\d\d +run{6 - n} .*6\.00 s +66 %", row) for n, row in enumerate(rows))
+        assert all(("train.py" in row) is (columns > 60) for row in rows)
 
 
 OWN = """

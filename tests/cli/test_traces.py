@@ -290,7 +290,7 @@ def test_prune_keeps_traces_whole(jcache: Jcache, place: Place) -> None:
 
 
 def test_a_pinned_trace_keeps_what_it_needs(jcache: Jcache, place: Place) -> None:
-    """Its program and its executable, of prune and of clear, and so the next process starts warm."""
+    """prune and clear keep the program and the executable of a pinned trace, so the next process starts warm."""
     step = place.traces["step"]
     jcache("pin", step, "--root", place.root)
     announced = jcache("prune", "--root", place.root, "--keep-last", "0", "--dry-run").out

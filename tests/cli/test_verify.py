@@ -97,7 +97,7 @@ def test_json(jcache: Jcache, root: Path) -> None:
 
 
 def test_ndjson(jcache: Jcache, root: Path) -> None:
-    """A line for each finding and nothing else, so nothing at all for a clean cache."""
+    """--ndjson prints one line for each finding, and nothing for a clean cache."""
     assert jcache("verify", "--ndjson", "--root", root).out == ""
     bad = [damage(root, i) for i in range(3)]
     result = jcache("verify", "--ndjson", "--root", root)

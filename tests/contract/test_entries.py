@@ -142,7 +142,7 @@ def test_both_together_do_as_either_does_alone(
 @pytest.mark.smoke
 @with_and_without
 def test_the_store_lists_what_jax_wrote(tmp_path: Path, bound: int | None, chance: random.Random) -> None:
-    """JAX's keys, bytes and recency: the sidecar's, else the times of the file."""
+    """The store lists keys, bytes and recency as JAX wrote them: the sidecar's time, else that of the file."""
     theirs = Jax(tmp_path, bound)
     written = {key(number): chance.randrange(5000) for number in range(50)}
     for a_key, size in written.items():

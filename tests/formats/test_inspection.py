@@ -328,7 +328,7 @@ def test_mutated_insides_never_raise(data: st.DataObject) -> None:
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_mutated_cpu_insides_never_raise(cpu_entries: JaxEntries, seed: int) -> None:
-    """The same for an entry of the CPU."""
+    """Mutated content of a CPU's entry raises nothing."""
     chance = random.Random(seed)
     payload = bytearray(unpack_executable(cpu_entries.bytes("jit_named_step")).payload)
     for _ in range(chance.randint(1, 8)):

@@ -1,11 +1,11 @@
-"""The Markdown pages, and the console blocks in them, which are run and compared with what they print.
+"""The Markdown pages, whose console blocks are run and compared with the output on the page.
 
-A block of the language ``console`` holds commands, each after ``$ ``, and below each one what it prints. A comment
-``<!-- setup: COMMAND -->`` is a command that the reader does not see. The commands of a page run in order in a home
-directory of the page's own, in which ``tests`` is the repository's. A line ``…`` stands for lines that are left out.
+A block of the language ``console`` holds commands, each after ``$ ``, with its output below. A comment
+``<!-- setup: COMMAND -->`` is a command that the reader does not see. The commands of a page run in order in a separate
+home directory, in which ``tests`` is the repository's. A line ``…`` stands for lines that are left out.
 
-``python -m tests.helpers.documents PAGE...`` runs the commands of pages and writes into them what is printed now; a
-line ``…`` below a command keeps its output as it is.
+``python -m tests.helpers.documents PAGE...`` runs the commands of pages and writes their present output into them; a
+line ``…`` below a command keeps the old output.
 """
 
 import json

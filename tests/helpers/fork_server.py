@@ -183,9 +183,9 @@ def main() -> None:
 
 
 def leave(program: Callable[[], None]) -> NoReturn:
-    """Runs a program and ends as the interpreter does, but for taking apart all that was imported, which takes longest.
+    """Run a program and end like the interpreter, but without finalizing the modules, which would take longest.
 
-    Threads that are no daemons are waited for, what is to be done at exit is done, and streams are flushed.
+    Wait for threads that are no daemons, call the functions registered with `atexit`, and flush streams.
     """
     try:
         code = ended(program)

@@ -1,11 +1,10 @@
-"""Python processes for the programs of tests: forked from one that has imported what they need, or started anew.
+"""Python processes for the programs of tests: forked from a server with the necessary imports, or new interpreters.
 
-Importing JAX takes longer than most programs of tests, and importing the command line longer than most commands. A
-fork server has done so; its child is a process of its own, with its own environment, directory and files. Of each kind
-there are two servers, which are interpreters with hash seeds of their own, and programs go to them in turn: so the
-second process of a test is always another interpreter than the first.
+Importing JAX takes longer than most programs of tests, and importing the command line longer than most commands. A fork
+server has imported them; each child has its own environment, directory and files. There are two servers of each kind,
+with different hash seeds, which are used in turn, so that the second process of a test is another interpreter.
 
-A variable that is read when the interpreter, JAX or XLA starts gets an interpreter that is started anew.
+If a test sets a variable that the interpreter, JAX or XLA reads at its start, a new interpreter is started.
 """
 
 import atexit

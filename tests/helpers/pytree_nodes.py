@@ -1,6 +1,6 @@
 """Pytrees made of recipes, and a process that encodes or decodes their structures: a JSON line in, a JSON line out.
 
-A recipe is JSON: "leaf", null, or [kind, what it has beside its children, children].
+A recipe is JSON: "leaf", null, or [kind, auxiliary data, children].
 """
 
 from __future__ import annotations

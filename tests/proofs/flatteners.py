@@ -1,4 +1,4 @@
-"""Pytrees that are not made again as they were flattened: does `jcache.jit` return what `jax.jit` returns?
+"""Pytrees that are unflattened differently than flattened: does `jcache.jit` return the results of `jax.jit`?
 
 python -m tests.proofs.flatteners DIRECTORY SEED COUNT VARIANT
 

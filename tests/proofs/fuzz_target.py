@@ -1,9 +1,9 @@
-"""What the fuzzers call, and a coverage-guided fuzzer around each of them.
+"""The functions that the fuzzers call, and a coverage-guided fuzzer for each of them.
 
     python -m tests.proofs.fuzz_target TARGET CORPUS [libFuzzer's options]
 
-Whatever a target raises is a crash: what is documented is caught here. Where a checksum or a compressor stands between
-the input and the code behind, a mutator opens the input, changes what is inside and closes it again.
+Any exception of a target is a crash, since documented ones are caught here. If a checksum or a compressor protects the
+code behind it, a mutator opens the input, changes the content and closes it again.
 """
 
 import hashlib

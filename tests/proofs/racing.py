@@ -1,10 +1,9 @@
-"""What each process of the races does, until all have done enough.
+"""The work of each process of the races, until all processes have done enough.
 
     python -m tests.proofs.racing ROLE DIRECTORY BOUND SEED ROUNDS
 
-It says "ready", begins when it is told to by a line, says "enough" after so many rounds, goes on until it is told to
-stop by another line, and then prints as JSON how often it did what. Any warning and any exception ends it with a
-traceback.
+A process prints "ready", begins after a line, prints "enough" after so many rounds, continues until another line, and
+then prints the number of its operations as JSON. Any warning and any exception ends it with a traceback.
 """
 
 import atexit

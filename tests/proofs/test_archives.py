@@ -94,7 +94,7 @@ def members_of(reader: ArchiveReader) -> dict[str, bytes]:
 @pytest.mark.parametrize("solid", [False, True])
 @pytest.mark.parametrize("level", ["stream", "tar", "headers", "blocks"])
 def test_mutations_are_refused_or_change_nothing(level: str, solid: bool, full: bool, chance: random.Random) -> None:
-    """Bits, bytes, numbers, pieces lost, doubled or swapped: of the stream, of the tar, with checksums made right."""
+    """After mutations of the stream or the tar, even with right checksums, an archive is refused or read unchanged."""
     made = sample(solid=solid)
     archive = made.packed(signature=b"sig\n")
     tar = inside(archive)

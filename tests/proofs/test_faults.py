@@ -1,4 +1,4 @@
-"""Faults by name, through the real command line and real processes: what is said, what is mended, and nothing is lost.
+"""Faults by name, with the real command line and real processes: messages and repairs are right, and nothing is lost.
 
 The full form (--full) waits for a foreign holder of a lock as long as jcache does by default.
 """

@@ -1,7 +1,7 @@
-"""Bit flips: a known entry's are all found; without a ledger, all that the format itself can reveal.
+"""Bit flips: every one of a recorded entry is found; without a ledger, every one that the format can reveal.
 
-The short form takes the first bits and some at random; the full one (--full) takes every bit of each subject. Both
-print what was found by what.
+The short form flips the first bits and some at random; the full one (--full) flips every bit of each subject. Both
+print which check found which flips.
 """
 
 import random
@@ -274,10 +274,10 @@ print(json.dumps([first, outcomes]))
 def test_programs_compile_anew_what_has_flipped(
     codec: str, recorded: bool, tmp_path: Path, chance: random.Random, full: bool
 ) -> None:
-    """A program whose entry has one bit flipped computes the right numbers; the entry is quarantined and stored anew.
+    """A program whose entry has a flipped bit computes the right numbers; the entry is quarantined and stored again.
 
-    So it is for each bit of an entry whose digest is on record, and without one for each that zlib has a checksum of.
-    What zstd, which JAX gives no checksum, lets pass without a digest is not promised, and not tried: XLA would see it.
+    This holds for each bit of an entry with a recorded digest, and without one for each bit that zlib's checksum
+    covers. JAX writes zstd without a checksum, so flips that zstd accepts without a digest are not tried.
     """
     shares = 16 if full else 1
     count = (None if recorded else 250) if full else 30

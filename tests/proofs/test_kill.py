@@ -48,12 +48,12 @@ class Expected:
     """What must be true of a root after the kill.
 
     Attributes:
-        stays: what the operation keeps, with its bytes.
-        goes: what it may have removed, with its bytes.
-        guarded: what it moves between its place and quarantine, with its bytes: it is in one of the two, whole.
-        replaced: what it puts something else in the place of, with its bytes: it is there, in quarantine, or both.
-        pins: what is pinned.
-        damages: what there may be to repair.
+        stays: entries that the operation keeps, with their bytes.
+        goes: entries that it may remove, with their bytes.
+        guarded: entries that it moves between the root and quarantine, with their bytes: each is in one of the two.
+        replaced: entries that it replaces, with their bytes: each is in the root, in quarantine, or in both.
+        pins: pinned entries.
+        damages: damage that may need a repair.
     """
 
     stays: dict[Name, bytes] = field(default_factory=dict)

@@ -1,8 +1,7 @@
-"""Nothing that is done with a quarantine makes a changed entry right.
+"""No operation on a quarantine makes a changed entry count as sound.
 
-What must never happen: bytes lie under a key that nobody stored there, and `verify` calls them sound, or a program gets
-them. The generator changes bits, verifies, repairs, restores, lets entries change places and replaces them, in any
-order.
+If bytes under a key were never stored there, `verify` must not call them sound, and no program may get them. The
+generator flips bits, verifies, repairs, restores, swaps and replaces entries, in any order.
 """
 
 import os

@@ -193,7 +193,7 @@ class World:
 
 
 def test_no_warm_program_goes_cold(jcache: Jcache, tmp_path: Path, chance: random.Random, full: bool) -> None:
-    """Programs that JAX alone hits, or that jcache has stored, are hit under `run` and `enable()` set in the same way.
+    """Programs that JAX alone hits, or that jcache has stored, are hit under `run` and `enable()` with these settings.
 
     In between, JAX alone, with each setting of XLA's caches and by each spelling of the directory, `jcache run`,
     `jcache.enable()` and programs in the environment of `jcache env` fill directories, which are also copied, and lose

@@ -384,7 +384,9 @@ print(json.dumps([*told, runs[0]["hits"], runs[0]["stored"], runs[0]["exit_code"
 
 @pytest.mark.jax
 def test_when_to_flush(tmp_path: Path) -> None:
-    """A few seconds after it began, then half a minute after each time; a busy ledger hears of all the next time."""
+    """The first flush is due a few seconds after the start, and then every half minute; a busy ledger gets
+    all the next time.
+    """
     program = """
 from jcache import clock
 moment = 1000.0

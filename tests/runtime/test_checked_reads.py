@@ -77,7 +77,7 @@ def test_all_can_be_checked_before(native: Root) -> None:
 
 
 def test_a_directory_with_a_long_name_has_its_socket(native: Root, tmp_path: Path) -> None:
-    """Longer than a socket's address."""
+    """A directory whose path is longer than a socket's address has its socket."""
     directory = tmp_path / ("x" * 100) / ("y" * 100)
     directory.mkdir(parents=True)
     with serving(CheckedReads(native), directory):

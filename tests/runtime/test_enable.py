@@ -895,7 +895,7 @@ def test_warnings_that_are_errors_end_no_program(tmp_path: Path) -> None:
 
 
 def test_workers_of_pytest_xdist(tmp_path: Path) -> None:
-    """Enabled in a conftest, each worker's process shares the root."""
+    """If a conftest enables jcache, each worker's process shares the root."""
     (tmp_path / "conftest.py").write_text("import jcache\n\njcache.enable(strict=True)\n")
     (tmp_path / "test_it.py").write_text(
         """

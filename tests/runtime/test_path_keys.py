@@ -165,8 +165,8 @@ def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_p
     else:
         by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
     if by != "plain":
-        recorded = jcache("info", "--root", root, "--json").json["note"]
-        assert recorded.startswith("jax <= 0.10.2 without jcache hits programs that jcache has stored here only with")
+        note = jcache("info", "--root", root, "--json").json["note"]
+        assert "hits programs that jcache has stored here only with" in note
     shutil.rmtree(root / ".jcache", ignore_errors=True)
     told = jcache("info", "--root", root, "--json").json["note"]
     assert told is None if by == "plain" else "there is no record" in told and f"{NONE}=none" in told
@@ -252,7 +252,7 @@ def test_traces_need_what_is_there(tmp_path: Path) -> None:
     [("0.4.35", False), ("0.4.36", True), ("0.10.2", True), ("0.10.2+cuda12", True), ("0.11", False), ("?", False)],
 )
 def test_versions(jax: str, depend: bool) -> None:
-    """Keys of jax 0.4.36 to 0.10.2 depend on the path."""
+    """The keys of jax 0.4.36 to 0.10.2 depend on the path."""
     assert in_keys(jax) is depend
 
 

@@ -147,7 +147,7 @@ def test_callbacks_can_be_left_out(tmp_path: Path) -> None:
 
 @needs("flax", "optax")
 def test_training_with_flax(tmp_path: Path) -> None:
-    """Steps of linen and of nnx, with random numbers, donated state and optax's optimizers."""
+    """Training with linen and nnx, with random numbers, donated state and optax's optimizers, is warm."""
     cold, warm = (program("flax_training.py", tmp_path, "", env={"PYTHONHASHSEED": seed})[0] for seed in "12")
     assert_warm(cold, warm)
     assert {"jit_linen_step", "jit_nnx_step"} <= set(cold.names)

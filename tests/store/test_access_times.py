@@ -19,6 +19,7 @@ from jcache.store import files
 from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
 from jcache.store.eviction import plan
 from jcache.store.listing import SNAPSHOT_FROM
+from jcache.store.lookup import find_entry
 from jcache.store.policy import Policy, Reason
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
@@ -65,7 +66,7 @@ def keeps(tmp_path: Path) -> None:
 
 def entry_of(root: Root, number: int) -> Entry:
     with Store(root) as store:
-        return store.find(key(number))
+        return find_entry(store, key(number))
 
 
 def use(path: Path) -> None:
@@ -324,7 +325,7 @@ def test_a_large_directory_is_looked_at_again(plain: Root) -> None:
         remembered, fresh = store.listing(KIND), store.listing(KIND, uses=True)
         assert remembered.accessed_ns is not None and max(remembered.used()) == OLD_NS
         assert fresh.accessed_ns is None and max(fresh.used()) == path.stat().st_atime_ns
-        assert store.find(key(7)).recency_ns == path.stat().st_atime_ns
+        assert find_entry(store, key(7)).recency_ns == path.stat().st_atime_ns
         assert max(store.listing(KIND).used()) == path.stat().st_atime_ns  # which is remembered now
     assert api.info(plain.path).kinds[KIND].accessed_ns is not None
     assert key(7) not in {v.entry.key for v in api.prune(root=plain.path, older_than="30d", dry_run=True).removed}

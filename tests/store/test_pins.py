@@ -212,7 +212,7 @@ def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Rand
 
 
 def test_a_killed_copy_leaves_the_pins_in_the_ledger(plain: Root, pins: Pins, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory appears with all of them in it, or not at all."""
+    """After a kill, the directory of pins holds all of them or does not exist."""
     pin_as_of_old(plain, *NAMES)
 
     def refuse(*_: object, **__: object) -> None:

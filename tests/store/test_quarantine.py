@@ -141,7 +141,7 @@ def three(plain: Root, place: Quarantine) -> list[Record]:
 
 
 def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
-    """A whole id or key, or an unambiguous beginning of one."""
+    """A whole id or key, or an unambiguous prefix of one, finds the entry."""
     for record in three:
         assert place.find(record.id) == place.find(record.id[:-2]) == record
     assert place.find(key(2)) == place.find(key(2)[:-50]) == three[2]

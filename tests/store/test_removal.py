@@ -73,10 +73,10 @@ def test_a_sidecar_that_is_no_file(plain: Root) -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_use_since_the_plan_saves_an_entry(plain: Root, reason: Reason) -> None:
-    """Unless it is cleared, or legacy: no later JAX uses that."""
+    """Unless it is cleared or named, or legacy: no later JAX uses that."""
     add(plain.path, key(1), used_ns=NOW + 1)
     removal = run(plain, Verdict(listed(1), reason))
-    saved = reason not in (Reason.CLEARED, Reason.LEGACY)
+    saved = reason not in (Reason.CLEARED, Reason.LEGACY, Reason.NAMED)
     assert [v.reason for v in removal.kept] == ([Reason.USED_MEANWHILE] if saved else [])
     assert (plain.path / f"{key(1)}-cache").exists() is saved
 

@@ -103,7 +103,7 @@ def test_what_only_has_the_name_makes_no_root(tmp_path: Path, beyond: Path, name
 
 
 def test_another_tools_tag_makes_no_root(tmp_path: Path) -> None:
-    """Many programs tag their caches."""
+    """The cache tag of another program makes no root."""
     (tmp_path / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# This is cargo's.\n")
     (tmp_path / "debug").mkdir()
     with pytest.raises(NoCacheHere):

@@ -22,6 +22,7 @@ from jcache.layout import Kind, Root
 from jcache.store import files, listing, lru_index
 from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known, Ledger
+from jcache.store.lookup import find_entry
 from jcache.store.pins import Pins
 from jcache.store.policy import Plan, Policy, Reason, Verdict
 from jcache.store.roots import create_root
@@ -254,20 +255,20 @@ def test_entries_of_all_kinds(store: Store) -> None:
 
 
 def test_finding(store: Store) -> None:
-    """A key, or an unambiguous beginning of it or of its hash, stands for one entry of any kind."""
+    """A key, or an unambiguous prefix of it or of its hash, finds one entry of any kind."""
     add(store.root.path, key(1))
     add(store.root.path, key(2))
     add(store.root.directory(Kind.TRACES), key(3, "loss"))
     (store.root.path / digits(4)).write_bytes(executable())
-    assert store.find(key(1)).key == store.find(digits(1)[:12]).key == key(1)
-    assert store.find("loss").kind is Kind.TRACES
-    assert store.find(digits(4)[:12]).legacy
-    assert store.path(store.find(digits(4))) == store.root.path / digits(4)
+    assert find_entry(store, key(1)).key == find_entry(store, digits(1)[:12]).key == key(1)
+    assert find_entry(store, "loss").kind is Kind.TRACES
+    assert find_entry(store, digits(4)[:12]).legacy
+    assert store.path(find_entry(store, digits(4))) == store.root.path / digits(4)
     with pytest.raises(UnknownKey, match=r"'jit_step' stands for 2 entries: .*; give more of the key"):
-        store.find("jit_step")
+        find_entry(store, "jit_step")
     for unknown in ("step", "jit_steps", "-", key(9), "\udcff", "*"):
         with pytest.raises(UnknownKey, match=r"No entry .* has the key or prefix"):
-            store.find(unknown)
+            find_entry(store, unknown)
 
 
 def test_a_key_that_begins_another(store: Store) -> None:
@@ -275,7 +276,7 @@ def test_a_key_that_begins_another(store: Store) -> None:
     longer = f"{key(1)}-{digits(2)}"
     add(store.root.path, key(1))
     add(store.root.path, longer)
-    assert store.find(key(1)).key == key(1)
+    assert find_entry(store, key(1)).key == key(1)
 
 
 # -- the bound
@@ -870,7 +871,7 @@ def test_crashes(plain: Root, chance: random.Random) -> None:
             assert {e.key for e in store.entries() if e.pinned} == set(pinned)
             assert not store.notices
             assert store.put(EXECUTABLES, key(1), b"x") in (Outcome.STORED, Outcome.PRESENT)
-            store.remove([store.find(key(1))])
+            store.remove([find_entry(store, key(1))])
 
 
 def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:

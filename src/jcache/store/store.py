@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Final
 
 from jcache import clock
 from jcache.entry import Entry
-from jcache.errors import LedgerUnavailable, UnknownKey
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, answers, check_key
+from jcache.errors import LedgerUnavailable
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root, check_key
 from jcache.store import files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known, Ledger
 from jcache.store.locking import DEFAULT_TIMEOUT, FREE_S, HOLD_S, run_until
 from jcache.store.maintenance import Upkeep
 from jcache.store.pins import Pins
-from jcache.text import command
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.formats.envelope import EnvelopeHeader
@@ -102,45 +101,6 @@ class Store(Upkeep):
         if not known and pinned == set():
             return list(entries)
         return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
-
-    def find(self, prefix: str) -> Entry:
-        """Return the entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
-
-        Raises:
-            UnknownKey: none or several do.
-        """
-        found: list[Entry] = []
-        prefix = self.root.layout.key_of(prefix)
-        for kind in Kind:
-            listing = self.listing(kind)
-            keys = listing.columns.keys
-            answering = (listing.entry(i) for i in range(len(listing)) if answers(keys[i], prefix))
-            found += map(listing.looked_at, answering) if listing.accessed_ns is not None else answering
-            found += (entry for entry in listing.legacy if answers(entry.key, prefix))
-        exact = [entry for entry in found if entry.key == prefix]
-        found = exact if exact else found
-        if not found:
-            ls = command("ls", self.root.path)
-            raise UnknownKey(f"No entry of {self.root.path} has the key or prefix '{prefix}': `{ls}` lists them.")
-        if len(found) > 1:
-            some = ", ".join(sorted(entry.key for entry in found)[:3])
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
-        return self.enrich(found[0].kind, found)[0]
-
-    def find_pins(self, prefix: str) -> list[tuple[Kind, str]]:
-        """Return the pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
-
-        Raises:
-            UnknownKey: several keys that are pinned begin like this.
-            LedgerUnavailable: what is pinned is not known.
-        """
-        prefix = self.root.layout.key_of(prefix)
-        pins = sorted(self.pins.known())
-        found = [pin for pin in pins if pin[1] == prefix] or [pin for pin in pins if answers(pin[1], prefix)]
-        if len({key for _, key in found}) > 1:
-            raise UnknownKey(f"'{prefix}' stands for {len(found)} pins; give more of the key.")
-        return found
 
     # -- single entries
 

@@ -55,7 +55,7 @@ class LastVerification(NamedTuple):
     began_ns: int
 
 
-class _FindingState(Enum):
+class _State(Enum):
     """State of a finding since the verification."""
 
     STILL = "unchanged"
@@ -91,11 +91,7 @@ def write(
     value = {**times, "entries": entries, "checked": checked, "findings": len(findings), "named": named}
     if not complete and (before := _read(root)) is not None:
         known = {one["path"] for one in named} | {_relative(root, path) for path in sound}
-        kept = [
-            one
-            for one in before["named"]
-            if one["path"] not in known and _current_state(root, one) is not _FindingState.GONE
-        ]
+        kept = [one for one in before["named"] if one["path"] not in known and _state(root, one) is not _State.GONE]
         unnamed = before["findings"] - len(before["named"])
         value = before | {"findings": len(findings) + len(kept) + unnamed, "named": (named + kept)[:_MAX_NAMED]}
     elif not complete and not findings:
@@ -116,9 +112,9 @@ def read(root: Root) -> LastVerification | None:
     saved = _read(root)
     if saved is None:
         return None
-    states = [_current_state(root, one) for one in saved["named"]]
+    states = [_state(root, one) for one in saved["named"]]
     unnamed = max(saved["findings"] - len(states), 0)
-    still, changed = states.count(_FindingState.STILL), states.count(_FindingState.CHANGED) + unnamed
+    still, changed = states.count(_State.STILL), states.count(_State.CHANGED) + unnamed
     ended_ns, entries, checked, began_ns = _counts(saved)
     return LastVerification(ended_ns, entries, checked, still, changed, began_ns)
 
@@ -170,16 +166,16 @@ def _stamp(path: Path) -> list[int] | None:
     return None
 
 
-def _current_state(root: Root, named: dict[str, Any]) -> _FindingState:
+def _state(root: Root, named: dict[str, Any]) -> _State:
     path = root.path / named["path"]
     found = _stamp(path)
     if found is None or named["stamp"] is None:  # the file is gone, or a missing file was made or lost its entry
-        return _FindingState.GONE
+        return _State.GONE
     if named["damage"] == Damage.ORPHANED_SIDECAR:
         entry = path.with_name(path.name.removesuffix(SIDECAR_SUFFIX) + ENTRY_SUFFIX)
-        return _FindingState.GONE if _stamp(entry) is not None else _FindingState.STILL
+        return _State.GONE if _stamp(entry) is not None else _State.STILL
     allowed = named["damage"] == Damage.UNREADABLE and os.access(path, os.R_OK)  # a new mode changes no stamp
-    return _FindingState.STILL if found == named["stamp"] and not allowed else _FindingState.CHANGED
+    return _State.STILL if found == named["stamp"] and not allowed else _State.CHANGED
 
 
 _SOUND_CONTENT: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # no entry has damaged bytes

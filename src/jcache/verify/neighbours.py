@@ -18,10 +18,8 @@ from jcache.text import command, quoted, shown
 from jcache.units import format_age
 from jcache.verify.checks import not_a_file
 
-_MIN_TIMES_AHEAD: Final = 10
-CLOCK_TOLERANCE_NS: Final = (
-    300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
-)
+_MIN_AHEAD: Final = 10
+CLOCK_TOLERANCE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds
 
 
 def check_neighbours(
@@ -81,7 +79,7 @@ def is_clock_behind(times: Sequence[int], now_ns: int) -> bool:
     ahead = sum(time_ns > now_ns + CLOCK_TOLERANCE_NS for time_ns in times)
     installed_ns = os.stat(__file__).st_mtime_ns
     return ahead > 0 and (
-        now_ns < installed_ns - CLOCK_TOLERANCE_NS or (ahead >= _MIN_TIMES_AHEAD and 2 * ahead > len(times))
+        now_ns < installed_ns - CLOCK_TOLERANCE_NS or (ahead >= _MIN_AHEAD and 2 * ahead > len(times))
     )
 
 

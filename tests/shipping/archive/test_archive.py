@@ -80,7 +80,7 @@ def test_what_is_written_is_read(solid: bool, signature: bytes | None) -> None:
 
 
 def test_an_archive_of_nothing_is_one() -> None:
-    """A manifest without entries, and a trailer."""
+    """An archive without entries has a manifest and a trailer."""
     made = Sample([])
     assert contents_of(made.packed()) == (made.manifest, {}, frozenset())
 
@@ -232,7 +232,7 @@ def test_solid_archives_share_what_entries_share() -> None:
 
 @pytest.mark.jax
 def test_solid_archives_of_two_versions_of_a_model_take_three_fifths_of_a_tar(tmp_path: Path) -> None:
-    """The executables of a transformer with four and with six layers."""
+    """A solid archive of a transformer with four and with six layers has at most three fifths of a tar's size."""
     for layers in (4, 6):
         environment = {
             "JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

@@ -85,7 +85,7 @@ def test_tars_of_python_are_read(directory: Path, form: int) -> None:
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, lambda tar: gzip.compress(tar) + bytes(512)])
 def test_compressed_tars_are_read(directory: Path, compress: object) -> None:
-    """tar.gz and tar.zst, and gzip's padding of zeros."""
+    """tar.gz and tar.zst are read, and gzip's padding with zeros is accepted."""
     tar = subprocess.run(["tar", "-C", directory, "-cf", "-", "."], capture_output=True, check=True).stdout
     assert callable(compress)
     assert read(compress(tar)) == files_in(directory)

@@ -110,7 +110,7 @@ def test_another_namespace_is_refused(key: Path, tmp_path: Path) -> None:
 def test_a_stranger_is_refused(key: Path, signature: bytes, tmp_path: Path) -> None:
     """A key that is not listed is named by its fingerprint, as ssh-keygen prints it."""
     other = new_key(tmp_path / "other")
-    with pytest.raises(Untrusted, match="if you trust whose it is") as caught:
+    with pytest.raises(Untrusted, match="if you trust its owner") as caught:
         verify(DATA, signature, allowed(tmp_path, f"alice {public(other)}"))
     assert ssh_keygen("-l", "-f", key).stdout.split()[1].decode() in str(caught.value)
 

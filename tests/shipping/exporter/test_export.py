@@ -134,7 +134,7 @@ class TestManifest:
         assert (manifest.root, manifest.directory) == (str(filled.path), str(filled.path / "executables"))
 
     def test_what_it_says_of_an_entry(self, filled: Root) -> None:
-        """Bytes, digest, times, pin, seconds, origin and parents, from the files, the ledger and the envelopes."""
+        """The manifest has an entry's bytes, digest, times, pin, seconds, origin and parents."""
         with Store(filled) as store:
             about = Known(Kind.EXECUTABLES, key(2), seconds=0.25, origin="program", jaxlib="0.8.1", pinned_ns=1)
             store.ledger.record([about])

@@ -17,6 +17,7 @@ from jcache.findings import Damage, Fault
 from jcache.layout import Kind, Root
 from jcache.store import foreign
 from jcache.store.foreign import Adapter, adapter_of, state_of
+from jcache.store.lookup import find_entry
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
@@ -145,7 +146,7 @@ def test_info_counts_it(box: Path) -> None:
 def test_find_by_beginnings_and_file_names(store: Store) -> None:
     """An entry is found by its key, its hash, or its file's name."""
     for text in (KEYS[3], "00000003", "00000003.note", "notes/00000003.note"):
-        assert store.find(text).key == KEYS[3]
+        assert find_entry(store, text).key == KEYS[3]
 
 
 def test_verify_repair_and_restore(box: Path, store: Store) -> None:
@@ -211,7 +212,7 @@ def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
 def test_a_lock_of_ours_lies_elsewhere(box: Path, store: Store) -> None:
     """Two processes of jcache wait for each other, and the other program sees no file of jcache."""
     before = {path.name for path in box.rglob("*")}
-    store.remove([store.find(KEYS[0])])
+    store.remove([find_entry(store, KEYS[0])])
     assert {path.name for path in box.rglob("*")} == before - {"00000000.note"}
     assert store.root.locks(Kind.GRAPHS) == store.root.state
 
@@ -284,7 +285,7 @@ def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None
         for at, step in enumerate([*steps, "prune"]):
             root, key = open_root(path), KEYS[(at + number) % len(KEYS)]
             with Store(root) as store:
-                if step == "pin" and store.path(store.find(key)).exists():
+                if step == "pin" and store.path(find_entry(store, key)).exists():
                     store.pins.add([(Kind.GRAPHS, key)])
                     pinned.add(key)
                 elif step == "pin as before":

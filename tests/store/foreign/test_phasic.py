@@ -20,6 +20,7 @@ from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.store.foreign import pickle_scan
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.foreign.phasic_content import MAX_JSON, fault_of
+from jcache.store.lookup import find_entry
 from jcache.store.store import Store
 from tests.helpers.entries import SECOND, tree
 from tests.helpers.phasic_caches import (
@@ -121,7 +122,7 @@ def test_nothing_of_ours_comes_into_the_tree(cache: Path, store: Store) -> None:
     """Ledger, lock and quarantine lie in the user's state directory, named by the tree's path."""
     names = {str(path.relative_to(cache)) for path in cache.rglob("*")}
     assert not findings(store)
-    store.remove([store.find(GRAPH)])
+    store.remove([find_entry(store, GRAPH)])
     store.close()
     assert {str(path.relative_to(cache)) for path in cache.rglob("*")} == names - {f"graphs/{GRAPH[6:]}.json"}
     (state,) = (cache.parent / "state" / "jcache" / "roots").iterdir()

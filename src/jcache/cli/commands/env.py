@@ -31,7 +31,7 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment variables that make any JAX program use a root; create the root if it is missing.
+    """Print the environment variables that make any JAX program use a cache directory; create it if it is missing.
 
     The program then stores everything that it compiles, under keys that do not
     depend on the root's path. If JAX alone has stored programs under keys that
@@ -64,7 +64,7 @@ def dir_(
     root: RootOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the path of a root, or of its directory for a kind, whether or not it exists.
+    """Print the path of a cache directory, or of its part for a kind, whether or not it exists.
 
     Example: du -sh "$(jcache dir executables)"
     """

@@ -218,7 +218,7 @@ def _graph_line(call: GraphCall) -> str:
 
 def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
-        output.message(jsonlib.dumps(report.to_json(), indent=2))
+        output.message(jsonlib.dumps(report.to_json(), indent=2), whole=True)
     elif not quiet:
         output.message(summary(report))
         if verbose:

@@ -5,10 +5,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from jcache import clock
 from jcache.admin.run_history import By, Lookups, Usage
 from jcache.cli import output
 from jcache.runs.call_reports import saved_text
 from jcache.runs.graph_report import COUNTS as GRAPH_COUNTS, graph_lines
+from jcache.runs.report import short_id
 from jcache.runs.stored_reports import SECONDS
 from jcache.runs.trace_report import COUNTS as TRACE_COUNTS, trace_lines
 from jcache.store.economics import Economics, in_all
@@ -50,6 +52,9 @@ _TRACES_HELP: Final = {
     "seconds": "Seconds spent looking traces up.",
     "saved_seconds": "Seconds of tracing that hits saved, less looking them up.",
 }
+
+_WIDTH_WITHOUT_KINDS: Final = 48  # columns of a terminal that the table needs with a short command
+_WIDTH_OF_KIND: Final = 13
 
 
 class Statistics(NamedTuple):
@@ -182,7 +187,7 @@ def render(found: Statistics, count: int, *, plot: bool, verbose: bool) -> None:
     if found.reports:
         _render_details(found.sums)
     _render_graphs(found.graphs)
-    output.data(sentence(found))
+    output.prose(sentence(found))
 
 
 def _say_none(found: Statistics) -> None:
@@ -208,14 +213,26 @@ def _table(found: Statistics, shown: Sequence[Usage], *, verbose: bool) -> Any: 
         )
         for usage in shown
     ]
-    return output.table([*columns, *((name, "right") for name in (*kinds, "saved", "of time"))], rows)
+    columns += [(name, "right") for name in (*kinds, "saved", "of time")]
+    narrow = output.console(stderr=False).width < _WIDTH_WITHOUT_KINDS + _WIDTH_OF_KIND * len(kinds)
+    if found.by is By.RUN and narrow and not verbose:
+        columns, rows = [*columns[:2], *columns[3:]], [(*row[:2], *row[3:]) for row in rows]
+    return output.table(columns, rows)
 
 
 def _head(by: By, usage: Usage, *, verbose: bool) -> tuple[Any, ...]:
     if by is not By.RUN:
         return output.plain(usage.name), f"{usage.runs:,}"
-    text = usage.command[: None if verbose else 40]
-    return local_time(usage.started_ns), output.plain(usage.name), output.plain(text)
+    if verbose:
+        return local_time(usage.started_ns), output.plain(usage.name), output.plain(usage.command)
+    return _short_time(usage.started_ns), output.plain(short_id(usage.name)), output.plain(usage.command[:40])
+
+
+def _short_time(time_ns: int | None) -> str:
+    """Return a time in local time; without the year if it is this one, and without the hour otherwise."""
+    text = local_time(time_ns)
+    is_this_year = text[:5] == local_time(clock.now_ns())[:5]
+    return text[5:] if is_this_year else text[:10]
 
 
 def _share(lookups: Lookups) -> str:
@@ -227,27 +244,27 @@ def _tell_rest(found: Statistics, shown: int) -> None:
     """Print how many of the lines are shown, if not all are."""
     if (whole := len(found.groups)) > shown:
         first = "first" if found.by is By.FUNCTION else "last"
-        output.data(f"{first} {shown:,} of {whole:,}; -v shows all")
+        output.prose(f"{first} {shown:,} of {whole:,}; -v shows all")
     listed = sum("programs" in report for report in found.reports)
     if found.by is By.FUNCTION and listed < len(found.reports):
         older = output.count(len(found.reports) - listed, "older run is", "older runs are")
-        output.data(f"{older} kept without functions, and not counted above")
+        output.prose(f"{older} kept without functions, and not counted above")
 
 
 def _render_details(sums: Mapping[str, Any]) -> None:
     total = f"{output.count(sums['hits'], 'hit', 'hits')}, "
     total += f"{output.count(sums['stored'], 'miss', 'misses')} (stored), {sums['not_stored']} not stored, "
-    output.data(f"executables: {total}{sums['bypassed']} bypassed")
+    output.prose(f"executables: {total}{sums['bypassed']} bypassed")
     for outcome, counts in sums["reasons"].items():
         for reason, number in counts.items():
-            output.data(f"  {number} {outcome.replace('_', ' ')}: {reason}")
+            output.prose(f"  {number} {outcome.replace('_', ' ')}: {reason}")
     traces, graphs = sums["traces"], sums["graphs"]
     tracing = traces["saved_seconds"] if any(traces[name] for name in TRACE_COUNTS) else None
     building = graphs["saved_seconds"] if graphs["saved_seconds"] or any(graphs[n] for n in GRAPH_COUNTS) else None
     spent = ", ".join(f"{name[:-8]} {format_seconds(sums[name])}" for name in SECONDS[:-1])
-    output.data(f"  {spent}; {saved_text(sums['saved_seconds'], tracing, building)}")
+    output.prose(f"  {spent}; {saved_text(sums['saved_seconds'], tracing, building)}")
     for line in (*trace_lines(traces), *graph_lines(graphs)):
-        output.data(line)
+        output.prose(line)
 
 
 def _render_graphs(graphs: Mapping[str, Economics]) -> None:
@@ -269,10 +286,10 @@ def _render_graphs(graphs: Mapping[str, Economics]) -> None:
     total = in_all(graphs)
     built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
     loaded = f"{total.loads:,} loaded in {format_seconds(total.load_seconds)}"
-    output.data(f"{built}, {loaded}")
+    output.prose(f"{built}, {loaded}")
     for name, each in graphs.items():
         if verdict := each.verdict(output.plain(name)):
-            output.data(f"  {verdict}")
+            output.prose(f"  {verdict}")
 
 
 def _plot(shown: Sequence[Usage]) -> None:
