@@ -77,7 +77,7 @@ def on_terminal(*arguments: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r", "").splitlines()
 
 
-@pytest.mark.parametrize("command", [["info"], ["ls"], ["ls", "-v"], ["du"], ["prune", "-n", "--keep-last", "0"]])
+@pytest.mark.parametrize("command", [["info"], ["ls"], ["du"], ["prune", "-n", "--keep-last", "0"]])
 def test_tables_keep_their_numbers_in_eighty_columns(jcache: Jcache, cache: Path, command: list[str]) -> None:
     """On 80 columns, only long names are shortened, never a number or a heading."""
     long = cache / ("jit_" + "a_long_name_" * 14 + "-" + "a" * 64 + "-cache")
@@ -86,7 +86,7 @@ def test_tables_keep_their_numbers_in_eighty_columns(jcache: Jcache, cache: Path
         (cache / f"a file with quite a long name for a file {i}").touch()
     jcache("pin", "jit_convert_element_type", "--root", cache)
     lines = on_terminal(*command, "--root", str(cache))
-    table = [line for line in lines if not line.startswith(str(cache)[:20])]
+    table = [line for line in lines if not line.startswith(str(cache)[:20]) and "`" not in line]
     assert max(map(len, table)) <= 80, table
     cut = [line for line in table if "…" in line and "more" not in line]
     assert all(line.split("…")[0].startswith(("jit_", "unknown files")) for line in cut), cut
@@ -98,9 +98,9 @@ def test_stats_in_eighty_columns(jcache: Jcache, tmp_path: Path) -> None:
     program = ["-c", "import jax, jax.numpy as jnp; jax.jit(jnp.sin)(1.0)"]
     jcache("run", "--root", tmp_path / "root", "--", sys.executable, *program)
     lines = on_terminal("stats", "--root", str(tmp_path / "root"))
-    run = jcache("stats", "--root", tmp_path / "root", "--json").json["runs"][0]["id"]
-    assert lines[0].split() == ["run", "command", "hits", "stored", "not", "bypassed", "saved"]
-    assert lines[2].startswith(run) and len(lines[2]) <= 80
+    run = jcache("stats", "--root", tmp_path / "root", "--json").json["runs"][0]["id"].rpartition("-")[2]
+    assert lines[0].split() == ["started", "run", "command", "executables", "saved", "of", "time"]
+    assert lines[2].split()[2] == run and len(lines[2]) <= 80
 
 
 def test_the_ledger_s_damage_is_told_and_pins_are_not_lost_silently(jcache: Jcache, cache: Path) -> None:

@@ -704,7 +704,7 @@ def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
     )
     runs = json.loads(done.stdout)["runs"]
     assert [([run[n] for n in ("hits", "stored", "not_stored", "bypassed")], run["id"]) for run in runs] == [
-        (counts, identity) for counts, identity in shown
+        (counts, identity) for counts, identity in reversed(shown)
     ]
     assert all(run["exit_code"] is None for run in runs)
     with closing(Ledger(open_root(tmp_path).ledger)) as ledger:
