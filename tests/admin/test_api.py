@@ -477,7 +477,7 @@ def test_whatever_is_pinned_removed_and_bounded(steps: list[tuple[str, int]]) ->
                     store.pins.add([(Kind.EXECUTABLES, key(n))])
                     pinned.add(n)
                 elif what == "unpin":
-                    store.pins.remove(found := store.find_pins(key(n)))
+                    store.pins.remove(found := store.catalog.find_pins(key(n)))
                     assert len(found) == (n in pinned)
                     pinned.discard(n)
                 elif what == "put":

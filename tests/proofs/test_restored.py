@@ -61,13 +61,13 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
             file = Unpublished(directory)
             file.write(data)
             known = Known(KIND, key(1), digest(data), len(data), origin="import")
-            store.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])
-        store.flush()
+            store.writer.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])
+        store.queue.flush()
         return data
     elif records:
         try:
-            store.restore(place, records[number % len(records)], replace=action == "swap")
-            store.flush()
+            store.maintenance.restore(place, records[number % len(records)], replace=action == "swap")
+            store.queue.flush()
         except JcacheError:
             assert action == "restore" and path.exists()
     return None

@@ -294,7 +294,7 @@ def test_what_is_used_meanwhile_stays(plain: Root) -> None:
     with Store(plain) as store:
         decided = plan(store.entries([KIND], uses=True), Policy(max_age_ns=DAY), now_ns=time.time_ns())
         use(path)
-        removal = store.execute(decided)
+        removal = store.maintenance.execute(decided)
     assert [verdict.reason for verdict in removal.kept] == [Reason.USED_MEANWHILE] and path.exists()
 
 

@@ -227,7 +227,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
         (record,) = place.records()
         with Store(plain) as store:
             assert damage_of(store, place, record) == record.evidence
-            store.restore(place, record)
+            store.maintenance.restore(place, record)
     assert found_in(plain) == [Damage.CHANGED]
 
 
@@ -235,7 +235,7 @@ def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quaran
     """Where no digest is on record, the checks of its bytes find it."""
     found = finding(plain)
     with Store(plain) as store:
-        store.restore(place, place.take(found, NOW))
+        store.maintenance.restore(place, place.take(found, NOW))
     assert len(found_in(plain)) == 1
 
 
@@ -247,13 +247,13 @@ def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, plac
         files.publish(path, sound)
         (record,) = place.records()
         assert record.damage is Damage.REPLACED and damage_of(store, place, record) is not None
-        store.restore(place, record, replace=True)
+        store.maintenance.restore(place, record, replace=True)
     os.utime(path, ns=(OLD, OLD))
     assert found_in(plain) == [Damage.CHANGED]
     (record,) = place.records()
     with Store(plain) as store:
         assert damage_of(store, place, record) is None
-        store.restore(place, record, replace=True)
+        store.maintenance.restore(place, record, replace=True)
     assert found_in(plain) == [] and path.read_bytes() == sound
 
 
@@ -266,7 +266,7 @@ def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place:
         store.ledger.record([Known(KIND, key(1), hits=3)])
         before = store.ledger.known(KIND)
         with pytest.raises(JcacheError, match="is there again"):
-            store.restore(place, record)
+            store.maintenance.restore(place, record)
         assert store.ledger.known(KIND) == before and before[key(1)].digest is not None
 
 
@@ -276,7 +276,7 @@ def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> N
     (plain.path / ".lockfile").touch()
     with Store(plain) as store:
         place = Quarantine(plain)
-        store.restore(place, place.take(found, NOW))
+        store.maintenance.restore(place, place.take(found, NOW))
     assert recency_of(plain.path, key(1)) == OLD
 
 

@@ -160,7 +160,7 @@ def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
         (plain.path / f"{key(number)}-atime").write_bytes(NOW.to_bytes(8, "little"))
     os.utime(plain.path / f"{key(2)}-atime", ns=(NOW, NOW))
     with Store(plain) as store:
-        store.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
+        store.maintenance.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
     assert sorted(plain.path.glob("*-atime")) == sorted(plain.path / f"{key(number)}-atime" for number in (1, 3))
 
 

@@ -20,12 +20,12 @@ from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, 
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import files, listing, lru_index
+from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known, Ledger
-from jcache.store.pins import Pins
 from jcache.store.policy import Plan, Policy, Reason, Verdict
 from jcache.store.roots import create_root
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
 
 EXECUTABLES = Kind.EXECUTABLES
@@ -160,10 +160,10 @@ def test_what_only_has_an_entrys_name(store: Store, beyond: Path, what: str, mon
         store.get(EXECUTABLES, key(1))
     assert store.put(EXECUTABLES, key(1), b"x") is Outcome.PRESENT
     assert store.entries() == []
-    assert store.adopt(EXECUTABLES) == store.touch(EXECUTABLES, [key(1)], NOW) == 0
+    assert store.maintenance.adopt(EXECUTABLES) == store.touch(EXECUTABLES, [key(1)], NOW) == 0
     assert bounded(store.root, 10).put(EXECUTABLES, key(2), b"x" * 10) is Outcome.STORED
     assert bounded(store.root, 10).put(EXECUTABLES, key(3), b"x" * 10) is Outcome.STORED
-    removal = store.remove([Entry(EXECUTABLES, key(1), 0, 0, 0, sidecar=False)])
+    removal = store.maintenance.remove([Entry(EXECUTABLES, key(1), 0, 0, 0, sidecar=False)])
     assert [f.reason for f in removal.failures] == ["not a regular file"]
     assert os.lstat(name).st_ino == before.st_ino
     assert os.listdir(store.root.path).count(name) == 1
@@ -192,7 +192,7 @@ def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
             assert shelf(store.root) == {key(1): 100_000}
             assert not list(store.root.path.glob(".jcache-tmp-*"))
             assert store.put(EXECUTABLES, key(3), b"x" * 10) is Outcome.STORED
-            assert store.remove(store.entries()).removed
+            assert store.maintenance.remove(store.entries()).removed
             assert store.put(EXECUTABLES, key(2), b"x" * 200_000) is Outcome.STORED
     finally:
         subprocess.run(["umount", place], check=True)
@@ -216,7 +216,7 @@ def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
             (place / "filler0").write_bytes(bytes(1 << 20))
         with Store(root) as store:
             decided = plan(store.entries(), Policy(keep_last=2), now_ns=NOW + DAY)
-            removal = store.execute(decided)
+            removal = store.maintenance.execute(decided)
         assert len(removal.removed) == 4 and not removal.failures
         assert shelf(root) == {key(4): 30_000, key(5): 30_000}
         assert (root.path / ".lockfile").exists()
@@ -594,7 +594,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
         store.ledger.record(Known(EXECUTABLES, key(i), seconds=1.0) for i in range(6))
         decided = plan(store.entries(legacy=True), Policy(max_entries=2, legacy=True), now_ns=NOW + DAY)
         before = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
-        removal = store.execute(decided)
+        removal = store.maintenance.execute(decided)
         after = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
         assert sorted(e.key for e in removal.removed) == sorted([*(key(i) for i in range(4)), digits(7)])
         assert removal.bytes == before - after == 100 + 101 + 102 + 103 + 4 * 8 + len(executable())
@@ -615,7 +615,7 @@ def test_what_others_did_since_the_plan(plain: Root) -> None:
         (plain.path / f"{key(0)}-cache").unlink()
         store.get(EXECUTABLES, key(1))
         pin(plain, key(2))
-        removal = store.execute(decided)
+        removal = store.maintenance.execute(decided)
     assert [e.key for e in removal.removed] == [key(3), key(4)]
     assert [e.key for e in removal.gone] == [key(0)]
     assert [(v.entry.key, v.reason) for v in removal.kept] == [
@@ -638,7 +638,7 @@ def test_what_names_others_goes_first(plain: Root) -> None:
     for kind in Kind:
         add(plain.directory(kind), key(1))
     with Store(plain) as store:
-        store.execute(everything(store.entries()), progress=progress)
+        store.maintenance.execute(everything(store.entries()), progress=progress)
     assert gone == [Kind.TRACES, EXECUTABLES, Kind.GRAPHS]
 
 
@@ -647,7 +647,7 @@ def test_a_held_lock_stops_a_plan(plain: Root) -> None:
     add(plain.path, key(1), used_ns=NOW)
     with process(HOLD_LOCK, plain.path), Store(plain, lock_timeout=0.05) as store:
         with pytest.raises(Locked):
-            store.execute(everything(store.entries()))
+            store.maintenance.execute(everything(store.entries()))
         assert shelf(plain).keys() == {key(1)}
 
 
@@ -659,7 +659,7 @@ def test_clearing_does_not_ask_for_use(plain: Root) -> None:
         decided = everything(store.entries())
         store.get(EXECUTABLES, key(1))
         pin(plain, key(2))
-        store.execute(decided)
+        store.maintenance.execute(decided)
     assert shelf(plain).keys() == {key(2)}
 
 
@@ -668,7 +668,7 @@ def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
     add(plain.path, key(1))
     pin(plain, key(1))
     with Store(plain) as store:
-        assert store.remove(store.entries()).removed
+        assert store.maintenance.remove(store.entries()).removed
         assert store.ledger.pins() == set()
 
 
@@ -683,7 +683,7 @@ def test_pins_that_cannot_be_known(plain: Root) -> None:
     database.close()
     with Store(plain) as store:
         with pytest.raises(LedgerUnavailable, match="newer jcache"):
-            store.execute(everything(store.entries()))
+            store.maintenance.execute(everything(store.entries()))
         assert shelf(plain).keys() == {key(1)}
 
 
@@ -694,13 +694,11 @@ def test_pins_in_a_busy_ledger(plain: Root) -> None:
     for i in range(2):
         add(plain.path, key(i))
     Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), pinned_ns=1)])
-    store = Store(plain)
-    store.ledger = Ledger(plain.ledger, busy_timeout=0.05)
-    store.pins = Pins(plain, store.ledger)
+    store = Store(plain, ledger=Ledger(plain.ledger, busy_timeout=0.05))
     with process(HOLD, plain.ledger):
         decided = everything(store.entries())
         assert [v.reason for v in decided.kept] == [Reason.PINNED]
-        assert len(store.execute(decided).removed) == 1
+        assert len(store.maintenance.execute(decided).removed) == 1
         assert "locked" in store.notices[0]
     assert shelf(plain).keys() == {key(1)}
     store.close()
@@ -710,10 +708,12 @@ def test_a_plan_for_an_absent_directory(native: Root) -> None:
     """Where a directory is gone by now it is not made again."""
     (native.path / "executables").rmdir()
     with Store(native) as store:
-        assert store.execute(Plan()).removed == []
+        assert store.maintenance.execute(Plan()).removed == []
         assert store.entries() == []
         with pytest.raises(CannotWrite, match="is not there"):
-            store.execute(Plan((Verdict(Entry(EXECUTABLES, key(1), 1, 1, 1, sidecar=False), Reason.CLEARED),)))
+            store.maintenance.execute(
+                Plan((Verdict(Entry(EXECUTABLES, key(1), 1, 1, 1, sidecar=False), Reason.CLEARED),))
+            )
     assert not (native.path / "executables").exists()
 
 
@@ -726,8 +726,8 @@ def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, t
     (plain.path / "traces-v1").symlink_to(elsewhere)
     with Store(plain) as store:
         assert [e.key for e in store.entries()] == [key(2)]
-        store.execute(everything(store.entries()))
-        store.adopt(Kind.TRACES)
+        store.maintenance.execute(everything(store.entries()))
+        store.maintenance.adopt(Kind.TRACES)
     assert tree(elsewhere) == before
 
 
@@ -736,9 +736,9 @@ def test_what_is_kept_gets_its_sidecar(plain: Root) -> None:
     for i in range(4):
         add(plain.path, key(i), written_ns=NOW + i)
     with Store(plain) as store:
-        removal = store.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW))
+        removal = store.maintenance.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW))
         assert removal.adopted == 3
-        assert store.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW)).adopted == 0
+        assert store.maintenance.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW)).adopted == 0
     assert [recency_of(plain.path, key(i)) for i in (1, 2, 3)] == [NOW + i for i in (1, 2, 3)]
 
 
@@ -751,8 +751,8 @@ def test_adopting(plain: Root) -> None:
     path = add(plain.path, key(4))
     os.utime(path, ns=(-5, -5))
     with Store(plain) as store:
-        assert store.adopt(EXECUTABLES) == 2
-        assert store.adopt(EXECUTABLES) == store.adopt(Kind.TRACES) == 0
+        assert store.maintenance.adopt(EXECUTABLES) == 2
+        assert store.maintenance.adopt(EXECUTABLES) == store.maintenance.adopt(Kind.TRACES) == 0
     assert [recency_of(plain.path, key(i)) for i in (1, 2, 4)] == [NOW, NOW + 5, 0]
     assert (plain.path / f"{key(3)}-atime").read_bytes() == b"?"
 
@@ -760,14 +760,14 @@ def test_adopting(plain: Root) -> None:
 def test_a_sidecar_that_comes_during_adopting_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bounded JAX has written between the look and the lock does not give way to an older time."""
     add(store.root.path, key(1), written_ns=NOW)
-    real = store.in_batches
+    real = store.locks.in_batches
 
     def in_batches(kind: Kind, steps: Iterator[None]) -> None:
         add(store.root.path, key(1), written_ns=NOW, used_ns=NOW + DAY)
         real(kind, steps)
 
-    monkeypatch.setattr(store, "in_batches", in_batches)
-    assert store.adopt(EXECUTABLES) == 0
+    monkeypatch.setattr(store.locks, "in_batches", in_batches)
+    assert store.maintenance.adopt(EXECUTABLES) == 0
     assert recency_of(store.root.path, key(1)) == NOW + DAY
 
 
@@ -775,8 +775,8 @@ def test_adopting_records_what_is_final(store: Store) -> None:
     """The digest of an adopted entry is recorded, but not of one that may still be being written."""
     add(store.root.path, key(1), written_ns=time.time_ns() - DAY)
     add(store.root.path, key(2))
-    assert store.adopt(EXECUTABLES) == 2
-    store.flush()
+    assert store.maintenance.adopt(EXECUTABLES) == 2
+    store.queue.flush()
     known = store.ledger.known(EXECUTABLES)
     assert {a_key: about.digest for a_key, about in known.items()} == {key(1): digest(b"x" * 100)}
 
@@ -794,7 +794,7 @@ def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
         with pytest.raises(FileNotFoundError):
             theirs.put(key(9), b"x" * 100)
     with Store(plain) as store:
-        assert store.adopt(EXECUTABLES) == 5
+        assert store.maintenance.adopt(EXECUTABLES) == 5
     theirs.put(key(9), b"x" * 100)
     assert shelf(plain).keys() == {key(i) for i in (1, 2, 3, 4, 9)}
 
@@ -808,13 +808,13 @@ def test_xla_s_sub_caches(plain: Root, beyond: Path) -> None:
     (plain.path / "xla_gpu_kernel_cache_file").write_bytes(b"123")
     add(plain.path, key(1))
     with Store(plain) as store:
-        assert store.remove_xla() == 8 + len(str(beyond))
+        assert store.maintenance.remove_xla() == 8 + len(str(beyond))
         assert sorted(p.name for p in plain.path.iterdir()) == [".jcache", ".lockfile", f"{key(1)}-cache"]
         autotune.symlink_to(beyond)
-        assert store.remove_xla() == 0
+        assert store.maintenance.remove_xla() == 0
         autotune.unlink()
         (plain.path / ".lockfile").unlink()
-        assert store.remove_xla() == 0
+        assert store.maintenance.remove_xla() == 0
     assert sorted(p.name for p in plain.path.iterdir()) == [".jcache", f"{key(1)}-cache"]
 
 
@@ -842,8 +842,8 @@ while True:
         for path in root.path.glob("*-atime"):
             if chance.random() < 0.1:
                 path.unlink(missing_ok=True)
-        store.adopt(Kind.EXECUTABLES)
-        store.execute(plan(store.entries(), Policy(max_entries=chance.randrange(20, 60)), now_ns=0))
+        store.maintenance.adopt(Kind.EXECUTABLES)
+        store.maintenance.execute(plan(store.entries(), Policy(max_entries=chance.randrange(20, 60)), now_ns=0))
 """
 
 
@@ -864,11 +864,11 @@ def test_crashes(plain: Root, chance: random.Random) -> None:
             assert (plain.path / f"{a_key}-cache").read_bytes() == b"%064x" % number * (number % 50 + 1)
         assert shelf(plain).keys() >= set(pinned)
         with Store(plain, lock_timeout=0) as store:
-            store.adopt(EXECUTABLES)
+            store.maintenance.adopt(EXECUTABLES)
             assert {e.key for e in store.entries() if e.pinned} == set(pinned)
             assert not store.notices
             assert store.put(EXECUTABLES, key(1), b"x") in (Outcome.STORED, Outcome.PRESENT)
-            store.remove([store.find(key(1))])
+            store.maintenance.remove([store.find(key(1))])
 
 
 def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
-    pins = store.softly(store.pins.known)
+    pins = store.queue.attempt(store.pins.known)
     cap = cap_of(environment) if store.root.layout.follows_jax else None
     kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):

@@ -78,8 +78,8 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
         free = shutil.disk_usage(store.root.path).free
     decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
     if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
-        why = store.why_unknown(unknown)
-        store.notice(
+        why = store.catalog.why_unknown(unknown)
+        store.queue.notice(
             f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, counted from writing: {why}. "
             "jcache run and jcache.enable() record it from now on."
         )
@@ -157,8 +157,8 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: P
     """
     if dry_run and plan.victims:
         store.pins.known(sure=True)  # which a real run could not do without, either
-    removal = foresee(plan) if dry_run else store.execute(plan, progress=progress)
-    xla_bytes = (xla_size(store.root) if dry_run else store.remove_xla()) if xla else 0
+    removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
+    xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}
     return Removed(
         root=store.root,

@@ -75,7 +75,7 @@ def select(
         some = list(_candidates(listing, selection))
         if listing.accessed_ns is not None:
             some = list(map(listing.looked_at, some))
-        found += store.enrich(kind, some)
+        found += store.catalog.enrich(kind, some)
     if selection.needs_seconds:
         found = with_seconds(store, found, progress)
     found = [entry for entry in found if all(f.matches(entry, now) for f in selection.filters)]
@@ -92,7 +92,7 @@ def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entr
         return list(entries)
     read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}
     if len(read) >= _REMEMBER_FROM:
-        store.softly(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
+        store.queue.attempt(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
     return [e if e.seconds is not None else e._replace(seconds=read.get((e.kind, e.key))) for e in entries]
 
 

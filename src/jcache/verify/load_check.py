@@ -192,7 +192,7 @@ def load_sound(store: Store, claims: Sequence[Claim], progress: Progress[Path] =
     directory = store.root.directory(Kind.EXECUTABLES)
     keys = {directory / c.file_name: c.key for c in claims if c.kind is Kind.EXECUTABLES}
     stamps = {path: stamp for path in keys if (stamp := _stamp(path)) is not None}
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
     loads = Loads()
     if not stamps:
         return loads

@@ -117,7 +117,7 @@ def about_portable_keys(store: Store) -> str | None:
 
     Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
     """
-    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
+    jaxlibs = store.queue.attempt(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
     if not any(map(in_keys, jaxlibs)):
         return None
     run = command("run", store.root.path, "-- CMD")
@@ -155,12 +155,12 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
     if not len(listing):
         return NOTHING
     directory = str(listing.directory)
-    told = {number: told_by(text) for number, text in (store.softly(store.ledger.makers) or {}).items()}
+    told = {number: told_by(text) for number, text in (store.queue.attempt(store.ledger.makers) or {}).items()}
     makers = {number: maker for number, maker in told.items() if maker is not None}
     if not makers:
         return _sampled(listing, directory, sample)
     foreign = [number for number, maker in makers.items() if _foreign(maker, directory) is not None]
-    rows = (store.softly(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
+    rows = (store.queue.attempt(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
     present = set(listing.columns.keys) if rows else set()
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}
@@ -169,7 +169,7 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
         if key in present and path is not None:
             found[path] += 1
             caches |= _caches(path, makers[number])
-    looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
+    looked_at = len(present & (store.queue.attempt(store.ledger.looked_into) or set())) if found else 0
     return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
 
 
@@ -244,7 +244,7 @@ def _by_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, s
     if not sizes:
         return []
     keys = None if most is None else list(sizes)
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
     ours = {key for key, record in known.items() if record.origin in _OURS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 

@@ -93,15 +93,15 @@ def repair(
         ours = [f for f in findings if f.kind is kind and f.remedy not in (Remedy.BEGIN_ANEW, Remedy.BY_HAND)]
         if ours:
             with files.refusal(f"repair {store.root.directory(kind)}"):
-                store.in_batches(kind, repairer.steps(progress(ours)))
+                store.locks.in_batches(kind, repairer.steps(progress(ours)))
             try:  # there is a lock file now, as in a bounded directory, where each entry needs its sidecar
-                store.adopt(kind)
+                store.maintenance.adopt(kind)
             except CannotWrite as error:
-                store.notice(str(error))
+                store.queue.notice(str(error))
     repairer.quarantine.sweep(clock.now_ns() - grace_ns)
     build_lock.sweep(store.root, clock.now_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
-    store.softly(lambda: store.ledger.discredit(quarantined))
+    store.queue.attempt(lambda: store.ledger.discredit(quarantined))
     return repairer.done
 
 
@@ -134,7 +134,7 @@ def put_back(store: Store, quarantine: Quarantine, record: Record, *, damage: st
         JcacheError: there is an entry of that key again, and not to be replaced.
         OSError: it cannot be moved.
     """
-    store.restore(quarantine, record, replace=replace)
+    store.maintenance.restore(quarantine, record, replace=replace)
     if damage is not None and record.damage is not Damage.STALE:
         path = store.root.directory(record.kind) / record.file_name
         last_verification.add(store.root, Finding(damage=record.damage, path=path, evidence=damage))

@@ -232,7 +232,9 @@ class _Verifier:
         now_ns, listing = clock.now_ns(), self._listings[kind]
         behind = is_behind(listing.columns.recency, now_ns)
         if behind:
-            self._store.notice("This machine's clock is behind the times of use on record: set it, and verify again.")
+            self._store.queue.notice(
+                "This machine's clock is behind the times of use on record: set it, and verify again."
+            )
         return check_surroundings(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
 
     # -- the ledger, without which all goes on
@@ -262,7 +264,7 @@ class _Verifier:
     def _meet(self, error: LedgerUnavailable) -> None:
         """Report a damaged ledger as a finding, and one that cannot be used now as a notice."""
         if not error.lost:
-            self._store.notice(str(error))
+            self._store.queue.notice(str(error))
         elif not self._ledger_lost:
             self._ledger_lost = True
             path = self._store.root.ledger

@@ -24,12 +24,13 @@ from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import check_trust, execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
 from jcache.shipping.importer.target_root import future_root
+from jcache.store.entry_writer import Outcome
 from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
 from jcache.store.locking import locked
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from jcache.verify.result import Request
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree

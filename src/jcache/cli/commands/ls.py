@@ -96,7 +96,7 @@ def ls(
         else:
             _render(entries, verbose)
             if unknown := [entry.kind for entry in entries if entry.unknown]:
-                output.message(f"* last use unknown, counted from writing: {store.why_unknown(unknown)}")
+                output.message(f"* last use unknown, counted from writing: {store.catalog.why_unknown(unknown)}")
             if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
                 output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
 

@@ -68,7 +68,7 @@ def _entry(store: Store, key: str) -> Name:
 def _pins(store: Store, key: str) -> list[Name]:
     """Return the pins that a key names; their entries may no longer exist."""
     try:
-        return store.find_pins(key)
+        return store.catalog.find_pins(key)
     except LedgerUnavailable:
         return []
 

@@ -32,6 +32,7 @@ from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
+from jcache.store.locking import mark_bounded
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
@@ -162,19 +163,19 @@ def _prepare(store: Store) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
     if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
-        store.bounded()
+        mark_bounded(store.root)
 
 
 def _adopt(store: Store) -> None:
     try:
-        store.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
+        store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
     except JcacheError as error:
         output.warning(str(error))
 
 
 def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: ProgramExit) -> RunReport:
     def build_seconds(key: str) -> float | None:
-        known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
+        known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
         return known[key].seconds if key in known else None
 
     return collect(

@@ -133,7 +133,7 @@ def save_imported(store: Store, manifest: Manifest) -> None:
         if item.maker is not None and item.codec is not None and item.seconds is not None
     ]
     if news:
-        store.flush()  # the ledger keeps contents only of entries that it knows
+        store.queue.flush()  # the ledger keeps contents only of entries that it knows
         save_contents(store, news)
 
 

@@ -1,0 +1,140 @@
+"""Find the entries of a root: list them, look one up by its key, and add what the ledger knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jcache.entry import Entry
+from jcache.errors import UnknownKey
+from jcache.layout import Kind, Root, answers
+from jcache.store import files
+from jcache.store.directories import is_link
+from jcache.store.key_rules import HASHED_KEYS, KeyRules
+from jcache.store.ledger import Known
+from jcache.store.ledger_queue import LedgerQueue
+from jcache.store.listing import Listing, list_root
+from jcache.text import command
+
+
+class Catalog:
+    """The entries of a root.
+
+    Args:
+        root: the root.
+        queue: the queue of its ledger, which receives notices.
+        keys: the rules for its keys.
+    """
+
+    def __init__(self, root: Root, queue: LedgerQueue, keys: KeyRules = HASHED_KEYS) -> None:
+        self._root = root
+        self._queue = queue
+        self._keys = keys
+        self._why_unknown: dict[Kind, str] = {}
+
+    def path(self, entry: Entry) -> Path:
+        """Return the path of an entry's file."""
+        return self._root.place(entry.kind, entry.key, legacy=entry.legacy)
+
+    def listing(self, kind: Kind, *, remember: bool = True, uses: bool = False) -> Listing:
+        """Return the listing of a kind's directory.
+
+        Args:
+            kind: which.
+            remember: whether the ledger may keep a large one's snapshot.
+            uses: whether the last uses are to be those of now, also in a large one.
+
+        Raises:
+            CannotWrite: the directory cannot be read.
+        """
+        root, directory = self._root, self._root.directory(kind)
+        if directory != root.path and is_link(root, directory):
+            self._queue.notice(
+                f"{directory} is a symbolic link, which is not followed: name what it points to as --root."
+            )
+        for name in root.layout.directories:
+            if (root.path / name).is_symlink():
+                self._queue.notice(f"{root.path / name} is a symbolic link, which is not followed.")
+        with files.refusal(f"read {directory}"):
+            listing = list_root(root, kind, self._queue.ledger if remember else None, uses=uses)
+        self._why_unknown[kind] = listing.why_unknown
+        return listing
+
+    def why_unknown(self, kinds: Iterable[Kind]) -> str:
+        """Return why the last use of entries of listed kinds is unknown, as the end of a sentence."""
+        return "; ".join(dict.fromkeys(self._why_unknown[kind] for kind in kinds))
+
+    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
+        """Return the entries of some kinds, with what the ledger knows of them.
+
+        Args:
+            kinds: which.
+            legacy: whether to count in the entries that only jax <= 0.4.30 reads.
+            uses: whether the last uses are to be those of now, also in large directories.
+        """
+        found: list[Entry] = []
+        for kind in kinds:
+            listing = self.listing(kind, uses=uses)
+            others = self._keys.others(self._root, kind)
+            found += self.enrich(kind, [*listing.entries(), *(listing.legacy if legacy else ()), *others])
+        return found
+
+    def count(self, kind: Kind) -> int:
+        """Return the number of entries of a kind."""
+        return len(self.listing(kind)) + sum(1 for _ in self._keys.others(self._root, kind))
+
+    def enrich(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries of one kind with seconds and pins, as the ledger knows them."""
+        queue = self._queue
+        keys = None if len(entries) > 100 else [entry.key for entry in entries]
+        known = queue.attempt(lambda: queue.ledger.known(kind, keys)) or {}
+        pins = queue.attempt(queue.pins.known)
+        pinned = None if pins is None else {key for of, key in pins if of is kind}
+        if not known and pinned == set():
+            return list(entries)
+        return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
+
+    def find(self, prefix: str) -> Entry:
+        """Return the entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
+
+        Raises:
+            UnknownKey: none or several do.
+        """
+        path = self._root.path
+        found: list[Entry] = []
+        prefix = self._root.layout.key_of(prefix)
+        for kind in Kind:
+            listing = self.listing(kind)
+            keys = listing.columns.keys
+            answering = (listing.entry(i) for i in range(len(listing)) if answers(keys[i], prefix))
+            found += map(listing.looked_at, answering) if listing.accessed_ns is not None else answering
+            found += (entry for entry in listing.legacy if answers(entry.key, prefix))
+        exact = [entry for entry in found if entry.key == prefix]
+        found = exact if exact else found
+        if not found:
+            ls = command("ls", path)
+            raise UnknownKey(f"No entry of {path} has the key or prefix '{prefix}': `{ls}` lists them.")
+        if len(found) > 1:
+            some = ", ".join(sorted(entry.key for entry in found)[:3])
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
+        return self.enrich(found[0].kind, found)[0]
+
+    def find_pins(self, prefix: str) -> list[tuple[Kind, str]]:
+        """Return the pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
+
+        Raises:
+            UnknownKey: several keys that are pinned begin like this.
+            LedgerUnavailable: what is pinned is not known.
+        """
+        prefix = self._root.layout.key_of(prefix)
+        pins = sorted(self._queue.pins.known())
+        found = [pin for pin in pins if pin[1] == prefix] or [pin for pin in pins if answers(pin[1], prefix)]
+        if len({key for _, key in found}) > 1:
+            raise UnknownKey(f"'{prefix}' stands for {len(found)} pins; give more of the key.")
+        return found
+
+
+def _with_known(entry: Entry, known: Known | None, pinned: set[str] | None) -> Entry:
+    seconds = entry.seconds if known is None else known.seconds
+    return entry._replace(seconds=seconds, pinned=None if pinned is None else entry.key in pinned)
