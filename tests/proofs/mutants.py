@@ -136,7 +136,7 @@ MUTANTS: Final = (
         ("store/test_files",),
     ),
     Mutant(
-        "store/files.py",
+        "store/pending_file.py",
         " if replace else None  # no link",
         "  # no link",
         "An entry that arrives takes the place of one that came meanwhile.",

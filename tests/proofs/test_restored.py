@@ -19,8 +19,8 @@ from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import VerifiedEntry, VerifiedReader
 from jcache.store import files
 from jcache.store.directories import opened
-from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
+from jcache.store.pending_file import PendingFile
 from jcache.store.publishing import Arrival
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
@@ -58,7 +58,7 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
     elif action == "replace":
         data = executable(10 + number)
         with opened(store.root, path.parent) as directory:
-            file = Unpublished(directory)
+            file = PendingFile(directory)
             file.write(data)
             known = Known(KIND, key(1), digest(data), len(data), origin="import")
             store.writer.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])

@@ -407,8 +407,9 @@ def test_a_disk_that_refuses_still_hits(
     def refuse(*_: object, **_directory: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    for name in ("create_temporary", "write_recency"):
-        monkeypatch.setattr(f"jcache.store.files.{name}", refuse)
+    for name in ("files.create_temporary", "entry_writer.write_recency", "lru_index.write_recency"):
+        monkeypatch.setattr(f"jcache.store.{name}", refuse)
+    monkeypatch.setattr("jcache.runtime.write_queue.write_recency", refuse)
     cache = caches(native, max_size=max_size)
     assert cache.get(key(1)) == DATA
     for other in (2, 3):

@@ -17,7 +17,7 @@ from jcache.formats.digest import digest
 from jcache.formats.envelope import Codec, seal
 from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
-from jcache.store import files
+from jcache.store import birth_time, files
 from jcache.verify import checks, faults
 from jcache.verify.checks import Checked, Claim, check
 from jcache.verify.faults import fault_of
@@ -343,7 +343,7 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     """On this file system: rewritten after removal is new, changed in place is not, nor in a copy."""
     directory = tmp_path / "d"
     path = add(directory, key(1), ZSTD)
-    if files.born_ns(path) is None:
+    if birth_time.born_ns(path) is None:
         pytest.skip("this file system does not tell when files were born")
     tick()
     known = claim(ZSTD, digest_ns=time.time_ns())
@@ -356,4 +356,4 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     add(directory, key(1), executable(4))
     assert check(directory, known).anew
     (copy / path.name).write_bytes(executable(4))
-    assert damage_of(check(copy, known._replace(copied_ns=files.born_ns(copy)))) is Damage.CHANGED
+    assert damage_of(check(copy, known._replace(copied_ns=birth_time.born_ns(copy)))) is Damage.CHANGED

@@ -7,7 +7,8 @@ import pytest
 
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
-from jcache.store.ledger import Content, Known
+from jcache.store.ledger import Known
+from jcache.store.ledger_contents import Content, record_contents
 from jcache.store.store import Store
 from jcache.verify.path_keys import (
     NOTHING,
@@ -68,7 +69,7 @@ def filled(root: Root, origin: str | None = None) -> Store:
         add(root.path, key(number), executable())
     known = [Known(Kind.EXECUTABLES, key(n), digits(n), 10, origin=origin, jaxlib="0.10.2") for n in range(2)]
     store.ledger.record(known)
-    store.ledger.record_contents(Content(digits(n), "zstd", 1, remembered(MAKER)) for n in range(2))
+    record_contents(store.ledger, [Content(digits(n), "zstd", 1, remembered(MAKER)) for n in range(2)])
     return store
 
 
@@ -78,10 +79,11 @@ def test_what_the_ledger_knows(plain: Root, tmp_path: Path) -> None:
         assert elsewhere(store, store.listing(Kind.EXECUTABLES)) == Elsewhere({OLD: 2}, 2)
         (plain.path / f"{key(0)}-cache").unlink()
         assert elsewhere(store, store.listing(Kind.EXECUTABLES)) == Elsewhere({OLD: 1}, 1)
-        store.ledger.record_contents([Content(digits(1), "zstd", 1, remembered(MAKER | {"cache_path": str(tmp_path)}))])
+        here = remembered(MAKER | {"cache_path": str(tmp_path)})
+        record_contents(store.ledger, [Content(digits(1), "zstd", 1, here)])
         leading = tmp_path / "leads there"
         leading.symlink_to(plain.path)
-        store.ledger.record_contents([Content(digits(1), "zstd", 1, remembered(MAKER | {"cache_path": str(leading)}))])
+        record_contents(store.ledger, [Content(digits(1), "zstd", 1, remembered(MAKER | {"cache_path": str(leading)}))])
         assert not elsewhere(store, store.listing(Kind.EXECUTABLES)).directories
 
 
@@ -121,7 +123,7 @@ def test_a_relative_path(plain: Root, tmp_path: Path, monkeypatch: pytest.Monkey
     name = os.path.relpath(plain.path, tmp_path)
     with filled(plain) as store:
         told = remembered(MAKER | {"cache_path": name})
-        store.ledger.record_contents([Content(digits(number), "zstd", 1, told) for number in (0, 1)])
+        record_contents(store.ledger, [Content(digits(number), "zstd", 1, told) for number in (0, 1)])
         monkeypatch.chdir(tmp_path)
         assert not elsewhere(store, store.listing(Kind.EXECUTABLES)).directories
         monkeypatch.chdir("/")

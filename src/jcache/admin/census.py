@@ -12,9 +12,11 @@ from jcache.entry import Neighbour, is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
 from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
-from jcache.store.files import RECENCY_BYTES, refusal, tree_size
+from jcache.store.file_tree import tree_size
+from jcache.store.files import refusal
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
+from jcache.store.sidecar import RECENCY_BYTES
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_age

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from jcache.admin.census import Census, take_census
 from jcache.errors import JcacheError, NoCacheHere
-from jcache.store.files import tree_size
+from jcache.store.file_tree import tree_size
 from jcache.store.foreign import adapters
 from jcache.store.locking import timeout_in
 from jcache.store.roots import VARIABLES, choose_path, open_root

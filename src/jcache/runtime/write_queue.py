@@ -12,9 +12,9 @@ from jcache import clock
 from jcache.forking import TellInChild
 from jcache.layout import SIDECAR_SUFFIX, Kind
 from jcache.runtime.debounce import Debouncer
-from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.entry_writer import Outcome, PutResult
+from jcache.store.sidecar import write_recency
 
 if TYPE_CHECKING:
     from jcache.findings import Finding
@@ -152,7 +152,7 @@ class WriteQueue:
     def _write_use(self, key: str, now_ns: int) -> None:
         root = self.store.root
         with suppress(OSError), opened(root, root.directory(self._kind)) as directory:  # it may be read-only
-            files.write_recency(key + SIDECAR_SUFFIX, now_ns, directory=directory)
+            write_recency(key + SIDECAR_SUFFIX, now_ns, directory=directory)
 
 
 _QUEUES: Final = TellInChild(WriteQueue.after_fork)

@@ -27,6 +27,7 @@ from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import FREE_S, HOLD_S, RootLocks, run_until
+from jcache.store.sidecar import write_recency
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.store.publishing import Arrival
@@ -176,12 +177,12 @@ class EntryWriter:
             return self._publish_bounded(staged)
         directory, sidecar = staged.directory, staged.key + SIDECAR_SUFFIX
         if self._always_recency:
-            files.write_recency(sidecar, clock.now_ns(), directory=directory)
+            write_recency(sidecar, clock.now_ns(), directory=directory)
         if not self._give_name(staged):
             return Outcome.PRESENT
         if self._always_recency and not is_there(sidecar, directory):
             # a bounded process has evicted another entry of this key in between
-            files.write_recency(sidecar, clock.now_ns(), directory=directory)
+            write_recency(sidecar, clock.now_ns(), directory=directory)
         return Outcome.STORED
 
     def _publish_bounded(self, staged: _Staged) -> Outcome:
@@ -213,7 +214,7 @@ class EntryWriter:
         outcome = None
         if run_until(chain(occupancy.adopting(), self._evictor.evicting(kind, size)), end):
             now = clock.now_ns()
-            files.write_recency(key + SIDECAR_SUFFIX, now, directory=directory)
+            write_recency(key + SIDECAR_SUFFIX, now, directory=directory)
             if not _give_name_locked(staged):  # without a bound there is no lock
                 occupancy.forget()
                 return Outcome.PRESENT

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from jcache.entry import Entry
 from jcache.layout import ENTRY_SUFFIX, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, check_key, is_key, storable
-from jcache.store import files
 from jcache.store.directories import opened
+from jcache.store.sidecar import read_recency
 
 
 class KeyRules(NamedTuple):
@@ -50,7 +50,7 @@ def _under_other_names(root: Root, kind: Kind) -> Iterator[Entry]:
             with suppress(FileNotFoundError):
                 status = os.lstat(name, dir_fd=directory)
                 if stat.S_ISREG(status.st_mode):
-                    used = files.read_recency(key + SIDECAR_SUFFIX, directory=directory)
+                    used = read_recency(key + SIDECAR_SUFFIX, directory=directory)
                     written = status.st_mtime_ns
                     recency = written if used is None else used
                     yield Entry(kind, key, status.st_size, written, recency, sidecar=used is not None)

@@ -15,7 +15,7 @@ from jcache import clock
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import CannotWrite
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Member, Root
-from jcache.store import files
+from jcache.store import file_tree, files
 from jcache.store.catalog import Catalog
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
@@ -23,6 +23,7 @@ from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import RootLocks
 from jcache.store.policy import Plan, Reason, Verdict
 from jcache.store.removal import Removal, removing, set_aside_xla, sweeping
+from jcache.store.sidecar import write_recency
 from jcache.text import command
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Maintenance:
                 for entry in missing:
                     name = entry.key + SIDECAR_SUFFIX
                     if is_there(entry.key + ENTRY_SUFFIX, directory) and not is_there(name, directory):
-                        files.write_recency(name, entry.recency_ns, directory=directory)
+                        write_recency(name, entry.recency_ns, directory=directory)
                         made.append(entry)
                     yield
 
@@ -176,7 +177,7 @@ class Maintenance:
                 return 0
             with self._locks.hold(Kind.EXECUTABLES):
                 aside = list(set_aside_xla(directory))
-            return sum(files.remove_tree(name, directory=directory) for name in aside)
+            return sum(file_tree.remove_tree(name, directory=directory) for name in aside)
 
     def _remove_in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
         """Run removals as `in_batches` does, also on a full disk, where a missing lock file cannot be made.

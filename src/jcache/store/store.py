@@ -23,6 +23,7 @@ from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Ledger
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import DEFAULT_TIMEOUT, RootLocks
+from jcache.store.sidecar import read_recency, write_recency
 
 if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
     from jcache.formats.envelope import EnvelopeHeader
@@ -124,7 +125,7 @@ class Store:
             with opened(self.root, self.root.directory(kind)) as directory:
                 data = files.read(name, directory=directory, as_use=True)
                 with suppress(OSError):  # a read-only root serves hits as well
-                    files.write_recency(key + SIDECAR_SUFFIX, clock.now_ns(), directory=directory)
+                    write_recency(key + SIDECAR_SUFFIX, clock.now_ns(), directory=directory)
         except FileNotFoundError:
             return None
         return data
@@ -144,8 +145,8 @@ class Store:
                     directory = directories.descriptor(self.root.directory(kind))
                     if stat.S_ISREG(os.lstat(key + ENTRY_SUFFIX, dir_fd=directory).st_mode):
                         sidecar = key + SIDECAR_SUFFIX
-                        if (files.read_recency(sidecar, directory=directory) or 0) < time_ns:
-                            files.write_recency(sidecar, time_ns, directory=directory)
+                        if (read_recency(sidecar, directory=directory) or 0) < time_ns:
+                            write_recency(sidecar, time_ns, directory=directory)
                         touched += 1
         return touched
 

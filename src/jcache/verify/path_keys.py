@@ -22,7 +22,7 @@ from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
 from jcache.jax_internals.path_keys import SPELLINGS, in_keys
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.store import files
+from jcache.store import files, ledger_contents
 from jcache.store.roots import VARIABLES
 from jcache.text import command
 
@@ -117,7 +117,7 @@ def about_portable_keys(store: Store) -> str | None:
 
     Up to jax 0.10.2 those are the keys of all that `jcache run` and `jcache.enable()` have stored.
     """
-    jaxlibs = store.queue.attempt(lambda: store.ledger.jaxlibs_of(_OURS)) or set()
+    jaxlibs = store.queue.attempt(lambda: ledger_contents.jaxlibs_of(store.ledger, _OURS)) or set()
     if not any(map(in_keys, jaxlibs)):
         return None
     run = command("run", store.root.path, "-- CMD")
@@ -155,12 +155,13 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
     if not len(listing):
         return NOTHING
     directory = str(listing.directory)
-    told = {number: told_by(text) for number, text in (store.queue.attempt(store.ledger.makers) or {}).items()}
+    ledger, attempt = store.ledger, store.queue.attempt
+    told = {number: told_by(text) for number, text in (attempt(lambda: ledger_contents.makers(ledger)) or {}).items()}
     makers = {number: maker for number, maker in told.items() if maker is not None}
     if not makers:
         return _sampled(listing, directory, sample)
     foreign = [number for number, maker in makers.items() if _foreign(maker, directory) is not None]
-    rows = (store.queue.attempt(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
+    rows = (attempt(lambda: ledger_contents.made_by(ledger, foreign)) or []) if foreign else []
     present = set(listing.columns.keys) if rows else set()
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}
@@ -169,8 +170,8 @@ def elsewhere(store: Store, listing: Listing, *, sample: int = 1) -> Elsewhere:
         if key in present and path is not None:
             found[path] += 1
             caches |= _caches(path, makers[number])
-    looked_at = len(present & (store.queue.attempt(store.ledger.looked_into) or set())) if found else 0
-    return Elsewhere(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+    looked_into = (attempt(lambda: ledger_contents.looked_into(ledger)) or set()) if found else set()
+    return Elsewhere(Frozen(dict(found.most_common())), len(present & looked_into), Frozen(caches))
 
 
 class Spellings(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.errors import JcacheError
-from jcache.store.files import note_moved_in
+from jcache.store.unmoved_reads import note_moved_in
 from jcache.verify.checks import Checked, Claim, check_all, moved_of
 
 _ALONE_BELOW: Final = 8 << 20  # bytes; starting processes takes as long as checking so much

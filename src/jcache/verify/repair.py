@@ -17,12 +17,13 @@ from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.formats.digest import digest, shown
 from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.store import build_lock, files
+from jcache.store import build_lock, file_tree, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
 from jcache.store.maintenance import Progress
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
+from jcache.store.sidecar import read_recency, write_recency
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.verify import last_verification
@@ -172,7 +173,7 @@ class _Repairer:
         name, directory = self.directories.of(finding.path)
         if finding.damage is Damage.ORPHANED_SIDECAR and is_there(f"{finding.key}{ENTRY_SUFFIX}", directory):
             raise LeftAlone("whose entry has come meanwhile")
-        files.remove_tree(name, directory=directory)
+        file_tree.remove_tree(name, directory=directory)
         return Repaired(finding, Outcome.REMOVED)
 
     def _check(self, finding: Finding) -> None:
@@ -189,7 +190,7 @@ class _Repairer:
         name, directory = self.directories.of(finding.path)
         status = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory)
         written = max(status.st_mtime_ns, access_times(directory, self.store.root).used_ns(status))
-        recency = files.read_recency(name, directory=directory)
+        recency = read_recency(name, directory=directory)
         if recency is not None and recency <= now + FUTURE_NS:
             return  # JAX has made it meanwhile
-        files.write_recency(name, written if written <= now else now, directory=directory)
+        write_recency(name, written if written <= now else now, directory=directory)

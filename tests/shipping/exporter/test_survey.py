@@ -11,6 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.shipping.exporter.scan import FileState, open_regular
 from jcache.shipping.exporter.survey import Survey
 from jcache.store.ledger import Known
+from jcache.store.ledger_contents import contents
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
 from tests.helpers.clocks import waits_for_locks
@@ -32,7 +33,7 @@ def test_what_is_learnt(plain: Root) -> None:
     survey(plain)
     with Store(plain) as store:
         known = store.ledger.known(Kind.EXECUTABLES)[key(1)]
-        assert store.ledger.contents().keys() == {digest(data)}
+        assert contents(store.ledger).keys() == {digest(data)}
     assert (known.digest, known.bytes, known.checks) == (digest(data), len(data), CHECKS_VERSION)
     assert (known.seconds, known.origin, known.pinned_ns) == (0.5, "program", 7)
 
@@ -85,7 +86,10 @@ def test_no_lock_is_taken(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that somebody else is writing is read; that nothing can be kept in it is no failure."""
-    monkeypatch.setattr("jcache.store.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
+    monkeypatch.setattr(
+        "jcache.store.ledger.Ledger.__init__.__kwdefaults__",
+        {"busy_timeout": 0.1, "outside": False, "connections": None},
+    )
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=0.5)])

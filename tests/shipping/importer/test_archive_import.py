@@ -25,9 +25,9 @@ from jcache.shipping.importer.archive_import import check_trust, execute_plan, p
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
 from jcache.shipping.importer.target_root import future_root
 from jcache.store.entry_writer import Outcome
-from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
 from jcache.store.locking import locked
+from jcache.store.pending_file import PendingFile
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
@@ -277,15 +277,15 @@ def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk fills up on the way, what was whole by then is there, and nothing of the rest."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(5)))
-    write, written = Unpublished.write, []
+    write, written = PendingFile.write, []
 
-    def full(self: Unpublished, data: bytes | memoryview) -> None:
+    def full(self: PendingFile, data: bytes | memoryview) -> None:
         written.append(data)
         if len(written) > 3:
             raise OSError(errno.ENOSPC, "no space")
         write(self, data)
 
-    monkeypatch.setattr(Unpublished, "write", full)
+    monkeypatch.setattr(PendingFile, "write", full)
     with pytest.raises(CannotWrite, match="no space left"):
         brought(target, manifest, datas)
     monkeypatch.undo()

@@ -32,7 +32,7 @@ from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.shipping.archive import signing
 from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
 from jcache.shipping.exporter.sink import DescriptorSink, FileSink, Sink
-from jcache.store import files, foreign
+from jcache.store import files, foreign, pending_file
 from jcache.units import parse_age
 
 _PARTLY: Final = 3
@@ -243,7 +243,7 @@ def _sink(target: Path | None) -> Iterator[Sink]:
             directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with files.refusal(f"write to {target.parent}"):
-                file = files.Unpublished(directory)
+                file = pending_file.PendingFile(directory)
             try:
                 yield FileSink(file, str(target))
                 with files.refusal(f"write {target}"):

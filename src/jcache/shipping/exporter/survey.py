@@ -21,8 +21,9 @@ from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Maker
 from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, result_on_record, scan_entries, scan_entry
 from jcache.shipping.forecast import provenance
-from jcache.store.files import LATEST_NS
-from jcache.store.ledger import Content, Known, holds_from
+from jcache.store.ledger import Known, holds_from
+from jcache.store.ledger_contents import Content
+from jcache.store.sidecar import LATEST_NS
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
