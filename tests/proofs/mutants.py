@@ -81,8 +81,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "store/entry_writer.py",
-        "if self._always_recency and not is_there(sidecar, directory):",
-        "if self._always_recency and is_there(sidecar, directory):",
+        "if self._rules.always_recency and not is_there(sidecar, directory):",
+        "if self._rules.always_recency and is_there(sidecar, directory):",
         "An unbounded put leaves an entry without a sidecar if a bounded process evicts its predecessor in between.",
         ("store/test_store",),
     ),

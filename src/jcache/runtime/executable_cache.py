@@ -28,8 +28,8 @@ from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader, build_seconds
 from jcache.runtime.warn import WarnOnce, warn_outside
 from jcache.runtime.write_queue import WriteQueue
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.entry_writer import Outcome
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.locking import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
@@ -57,12 +57,10 @@ class ExecutableCache:
             ``jax_raise_persistent_cache_errors`` demands.
         known_refusals: refusals of the root that the user knows of already.
         platforms: returns JAX's platforms in this process; None if they are not known.
-        always_recency: whether a use is recorded without a bound, too, so that `jcache prune` knows of it.
-        keys: the rules for keys.
-        least_size: the least ``max_size`` that is allowed; None for any.
+        rules: the rules of the cache.
 
     Raises:
-        InvalidValue: ``max_size`` is below ``least_size``.
+        InvalidValue: ``max_size`` is below what the rules allow.
     """
 
     def __init__(
@@ -76,17 +74,15 @@ class ExecutableCache:
         warn: Callable[[str], None] = warn_outside,
         on_event: Callable[[CacheEvent], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
-        always_recency: bool = True,
         path_keys: Mapping[str, str] = Frozen({}),
         raises: Callable[[], bool] = lambda: False,
         known_refusals: Collection[Refusal] = (),
         platforms: GetPlatforms = lambda: None,
-        keys: KeyRules = HASHED_KEYS,
-        least_size: int | None = -1,
+        rules: CacheRules = JCACHE_RULES,
     ) -> None:
         self._get_bound = max_size if callable(max_size) else None
         max_size = max_size() if callable(max_size) else max_size
-        if least_size is not None and max_size < least_size:
+        if rules.least_size is not None and max_size < rules.least_size:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
         self.root = root
         self.path = self._path = root.directory(EXECUTABLES)
@@ -98,17 +94,10 @@ class ExecutableCache:
         self._on_event = on_event
         self._path_keys = path_keys
         self._raises = raises
-        self._name = keys.stored_as
+        self._name = rules.stored_as
         self._warn_once = WarnOnce(warn, {(refusal, root.path) for refusal in known_refusals})
         bound = max_size if self.eviction_enabled else None
-        make = partial(
-            ProgramStore,
-            root,
-            max_bytes=bound,
-            lock_timeout=lock_timeout,
-            always_recency=always_recency,
-            keys=keys,
-        )
+        make = partial(ProgramStore, root, max_bytes=bound, lock_timeout=lock_timeout, rules=rules)
         self._open(make, read_only, platforms)
 
     def _open(self, make: Callable[[], ProgramStore], read_only: Sequence[Root], platforms: GetPlatforms) -> None:

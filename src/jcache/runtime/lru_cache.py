@@ -20,7 +20,7 @@ from pathlib import Path
 
 from jcache.layout import LOCK_NAME, Root
 from jcache.runtime.executable_cache import ExecutableCache
-from jcache.store.key_rules import ANY_KEYS
+from jcache.store.cache_rules import JAX_RULES
 from jcache.store.locking import DEFAULT_TIMEOUT
 
 _LOCAL_SCHEME = "file://"
@@ -58,9 +58,7 @@ class PlainDirectoryCache(ExecutableCache):
             Root(directory, plain=True),
             max_size=max_size,
             lock_timeout=timeout,
-            always_recency=False,
-            keys=ANY_KEYS,
-            least_size=None,
+            rules=JAX_RULES,
             platforms=platforms,
             raises=raises,
         )

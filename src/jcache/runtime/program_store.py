@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.layout import Kind, Root
 from jcache.runtime.threads_ledger import ThreadsLedger
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.economics import Spending, Spent
 from jcache.store.evictor import BUSY_TIMEOUT_S
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 
@@ -29,8 +29,7 @@ class ProgramStore:
         root: the root.
         max_bytes: bound of the entries' total size; None for no bound.
         lock_timeout: seconds to wait for the directory's lock.
-        always_recency: whether entries get sidecars without a bound, too.
-        keys: the rules for keys.
+        rules: the rules of the cache.
 
     Attributes:
         root: the root.
@@ -38,13 +37,7 @@ class ProgramStore:
     """
 
     def __init__(
-        self,
-        root: Root,
-        *,
-        max_bytes: int | None,
-        lock_timeout: float,
-        always_recency: bool = True,
-        keys: KeyRules = HASHED_KEYS,
+        self, root: Root, *, max_bytes: int | None, lock_timeout: float, rules: CacheRules = JCACHE_RULES
     ) -> None:
         self.root = root
         self.threads_ledger = ThreadsLedger(root.ledger)
@@ -55,8 +48,7 @@ class ProgramStore:
             lock_retry=_LOCK_RETRY_S,
             ledger=self.threads_ledger,
             quick_ledger=ThreadsLedger(root.ledger, busy_timeout=BUSY_TIMEOUT_S),
-            keys=keys,
-            always_recency=always_recency,
+            rules=rules,
         )
         self._spending = Spending()
 

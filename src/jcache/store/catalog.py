@@ -9,8 +9,8 @@ from jcache.entry import Entry
 from jcache.errors import UnknownKey
 from jcache.layout import Kind, Root, answers
 from jcache.store import files
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.listing import Listing, list_root
@@ -23,13 +23,13 @@ class Catalog:
     Args:
         root: the root.
         queue: the queue of its ledger, which receives notices.
-        keys: the rules for its keys.
+        rules: the rules of the cache.
     """
 
-    def __init__(self, root: Root, queue: LedgerQueue, keys: KeyRules = HASHED_KEYS) -> None:
+    def __init__(self, root: Root, queue: LedgerQueue, rules: CacheRules = JCACHE_RULES) -> None:
         self._root = root
         self._queue = queue
-        self._keys = keys
+        self._rules = rules
         self._why_unknown: dict[Kind, str] = {}
 
     def path(self, entry: Entry) -> Path:
@@ -75,13 +75,13 @@ class Catalog:
         found: list[Entry] = []
         for kind in kinds:
             listing = self.listing(kind, uses=uses)
-            others = self._keys.others(self._root, kind)
+            others = self._rules.others(self._root, kind)
             found += self.enrich(kind, [*listing.entries(), *(listing.legacy if legacy else ()), *others])
         return found
 
     def count(self, kind: Kind) -> int:
         """Return the number of entries of a kind."""
-        return len(self.listing(kind)) + sum(1 for _ in self._keys.others(self._root, kind))
+        return len(self.listing(kind)) + sum(1 for _ in self._rules.others(self._root, kind))
 
     def enrich(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries of one kind with seconds and pins, as the ledger knows them."""

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from jcache import clock
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Kind, Root
 from jcache.store import files
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_there, opened
 from jcache.store.evictor import Evictor
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import FREE_S, HOLD_S, RootLocks, run_until
@@ -66,8 +66,7 @@ class EntryWriter:
         locks: its locks.
         queue: the queue of its ledger.
         evictor: makes room, and knows the bound.
-        keys: the rules for keys.
-        always_recency: whether entries get sidecars without a bound, too.
+        rules: the rules of the cache.
     """
 
     def __init__(
@@ -77,20 +76,18 @@ class EntryWriter:
         queue: LedgerQueue,
         evictor: Evictor,
         *,
-        keys: KeyRules = HASHED_KEYS,
-        always_recency: bool = True,
+        rules: CacheRules = JCACHE_RULES,
     ) -> None:
         self._root = root
         self._locks = locks
         self._queue = queue
         self._evictor = evictor
-        self._keys = keys
-        self._always_recency = always_recency
+        self._rules = rules
 
     @property
     def writes_recency(self) -> bool:
         """Whether an entry gets a sidecar."""
-        return self._always_recency or self._evictor.max_bytes is not None
+        return self._rules.always_recency or self._evictor.max_bytes is not None
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> PutResult:
         """Store an entry unless its key is there already.
@@ -107,7 +104,7 @@ class EntryWriter:
             CannotWrite: the root is read-only or full; nothing has changed then.
             Locked: the lock could not be had in time.
         """
-        place, name = self._root.directory(kind), self._keys.check(key) + ENTRY_SUFFIX
+        place, name = self._root.directory(kind), self._rules.check(key) + ENTRY_SUFFIX
         if self._evictor.max_bytes is not None and len(data) > self._evictor.max_bytes:
             return PutResult(Outcome.TOO_LARGE)
         with files.refusal(f"store {key} in {place}"):
@@ -176,11 +173,11 @@ class EntryWriter:
         if self._evictor.max_bytes is not None:
             return self._publish_bounded(staged)
         directory, sidecar = staged.directory, staged.key + SIDECAR_SUFFIX
-        if self._always_recency:
+        if self._rules.always_recency:
             write_recency(sidecar, clock.now_ns(), directory=directory)
         if not self._give_name(staged):
             return Outcome.PRESENT
-        if self._always_recency and not is_there(sidecar, directory):
+        if self._rules.always_recency and not is_there(sidecar, directory):
             # a bounded process has evicted another entry of this key in between
             write_recency(sidecar, clock.now_ns(), directory=directory)
         return Outcome.STORED

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind, Root
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import Directories
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Ledger
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.pins import Pins
@@ -29,20 +29,25 @@ class Evictor:
         max_bytes: bound of each kind's entries together; None for no bound.
         queue: the queue of the ledger, which forgets the removed entries.
         quick_ledger: a ledger that waits for other writers only briefly, because the lock is held meanwhile.
-        keys: the rules for the root's keys.
+        rules: the rules of the cache.
 
     Attributes:
         max_bytes: the bound, which may change.
     """
 
     def __init__(
-        self, root: Root, max_bytes: int | None, queue: LedgerQueue, quick_ledger: Ledger, keys: KeyRules = HASHED_KEYS
+        self,
+        root: Root,
+        max_bytes: int | None,
+        queue: LedgerQueue,
+        quick_ledger: Ledger,
+        rules: CacheRules = JCACHE_RULES,
     ) -> None:
         self.max_bytes = max_bytes
         self._root = root
         self._queue = queue
         self._quick_ledger = quick_ledger
-        self._keys = keys
+        self._rules = rules
         self._occupancy: dict[Kind, Occupancy] = {}
         self._pins: set[tuple[Kind, str]] | None = None
 
@@ -54,7 +59,7 @@ class Evictor:
         if kind not in self._occupancy:
             from jcache.store.lru_index import Occupancy
 
-            others = partial(self._keys.others, self._root, kind)
+            others = partial(self._rules.others, self._root, kind)
             self._occupancy[kind] = Occupancy(self._root, kind, self._quick_ledger, others=others)
         return self._occupancy[kind]
 

@@ -15,11 +15,11 @@ from jcache import clock
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root, check_key
 from jcache.store import files
 from jcache.store.access_times import note_moved
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.catalog import Catalog
 from jcache.store.directories import Directories, opened
 from jcache.store.entry_writer import EntryWriter, Outcome
 from jcache.store.evictor import BUSY_TIMEOUT_S, Evictor
-from jcache.store.key_rules import HASHED_KEYS, KeyRules
 from jcache.store.ledger import Ledger
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import DEFAULT_TIMEOUT, RootLocks
@@ -41,8 +41,7 @@ class Store:
         waiting: is told, as a sentence, whom we wait for.
         ledger: the root's ledger, if it is not to be an ordinary one.
         quick_ledger: the same with a short wait for other writers, for what is asked while a lock is held.
-        keys: the rules for keys.
-        always_recency: whether entries get sidecars without a bound, too.
+        rules: the rules of the cache.
 
     Attributes:
         root: the root.
@@ -66,19 +65,18 @@ class Store:
         waiting: Callable[[str], None] | None = None,
         ledger: Ledger | None = None,
         quick_ledger: Ledger | None = None,
-        keys: KeyRules = HASHED_KEYS,
-        always_recency: bool = True,
+        rules: CacheRules = JCACHE_RULES,
     ) -> None:
         self.root = root
         bounded = max_bytes is not None
         self.locks = RootLocks(root, timeout=lock_timeout, waiting=waiting, bounded=bounded, retry=lock_retry)
         self.queue = LedgerQueue(root, ledger or Ledger(root.ledger, outside=root.state_path is not None))
         self.ledger, self.pins, self.notices = self.queue.ledger, self.queue.pins, self.queue.notices
-        catalog = self.catalog = Catalog(root, self.queue, keys)
+        catalog = self.catalog = Catalog(root, self.queue, rules)
         self.entries, self.find, self.listing, self.path = catalog.entries, catalog.find, catalog.listing, catalog.path
         quick_ledger = quick_ledger or Ledger(root.ledger, busy_timeout=BUSY_TIMEOUT_S)
-        self._evictor = Evictor(root, max_bytes, self.queue, quick_ledger, keys)
-        self.writer = EntryWriter(root, self.locks, self.queue, self._evictor, keys=keys, always_recency=always_recency)
+        self._evictor = Evictor(root, max_bytes, self.queue, quick_ledger, rules)
+        self.writer = EntryWriter(root, self.locks, self.queue, self._evictor, rules=rules)
 
     @cached_property
     def maintenance(self) -> Maintenance:

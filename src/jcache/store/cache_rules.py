@@ -1,4 +1,4 @@
-"""Which texts are keys of a store: jcache's own keys only, or any file name, as in JAX's cache."""
+"""The rules in which a cache of jcache and one that takes the place of JAX's own differ."""
 
 import os
 import stat
@@ -12,18 +12,22 @@ from jcache.store.directories import opened
 from jcache.store.sidecar import read_recency
 
 
-class KeyRules(NamedTuple):
-    """The rules for keys.
+class CacheRules(NamedTuple):
+    """The rules of a cache.
 
     Attributes:
         check: returns a key that may be put, or raises `InvalidValue`.
         stored_as: returns the key under which the entry of a program's key is stored.
         others: returns the entries of a kind whose names are not jcache's keys.
+        always_recency: whether entries get sidecars without a bound, too, so that `jcache prune` knows of their use.
+        least_size: the least ``max_size`` that the cache in JAX takes; None for any.
     """
 
     check: Callable[[str], str]
     stored_as: Callable[[str], str]
     others: Callable[[Root, Kind], Iterable[Entry]]
+    always_recency: bool
+    least_size: int | None
 
 
 def _none(_root: Root, _kind: Kind) -> Iterable[Entry]:
@@ -56,5 +60,5 @@ def _under_other_names(root: Root, kind: Kind) -> Iterator[Entry]:
                     yield Entry(kind, key, status.st_size, written, recency, sidecar=used is not None)
 
 
-HASHED_KEYS: Final = KeyRules(check_key, storable, _none)
-ANY_KEYS: Final = KeyRules(_unchecked, _file_name, _under_other_names)
+JCACHE_RULES: Final = CacheRules(check_key, storable, _none, always_recency=True, least_size=-1)
+JAX_RULES: Final = CacheRules(_unchecked, _file_name, _under_other_names, always_recency=False, least_size=None)
