@@ -106,7 +106,7 @@ class Snapshot(NamedTuple):
     Attributes:
         changed_ns: the directory's modification time just before it was read.
         read_ns: time of reading.
-        columns: its entries.
+        columns: entries of the directory.
         others: names of files that are neither entries nor sidecars.
     """
 

@@ -91,7 +91,7 @@ class Finding(NamedTuple):
     """One damage.
 
     Attributes:
-        damage: its kind.
+        damage: kind of the damage.
         path: path of the damaged file or directory.
         evidence: the observation, as a sentence.
         kind: kind of the entry, or of the entries in the directory; None for a finding about the whole root.

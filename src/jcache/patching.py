@@ -17,21 +17,26 @@ from typing import Any
 class Patch:
     """A function in a module of JAX, replaced until `undo`."""
 
-    def __init__(self, module: Any, name: str, replace: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    _ORIGINAL = "__wrapped__"
+
+    def __init__(self, module: Any, name: str, replace: Callable[[Any], Any]) -> None:
         """Replace the function by the result of calling `replace` with it."""
         self._module = module
         self._name = name
         self._original = getattr(module, name)
         self._on = True
+        self._patched = self._make(replace)
+        vars(self._patched)["_jcache_patch"] = self
+        _put(module, name, self._patched)
+
+    def _make(self, replace: Callable[..., Any]) -> Any:
         ours = replace(self._call_original)
 
         @functools.wraps(self._original)
         def patched(*args: Any, **kwargs: Any) -> Any:
             return (ours if self._on else self._original)(*args, **kwargs)
 
-        self._patched = patched
-        vars(patched)["_jcache_patch"] = self
-        _put(module, name, patched)
+        return patched
 
     def undo(self) -> None:
         """Put the function back; where other code has replaced ours since, ours stays below it and does nothing."""
@@ -45,10 +50,19 @@ class Patch:
             elif above is None:
                 _put(self._module, self._name, function)
             else:
-                above._original = vars(above._patched)["__wrapped__"] = function
+                above._original = vars(above._patched)[above._ORIGINAL] = function
 
     def _call_original(self, *args: Any, **kwargs: Any) -> Any:
         return self._original(*args, **kwargs)
+
+
+class AttributePatch(Patch):
+    """An object in a module of JAX, replaced until `undo` by one that passes on to its attribute ``_original``."""
+
+    _ORIGINAL = "_original"
+
+    def _make(self, replace: Callable[..., Any]) -> Any:
+        return replace(self._original)
 
 
 def _put(holder: Any, name: str, function: Any) -> None:
@@ -66,13 +80,13 @@ def _put(holder: Any, name: str, function: Any) -> None:
 class View:
     """A stand-in for an object of JAX, with some attributes replaced."""
 
-    def __init__(self, of: Any, **ours: Any) -> None:
-        """Stand in for `of`, with `ours` in place of its attributes of the same names."""
-        self._of = of
+    def __init__(self, original: Any, **ours: Any) -> None:
+        """Stand in for an object, with `ours` in place of its attributes of the same names."""
+        self._original = original
         vars(self).update(ours)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._of, name)
+        return getattr(self._original, name)
 
 
 class _Ranks(View):
@@ -84,7 +98,7 @@ class _Ranks(View):
 
     @property
     def global_state(self) -> Any:
-        state = self._of.global_state
+        state = self._original.global_state
         return View(state, process_id=0) if getattr(self.writing, "now", False) else state
 
 
@@ -92,7 +106,8 @@ class WritesOfAllRanks:
     """Have every process of a multi-process program write to the cache, until `undo`."""
 
     def __init__(self, compiler: Any) -> None:
-        ranks = _Ranks(compiler.distributed)
+        self._distributed = AttributePatch(compiler, "distributed", _Ranks)
+        ranks = compiler.distributed
 
         def replace(original: Callable[..., Any]) -> Callable[..., Any]:
             def cache_write(*args: Any, **kwargs: Any) -> Any:
@@ -104,15 +119,11 @@ class WritesOfAllRanks:
 
             return cache_write
 
-        self._compiler = compiler
-        self._ranks = ranks
         self._patch = Patch(compiler, "_cache_write", replace)
-        compiler.distributed = ranks
 
     def undo(self) -> None:
         self._patch.undo()
-        if self._compiler.distributed is self._ranks:
-            self._compiler.distributed = self._ranks._of
+        self._distributed.undo()
 
 
 class WithDefaults(View):
@@ -123,7 +134,7 @@ class WithDefaults(View):
         self._names = names
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = copy.deepcopy(self._of, memo)
+        copied = copy.deepcopy(self._original, memo)
         usual = type(copied)()  # with the values of XLA_FLAGS, as JAX has them where it sets none of these options
         for name in self._names:
             value = getattr(_debug_options(usual), name, None)

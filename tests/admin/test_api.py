@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.admin.api import clear, info, prune
 from jcache.admin.census import Census
-from jcache.admin.removal import make_policy
+from jcache.admin.removal import PruneLimits
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavailable, Locked, NoCacheHere, OutOfReach
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
@@ -27,15 +27,13 @@ from jcache.store.policy import Order, Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, files_of, key, process, tree, unread
 
 START = time.time_ns()
 TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
-NOTHING: dict[str, Any] = {"max_size": None, "max_entries": None, "min_free": None, "older_than": None}
-NOTHING |= {"keep_last": None, "legacy": False, "order": "lru", "xla": False}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +78,7 @@ def numbers(root: Root) -> set[int]:
 def assert_sound(root: Root) -> None:
     """`verify` finds nothing, and what is not ours is still there."""
     with Store(root) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
     assert (root.directory(Kind.EXECUTABLES) / "notes.txt").read_text() == "mine"
 
 
@@ -309,13 +307,13 @@ def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pyt
         ({"older_than": timedelta()}, Policy(max_age_ns=0)),
         ({"max_entries": 3, "keep_last": "2"}, Policy(max_entries=3, keep_last=2)),
         ({"legacy": True, "order": Order.COST}, Policy(legacy=True, order=Order.COST)),
-        ({"xla": True, "order": "cost"}, Policy(order=Order.COST)),
+        ({"order": "cost"}, Policy(order=Order.COST)),
     ],
     ids=str,
 )
 def test_texts_and_numbers_mean_the_same(asked: dict[str, Any], policy: Policy) -> None:
     """Sizes are bytes or texts, ages timedeltas or texts, numbers either, as programs and command lines have them."""
-    assert make_policy(**(NOTHING | asked)) == policy
+    assert PruneLimits(**asked).policy() == policy
 
 
 @pytest.mark.parametrize(

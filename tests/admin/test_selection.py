@@ -105,7 +105,7 @@ def test_only_what_is_asked_for_is_opened(store: Store, monkeypatch: pytest.Monk
 
 def test_many_seconds_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a thousand on the ledger keeps what was read, so that it is read once."""
-    monkeypatch.setattr(module, "_REMEMBER_FROM", 5)
+    monkeypatch.setattr(module, "_MIN_RECORDED", 5)
     for i in range(5):
         add(store.root.path, key(i), executable(i))
     select(store, Selection())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.formats.inspection import inspect
-from jcache.verify.pool import cores
+from jcache.verify.pool import usable_cores
 from tests.helpers.command_line import run_jax
 
 BYTES = 2 << 30
@@ -52,5 +52,5 @@ def filled(path: Path, originals: dict[Path, bytes]) -> Path:
         for original, data in originals.items():
             number, size = number + 1, size + len(data)
             (path / f"{original.name[:-71]}-{hashlib.sha256(str(number).encode()).hexdigest()}-cache").write_bytes(data)
-    print(f"\n{number:,} entries, {size / 1e9:.2f} GB, {len(originals)} different ones, {cores()} cores")
+    print(f"\n{number:,} entries, {size / 1e9:.2f} GB, {len(originals)} different ones, {usable_cores()} cores")
     return path

@@ -13,6 +13,7 @@ from tests.helpers.command_line import Jcache, clean_environment
 
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "prune": ["--max-size", "50k"],
+    "config": [],
     "clear": ["--yes"], "pin": ["jit_train"], "unpin": ["jit_train"], "run": ["--", sys.executable, "-c", "pass"],
     "warm": ["--", sys.executable, "-c", "pass"],
     "env": [], "dir": [], "completion": ["bash"], "verify": [], "quarantine": [],

@@ -62,7 +62,7 @@ def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tm
         assert jcache("verify", "--root", copy).code == 0
     copied_ns = birth_time.born_ns(copy)
     assert copied_ns is not None
-    until(lambda: now_born_ns(tmp_path / "probe") > copied_ns + checks._COPYING_NS)
+    until(lambda: now_born_ns(tmp_path / "probe") > copied_ns + checks._COPY_TOLERANCE_NS)
     for root in (copy, known):
         everything = keys(root)
         for path in root.glob("*-cache"):

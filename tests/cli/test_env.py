@@ -57,7 +57,7 @@ def test_another_path_of_the_directory(jcache: Jcache, filled: Path) -> None:
     """What JAX has stored under another path of the directory, it misses with the one that is printed: that is said."""
     (filled.parent / "link").symlink_to(filled)
     told = jcache("env", "--root", filled.parent / "link", "--json")
-    assert told.json["environment"][VARIABLE] == "none" and f"another path of it, {filled}: " in told.err
+    assert told.json["environment"][VARIABLE] == "none" and f"another path, {filled}: " in told.err
 
 
 def test_where_not_all_was_read(jcache: Jcache, filled: Path) -> None:

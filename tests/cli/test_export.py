@@ -78,9 +78,9 @@ def test_keys_with_a_path_are_announced(jcache: Jcache, tmp_path: Path) -> None:
     assert call([sys.executable, str(PROGRAM)], env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}).code == 0
     manifest, result = exported(jcache, root, "--json")
     announced = json.loads(result.out)["keyed_for"]
-    from jcache.verify.path_keys import numbers
+    from jcache.verify.path_keys import version_numbers
 
-    puts = numbers(manifest.jaxlib or "") >= (0, 4, 36)
+    puts = version_numbers(manifest.jaxlib or "") >= (0, 4, 36)
     assert announced == ({str(root): len(manifest.items)} if puts else {})
     assert ("keyed for" in jcache("export", "--root", root, "-o", tmp_path / "x").err) is puts
 
@@ -328,7 +328,7 @@ class TestDamage:
         (path := cache / f"{min(keys(cache))}-cache").write_bytes(path.read_bytes()[:-9])
         manifest, result = exported(jcache, cache)
         assert result.code == 3 and len(manifest.items) == len(keys(cache)) - 1
-        assert f"Being written just now: {path.name[:-6]}" in result.err and "run the export again" in result.err
+        assert f"Being written: {path.name[:-6]}" in result.err and "run the export again" in result.err
         manifest, result = exported(jcache, cache, "--json", "-q")
         assert result.json["being_written"] == [{"kind": "executables", "key": path.name[:-6]}]
 

@@ -449,7 +449,7 @@ def test_packed_anew(tmp_path: Path, target: Path) -> None:
     again = tar_of(dict(sorted(files.items())) | {"manifest.json.sig": b"signed"})
     for options in (("--dry-run",), ()):
         taken = _import(again, target, *options)
-        assert taken.code == 3 and "packed anew: its signature was not checked" in taken.out
+        assert taken.code == 3 and "packed again: its signature was not checked" in taken.out
     assert len(list(target.rglob("*-cache"))) == 12
     assert _import(again, target, "--allowed-signers", os.devnull).code == 12
 
@@ -515,12 +515,12 @@ def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
     assert at > 0
     raw[at + 50] ^= 1
     touched = jcache("import", _written(tmp_path / "touched", raw), *strict)
-    assert "1 entry differs from what me@example.org has signed" in touched.err
+    assert "1 entry differs from the archive that me@example.org signed" in touched.err
     assert touched.code == 12 and key(2000)[:20] in touched.out and "Signed by me@example.org" in touched.out
     assert not (target / "graphs-v1" / f"{key(2000)}-cache").exists()
     check_clean(jcache, target)
     unnamed = jcache("import", tmp_path / "touched", "--root", tmp_path / "other")  # nobody was asked for
-    assert unnamed.code == 12 and "1 entry differs from what the manifest's signer has signed" in unnamed.err
+    assert unnamed.code == 12 and "1 entry differs from the archive that the manifest's signer signed" in unnamed.err
     whole = jcache("import", archives["me"], *strict)
     assert whole.code == 0 and "1 new" in whole.out
     manifest = raw.replace(b'"root":"', b'"root":"x', 1)[: len(raw)]
@@ -607,7 +607,7 @@ def test_duplicate_and_unlisted(tmp_path: Path, target: Path) -> None:
     block = raw[header : header + 512 + -(-len(content(Kind.EXECUTABLES, key(1))) // 512) * 512]
     twice = zstandard.ZstdCompressor().compress(raw[:header] + block + raw[header:])
     refused = _import(twice, target)
-    assert refused.code == 1 and "1 entry is stored by now, and whole." in refused.err
+    assert refused.code == 1 and "1 entry is stored so far, completely." in refused.err
     assert keys(target / "executables") <= {key(1)}
 
 
@@ -641,7 +641,7 @@ def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -
     whole = packed(populated(tmp_path / "source", count=100))
     torn = _import(whole[: int(len(whole) * share)], target)
     assert torn.code == 1 and "truncated" in torn.err
-    assert ("the whole archive brings the rest" in torn.err) is target.exists()
+    assert ("the complete archive adds the rest" in torn.err) is target.exists()
     if target.exists():
         check_clean(jcache, target)
     assert _import(whole, target).code == 0
@@ -678,7 +678,7 @@ def test_interrupted(jcache: Jcache, tmp_path: Path, target: Path, by: signal.Si
             process.stdin.close()
     assert "Traceback" not in said
     if by is signal.SIGINT:
-        assert process.returncode == 130 and "brings the rest" in said
+        assert process.returncode == 130 and "adds the rest" in said
     check_clean(jcache, target)
     there = len(list(target.rglob("*-cache")))
     assert there

@@ -86,7 +86,7 @@ def test_a_stream_for_several_places(home: Path, tmp_path: Path, jcache: Jcache)
     assert jcache("export", "--root", home / ".phasic_cache", "-o", archive, env=at(home)).code == 0
     env = at(tmp_path) | {"PHASIC_CACHE_DIR": str(elsewhere)}
     result = jcache("import", archive, env=env)
-    assert result.code == 2 and str(elsewhere) in result.err and "by --root" in result.err
+    assert result.code == 2 and str(elsewhere) in result.err and "with --root" in result.err
     assert jcache("import", archive, "--root", elsewhere, "--allow-pickle", env=env).code == 0
     assert jcache("info", "--json", env=env).json["caches"][0]["root"] == str(elsewhere)
 
@@ -136,9 +136,9 @@ def test_a_tar_of_phasics_is_taken(home: Path, tmp_path: Path, jcache: Jcache) -
     archive, other = tmp_path / "home.tar.gz", tmp_path / "other" / ".phasic_cache"
     subprocess.run(["tar", "-czf", archive, "-C", home.parent, "home"], check=True)
     jaxs = jcache("import", archive, "--root", tmp_path / "native", env=at(home))
-    assert jaxs.code == 1 and "they are of phasic's cache: name its directory by --root" in jaxs.err
+    assert jaxs.code == 1 and "they are of phasic's cache: name its directory with --root" in jaxs.err
     without = jcache("import", archive, "--root", other, env=at(home))
-    assert without.code == 3 and "Passed over 1 file" in without.out and not list(other.rglob("*.pkl"))
+    assert without.code == 3 and "Skipped 1 file" in without.out and not list(other.rglob("*.pkl"))
     assert jcache("import", archive, "--root", other, "--allow-pickle", env=at(home)).code == 0
     assert jcache("import", archive, "--root", other, env=at(home)).code == 0  # all is there, and equal
     assert set(jcache("ls", "--root", other, "-q", env=at(home)).out.split()) == KEYS

@@ -131,7 +131,7 @@ def test_pins_outlive_prune_and_clear_until_unpinned(jcache: Jcache, cache: Path
     assert jcache("pin", "jit_train", "--root", cache).out.split() == ["pinned", key]
     before = keys(cache)
     refused = jcache("prune", "--max-size", "0", "--root", cache)
-    assert refused.code == 3 and "--max-size 0 B cannot be reached: what is pinned" in refused.err
+    assert refused.code == 3 and "--max-size 0 B cannot be reached: pinned entries, and those" in refused.err
     assert keys(cache) == before
     jcache("prune", "--keep-last", "0", "--root", cache)
     jcache("clear", "--yes", "--root", cache)
@@ -169,7 +169,9 @@ def test_what_is_not_known_to_be_pinned_is_said(jcache: Jcache, cache: Path) -> 
     assert {one["pinned"] for one in jcache("ls", "--root", cache, "--json").json["entries"]} == {None}
     told = jcache("info", "--root", cache, "--json").json
     assert told["kinds"]["executables"]["pinned"] is None
-    assert told["health"].startswith("what is pinned is not known, so that nothing is removed; `jcache verify --root ")
+    assert told["health"].startswith(
+        "it is unknown which entries are pinned, so none is removed; `jcache verify --root "
+    )
     for mend in ([], ["--repair"], []):
         verified = jcache("verify", *mend, "--json", "--root", cache)
         assert verified.code == 1 and "pins" in {one["damage"] for one in verified.json["findings"]}

@@ -108,7 +108,7 @@ def test_what_is_damaged_is_put_back_by_name_only(jcache: Jcache, root: Path, wh
     again = next(line for line in told if key(2) in line).split("`")[1]
     named = call([sys.executable, "-m", *shlex.split(again)])
     assert named.code == 0 and named.out.startswith(f"restored {key(2)}")
-    assert f"warning: {key(2)} is put back though it is damaged: " in named.err
+    assert f"warning: {key(2)} was restored although it is damaged: " in named.err
     assert [f["damage"] for f in jcache("verify", "--json", "--root", root).json["findings"]] == ["torn"]
     alone = jcache("quarantine", "restore", *which, "--json", "--root", root)
     assert alone.code == 1 and alone.json["restored"] == [] and len(alone.json["failed"]) == 3

@@ -102,7 +102,7 @@ def test_devices_that_are_not_here(jcache: Jcache, program: Program, tmp_path: P
     """What was traced where there are more devices is told of, and is no failure."""
     program(tmp_path / "there", TWO)
     done = jcache("import", shipped(jcache, tmp_path, "--kind", "traces"), "--root", tmp_path / "here", "--recompile")
-    assert done.code == 0 and "2 of no use here" in done.out, done.out
+    assert done.code == 0 and "2 unusable here" in done.out, done.out
     assert "with number of devices 2 (local: 2), and a call with 1 (local: 1) is traced anew" in done.out
 
 

@@ -100,7 +100,7 @@ def test_a_program_with_a_cache_directory_of_its_own(jcache: Jcache, tmp_path: P
     program.write_text(plain.format(str(own)))
     done = jcache("warm", "--root", root, "--check", "--", sys.executable, program)
     assert done.code == 1 and done.err.count("The program has set a cache directory of its own") == 1, done.err
-    assert "had been there" not in done.err
+    assert "were there before" not in done.err
     (suggested,) = re.findall("`(jcache warm [^`]*)`", done.err)
     pasted = call([sys.executable, "-m", *shlex.split(suggested)])
     assert pasted.code == 0 and "of its own" not in pasted.err

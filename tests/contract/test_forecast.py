@@ -18,7 +18,7 @@ from jcache.shipping.forecast.verdict import XLA_CACHES, Hit, HitCondition, Miss
 from jcache.shipping.importer.path_link import make_link
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.path_keys import numbers
+from jcache.verify.path_keys import version_numbers
 from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 
@@ -108,13 +108,13 @@ def portable_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def path_in_keys() -> bool:
     version = this_machine({}).jax
     assert version
-    return (0, 4, 36) <= numbers(version) < (0, 11)
+    return (0, 4, 36) <= version_numbers(version) < (0, 11)
 
 
 def has_xla_caches() -> bool:
     version = this_machine({}).jax
     assert version
-    return numbers(version) >= (0, 4, 36)
+    return version_numbers(version) >= (0, 4, 36)
 
 
 def assert_exact(path: Path, announced: Forecast, *, native: bool) -> None:
@@ -253,7 +253,7 @@ def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> No
     writer, path = compressed
     version = this_machine({}).jax
     assert version
-    if "python-3.14" in (writer, reader) and numbers(version) < (0, 7, 1):
+    if "python-3.14" in (writer, reader) and version_numbers(version) < (0, 7, 1):
         pytest.skip("this jax knows no zstd but zstandard's")
     machine = replace(this_machine({}), zstandard="no" not in reader, python=(3, 14) if "3.14" in reader else (3, 11))
     copy = Path(shutil.copytree(path, tmp_path / "copy"))

@@ -8,7 +8,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -115,4 +115,4 @@ def test_a_trace_is_of_the_flattening_that_it_was_made_with(number: int, full: b
     again = outcome(["b", "a"])
     assert first[0] == first[1] and swapped[0] == swapped[1] and again[0] == again[1]
     assert [first[2], swapped[2], again[2]] == [1, 1, 0]
-    assert not verify(Store(open_root(tmp_path / "root")), Request(kinds=(Kind.TRACES,))).findings
+    assert not verify(Store(open_root(tmp_path / "root")), VerifyRequest(kinds=(Kind.TRACES,))).findings

@@ -9,7 +9,7 @@ import zstandard
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
 from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.entries import NOW, executable, key
 
@@ -29,7 +29,7 @@ class Sample:
         self, entries: Iterable[tuple[Item, bytes]], neighbours: dict[str, bytes] | None = None, *, solid: bool = False
     ) -> None:
         entries = sorted(entries, key=lambda pair: pair[0][:2])
-        beside = [(Neighbour(path, len(data), digest(data)), data) for path, data in sorted((neighbours or {}).items())]
+        beside = [(XlaFile(path, len(data), digest(data)), data) for path, data in sorted((neighbours or {}).items())]
         self.manifest = Manifest(
             jcache="0.1.0",
             root="/home/me/cache",

@@ -16,7 +16,7 @@ from jcache.shipping.archive.manifest_codec import encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW
 
@@ -70,5 +70,5 @@ def stream_of(contents: Mapping[str, bytes]) -> bytes:
 
 def findings(store: Store) -> dict[str | None, str]:
     """What verifying finds: keys, or names of files, and damages."""
-    result = verify(store, Request(grace_ns=0))
+    result = verify(store, VerifyRequest(grace_ns=0))
     return {finding.key or finding.path.name: finding.damage.value for finding in result.findings}

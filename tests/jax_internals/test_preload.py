@@ -11,7 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.traces.hints import Verdicts
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -82,7 +82,7 @@ def written(path: Path, note: str) -> None:
 
 def check_clean(root: Path) -> None:
     with Store(open_root(root)) as store:
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
 
 
 @pytest.mark.smoke(since="0.6")

@@ -44,7 +44,7 @@ from jcache.store.policy import Order, Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, SECOND, key, xla_program
 
@@ -122,7 +122,7 @@ def adopt(store: Store, _seed: int) -> None:
 
 
 def mend(store: Store, _seed: int) -> None:
-    repair(store, verify(store, Request(grace_ns=0)).findings, grace_ns=0)
+    repair(store, verify(store, VerifyRequest(grace_ns=0)).findings, grace_ns=0)
 
 
 def restore(store: Store, _seed: int) -> None:

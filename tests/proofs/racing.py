@@ -28,8 +28,8 @@ from jcache.store.locking import locked
 from jcache.store.policy import Policy
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
-from jcache.verify.repair import Outcome, repair
-from jcache.verify.result import Request
+from jcache.verify.repair import RepairOutcome, repair
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, files_of, key, xla_program
 from tests.helpers.waiting import LIMIT_S
@@ -172,13 +172,13 @@ class Racer:
                 for _ in range(self.chance.randrange(4)):
                     self.plant()
             with Store(self.root, lock_timeout=LIMIT_S) as store:
-                findings = verify(store, Request(grace_ns=GRACE_NS)).findings
+                findings = verify(store, VerifyRequest(grace_ns=GRACE_NS)).findings
                 for finding in findings:
                     ours = (finding.key or BAD).startswith(BAD)
                     assert ours or finding.remedy not in (Remedy.QUARANTINE, Remedy.BEGIN_ANEW, Remedy.BY_HAND), finding
                     self.done[finding.damage] += 1
                 for repaired in repair(store, findings, grace_ns=GRACE_NS):
-                    assert repaired.outcome is not Outcome.FAILED, repaired
+                    assert repaired.outcome is not RepairOutcome.FAILED, repaired
                     self.done[f"then {repaired.outcome}"] += 1
                 assert not store.notices, store.notices
             for record in Quarantine(self.root).records():

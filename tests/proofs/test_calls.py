@@ -9,7 +9,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
@@ -33,5 +33,5 @@ def test_every_form_of_a_call_is_that_call(tmp_path: Path, chance: Random, full:
     )
     assert not cold["differences"] and not warm["differences"]
     assert cold["traced"] > 0 == warm["traced"], (cold, warm)
-    found = verify(Store(open_root(tmp_path)), Request(kinds=(Kind.TRACES,)))
+    found = verify(Store(open_root(tmp_path)), VerifyRequest(kinds=(Kind.TRACES,)))
     assert not found.findings

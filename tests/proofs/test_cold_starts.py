@@ -13,7 +13,7 @@ from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store import files
 from jcache.store.entry_writer import Outcome
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import executable, files_of, key
 from tests.helpers.interpreters import base_environment
@@ -106,4 +106,4 @@ def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: p
         monkeypatch.setattr(files, "fill", fill)
         assert store.put(Kind.EXECUTABLES, key(2), executable(3)) is Outcome.STORED
         assert set(files_of(directory)) == {key(1), key(2)}
-        assert not verify(store, Request()).findings
+        assert not verify(store, VerifyRequest()).findings

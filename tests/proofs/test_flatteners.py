@@ -9,7 +9,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
@@ -35,4 +35,4 @@ def test_a_class_that_is_not_made_again_as_it_was_gives_what_jax_gives(
     ]
     assert not [difference for each in said for difference in each["differences"]], seed
     assert said[0]["traced"] > said[1]["traced"] and said[1]["hits"] > 0, (seed, said)  # most are served
-    assert not verify(Store(open_root(tmp_path / "root")), Request(kinds=(Kind.TRACES,))).findings
+    assert not verify(Store(open_root(tmp_path / "root")), VerifyRequest(kinds=(Kind.TRACES,))).findings

@@ -26,7 +26,7 @@ from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.checks import Claim, check
 from jcache.verify.faults import fault_of
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import DAY, add, digits
@@ -292,7 +292,7 @@ def test_programs_compile_anew_what_has_flipped(
         assert hit
         assert run(FLIPPING, *words, 0, share, shares, new_interpreter=anew).value[0]
         with Store(open_root(root)) as store:
-            assert verify(store, Request()).findings == []
+            assert verify(store, VerifyRequest()).findings == []
         return Counter(outcomes)
 
     with ThreadPoolExecutor(2) as pool:

@@ -33,7 +33,7 @@ from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify import verification
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, digits, files_of, key, xla_program
 from tests.proofs.killing import BOUND, NEW, OPERATIONS, Answer, Order_, content, policy
@@ -257,11 +257,11 @@ def check_order(root: Root, expected: Expected) -> None:
             with FileLock(root.directory(kind) / LOCK_NAME, timeout=0):
                 pass
     with Store(root, lock_timeout=0) as store:
-        findings = verify(store, Request(grace_ns=0)).findings
+        findings = verify(store, VerifyRequest(grace_ns=0)).findings
         assert {finding.damage for finding in findings} <= expected.damages
         repaired = repair(store, findings, grace_ns=0)
         assert all(one.mended for one in repaired), repaired
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
         assert store.pins.known(sure=True) == expected.pins
         assert not store.notices
     assert not [path for path in root.path.rglob("*") if TEMPORARY_PREFIX in path.name or "damaged" in path.name]

@@ -27,7 +27,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import files_of, key
 from tests.helpers.waiting import LIMIT_S
@@ -94,11 +94,11 @@ def check(root: Root, bound: int) -> None:
         assert record.key.startswith(BAD), record
         assert (root.quarantine / f"{record.id}.entry").read_bytes() == damaged(record.key)
     with Store(root, lock_timeout=0) as store:
-        findings = verify(store, Request(grace_ns=0)).findings
+        findings = verify(store, VerifyRequest(grace_ns=0)).findings
         wrong = [f for f in findings if f.remedy is not Remedy.MAKE_SIDECAR and f.remedy is not Remedy.REMOVE]
         assert all((finding.key or "").startswith(BAD) for finding in wrong), wrong
         assert all(one.mended for one in repair(store, findings, grace_ns=0))
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
         assert store.pins.known(sure=True) == {(EXECUTABLES, key(number)) for number in HOT}
         assert not store.notices
     assert not list(root.state.glob("*damaged*"))

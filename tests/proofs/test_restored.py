@@ -26,7 +26,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
@@ -54,7 +54,7 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
     if action == "flip":
         flip(path, number)
     elif action == "repair":
-        repair(store, verify(store, Request()).findings, grace_ns=0)
+        repair(store, verify(store, VerifyRequest()).findings, grace_ns=0)
     elif action == "replace":
         data = executable(10 + number)
         with opened(store.root, path.parent) as directory:
@@ -83,14 +83,14 @@ def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: b
         stored = {path.read_bytes()}
         for action, number in actions:
             with Store(root) as store:
-                verify(store, Request(grace_ns=0))
+                verify(store, VerifyRequest(grace_ns=0))
                 data = act(store, path, action, number)
                 stored |= set() if data is None else {data}
             if path.exists():
                 os.utime(path, ns=(OLD, OLD))
         with Store(root) as store:
             got = VerifiedReader(root, ThreadsLedger(root.ledger), None).get(key(1))
-            found = verify(store, Request(grace_ns=0)).findings
+            found = verify(store, VerifyRequest(grace_ns=0)).findings
         if path.exists() and files.read(path) not in stored:
             assert [one.key for one in found] == [key(1)] and not isinstance(got, VerifiedEntry)
         elif path.exists():

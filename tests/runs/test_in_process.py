@@ -208,6 +208,25 @@ print(json.dumps([touched, same(before, state()), *map(counted, (first, second, 
 
 
 @pytest.mark.jax
+def test_overlapping_monitors_leave_one_tap(tmp_path: Path) -> None:
+    """A monitor that stops leaves no tap below a later one, so that JAX's messages always pass a single tap."""
+    program = """
+def taps(logger):
+    return 1 + taps(vars(logger)["_original"]) if type(logger).__name__ == "_LoggerTap" else 0
+original, watch = caches.logger, CacheMonitor()
+depths = []
+for _ in range(5):
+    later = CacheMonitor()
+    watch.stop()
+    watch = later
+    depths.append(taps(caches.logger))
+watch.stop()
+print(json.dumps([depths, caches.logger is original]))
+"""
+    assert said(JAX + program, tmp_path) == [[1] * 5, True]
+
+
+@pytest.mark.jax
 def test_taps_of_others_stay(tmp_path: Path) -> None:
     """A logger that somebody else has put over ours stays there, and works."""
     program = """

@@ -17,7 +17,7 @@ from jcache.layout import Kind
 from jcache.store.ledger import Ledger
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import PROGRAM, run_jax
 from tests.helpers.entries import files_of, mounted_read_only, tree
@@ -65,7 +65,7 @@ def clean(*roots: Path) -> None:
     """Every root verifies clean, the oracle of whatever has been done."""
     for root in roots:
         with Store(open_root(root)) as store:
-            assert verify(store, Request()).findings == []
+            assert verify(store, VerifyRequest()).findings == []
 
 
 # -- the main thing

@@ -51,7 +51,7 @@ class Said(NamedTuple):
 
 
 def by_jax(count: int, cwd: Path, own: str = "", **env: object) -> Said:
-    """A program under JAX by itself, with a directory from the environment or one of its own."""
+    """A program under JAX without jcache, with a directory from the environment or one of its own."""
     return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True).value)
 
 
@@ -59,7 +59,7 @@ def by_enable(count: int, cwd: Path, own: str = "", *more: str, **env: object) -
     """The same with `jcache.enable()`."""
     said = run(PROGRAM, count, own, "enable", *more, cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True)
     hits, misses, notes = said.value  # some versions of JAX get further notes, which this test is not about
-    return Said(hits, misses, [note for note in notes if "by itself" in note])
+    return Said(hits, misses, [note for note in notes if "without jcache" in note])
 
 
 def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, **env: Any) -> Said:
@@ -70,7 +70,7 @@ def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, 
     )
     assert told.code == 0, told.err
     hits, misses, _ = json.loads(told.out.splitlines()[-1])
-    return Said(hits, misses, [line for line in told.err.splitlines() if "by itself" in line])
+    return Said(hits, misses, [line for line in told.err.splitlines() if "without jcache" in line])
 
 
 @pytest.fixture(params=["relative", "absolute", "link"])
@@ -104,7 +104,7 @@ def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled:
 @depends
 @pytest.mark.jax
 def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
-    """What is new gets keys without the path; with the variable that the sentence names JAX by itself hits it."""
+    """What is new gets keys without the path; with the variable that the sentence names, JAX without jcache hits it."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(2, tmp_path, **places)
     assert by_run(jcache, 4, tmp_path, **places)[:2] == (2, 2)

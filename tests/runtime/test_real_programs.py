@@ -12,7 +12,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import files_of
 from tests.helpers.jax_programs import run
@@ -82,7 +82,7 @@ def needs(*modules: str) -> pytest.MarkDecorator:
 
 def clean(root: Path) -> None:
     with Store(open_root(root)) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
 
 
 def executables(root: Path) -> set[str]:

@@ -173,7 +173,7 @@ def test_of_a_mount_that_keeps_none_the_use_is_unknown(jcache: Jcache, tmp_path:
         assert jcache("info", "--root", cache, "--json").json["kinds"]["executables"]["use_unknown"] == 1
         pruned = jcache("prune", "--root", cache, "--older-than", "30d", "--dry-run", "--json")
         assert {one["reason"] for one in pruned.json["removed"]} == {"written", "age"}
-        assert "The last use of 1 of 2 entries is unknown, counted from writing: the file system is" in pruned.err
+        assert "The last use of 1 of 2 entries is unknown, and counted from writing: the file system is" in pruned.err
         unasked = jcache("prune", "--root", cache, "--legacy", "--dry-run")
         assert "unknown" not in unasked.err
 

@@ -17,7 +17,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
 from jcache.store.store import Store
 from jcache.verify.repair import damage_of, repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
 
@@ -205,7 +205,7 @@ def changed(root: Root) -> Path:
     """An entry that was verified, and changed afterwards in a way that only its digest tells."""
     path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)
     with Store(root) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
     path.write_bytes(executable(6))
     os.utime(path, ns=(OLD, OLD))
     return path
@@ -213,7 +213,7 @@ def changed(root: Root) -> Path:
 
 def found_in(root: Root) -> list[Damage]:
     with Store(root) as store:
-        return [one.damage for one in verify(store, Request()).findings]
+        return [one.damage for one in verify(store, VerifyRequest()).findings]
 
 
 def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
@@ -221,7 +221,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
     changed(plain)
     for _ in range(3):
         with Store(plain) as store:
-            findings = verify(store, Request()).findings
+            findings = verify(store, VerifyRequest()).findings
             assert [one.damage for one in findings] == [Damage.CHANGED]
             assert len(repair(store, findings, grace_ns=0)) == 1
         (record,) = place.records()
@@ -262,7 +262,7 @@ def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place:
     record = place.take(finding(plain), NOW)
     add(plain.directory(KIND), key(1), executable(7), used_ns=OLD, written_ns=OLD)
     with Store(plain) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
         store.ledger.record([Known(KIND, key(1), hits=3)])
         before = store.ledger.known(KIND)
         with pytest.raises(JcacheError, match="is there again"):

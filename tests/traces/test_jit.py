@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -160,7 +160,7 @@ def test_a_second_process_does_not_trace(first: tuple[Place, Any], place: Place)
     assert warm["traced"] == 0 and warm["hit"], warm["why"]
     assert (warm["digest"], warm["tree"]) == (cold["digest"], cold["tree"])
     with Store(open_root(place.root)) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
         assert len(store.entries([Kind.TRACES])) == 2
 
 

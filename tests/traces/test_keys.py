@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment, run
@@ -33,7 +33,7 @@ def test_a_call_by_name_is_another_trace_than_one_by_position(tmp_path: Path) ->
     """`label` sorts before `pred`: JAX takes what is given by name in another order, here and in a second process."""
     assert loss(tmp_path) == {"results": RIGHT, "traced": 2, "built": 1}
     assert loss(tmp_path) == {"results": RIGHT, "traced": 0, "built": 0}
-    assert not verify(Store(open_root(tmp_path)), Request(kinds=(Kind.TRACES, Kind.GRAPHS))).findings
+    assert not verify(Store(open_root(tmp_path)), VerifyRequest(kinds=(Kind.TRACES, Kind.GRAPHS))).findings
 
 
 def test_what_weaker_keys_have_stored_is_not_served(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -84,7 +84,7 @@ def test_a_mesh_is_part_of_the_key(tmp_path: Path) -> None:
     for _ in range(2):
         assert said(root) == {name: [0, True] for name in FUNCTIONS}
     with Store(open_root(root)) as store:
-        assert not verify(store, Request(grace_ns=0)).findings
+        assert not verify(store, VerifyRequest(grace_ns=0)).findings
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -85,7 +85,7 @@ def test_what_is_precompiled_starts_warm(tmp_path: Path) -> None:
                 [["cache_hits"], [30.0] * 4, 2, True], [["cache_hits"], [31.0] * 4, 1, True]]  # fmt: skip
     assert later.value == expected[:calls]
     with Store(open_root(tmp_path / "root")) as store:
-        assert verify(store, Request()).findings == []
+        assert verify(store, VerifyRequest()).findings == []
 
 
 def test_thresholds_of_jax_do_not_count(tmp_path: Path) -> None:

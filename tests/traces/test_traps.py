@@ -12,7 +12,7 @@ import pytest
 from jcache.layout import Kind
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
 
@@ -142,7 +142,7 @@ def said(program: str, root: Path, **env: object) -> Any:
 
 def check_clean(root: Path) -> None:
     with Store(open_root(root)) as store:
-        assert not verify(store, Request(grace_ns=0)).findings
+        assert not verify(store, VerifyRequest(grace_ns=0)).findings
 
 
 @pytest.mark.parametrize("program", [LINEAR_ALGEBRA, SORTING], ids=["LAPACK", "sorting"])

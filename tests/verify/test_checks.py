@@ -19,7 +19,7 @@ from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.store import birth_time, files
 from jcache.verify import checks, faults
-from jcache.verify.checks import Checked, Claim, check
+from jcache.verify.checks import CheckResult, Claim, check
 from jcache.verify.faults import fault_of
 from jcache.verify.permissions import Exposure
 from tests.helpers.entries import SECOND, add, executable, key
@@ -51,7 +51,7 @@ def claim(data: bytes | None = None, **more: Any) -> Claim:
     return Claim(Kind.EXECUTABLES, key(1), digest=None if data is None else digest(data), **more)
 
 
-def damage_of(checked: Checked) -> Damage | None:
+def damage_of(checked: CheckResult) -> Damage | None:
     return checked.finding.damage if checked.finding else None
 
 
@@ -121,7 +121,7 @@ def test_a_plug_ins_body_is_its_own_affair(body: bytes, platforms: set[str] | No
     """A body that we cannot read is not checked if the metadata name its platform, and never loaded on another one."""
     known = None if platforms is None else frozenset(platforms)
     fault = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1), platforms=known)
-    assert fault is not None and fault.damage is damage and fault.evidence.startswith("It is for tpu, ")
+    assert fault is not None and fault.damage is damage and fault.evidence.startswith("It was compiled for tpu, ")
     wrong = fault_of(with_metadata(body, TPU), Kind.EXECUTABLES, key(1, "jit_other"), platforms=known)
     assert wrong is not None and wrong.damage is (Damage.NAME if damage is Damage.OPAQUE else Damage.GRAMMAR)
 
@@ -227,7 +227,7 @@ def test_a_sound_file(tmp_path: Path) -> None:
     checked, quick = check(tmp_path, claim()), check(tmp_path, claim(), quick=True)
     assert (checked.claim, checked.digest, checked.exposure) == (claim(), digest(ZSTD), Exposure.of(status))
     assert checked.stamp == (len(ZSTD), 5 * SECOND, status.st_ino) and checked.taken_ns == status.st_ctime_ns
-    assert checked.passed and not (checked.finding or checked.gone or checked.being_written or checked.anew)
+    assert checked.passed and not (checked.finding or checked.gone or checked.being_written or checked.rewritten)
     assert not quick.passed and quick.finding is None and quick.digest == checked.digest
     path.rename(tmp_path / key(1))
     assert check(tmp_path, claim()).gone
@@ -329,7 +329,7 @@ def test_a_file_written_anew_is_another_one(
     path = add(tmp_path, key(1), executable(4), written_ns=written_ns)
     born[path] = file_ns
     checked = check(tmp_path, claim(ZSTD, digest_ns=30, copied_ns=copied_ns, passed=True))
-    assert checked.anew is anew and checked.passed is anew
+    assert checked.rewritten is anew and checked.passed is anew
     assert damage_of(checked) is (None if anew else Damage.CHANGED)
 
 
@@ -354,6 +354,6 @@ def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> 
     path.unlink()
     tick()
     add(directory, key(1), executable(4))
-    assert check(directory, known).anew
+    assert check(directory, known).rewritten
     (copy / path.name).write_bytes(executable(4))
     assert damage_of(check(copy, known._replace(copied_ns=birth_time.born_ns(copy)))) is Damage.CHANGED

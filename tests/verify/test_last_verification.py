@@ -14,9 +14,9 @@ from jcache.admin.api import clear, info
 from jcache.layout import Kind, Root
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
-from jcache.verify.last_verification import read, write_down
-from jcache.verify.repair import damage_of, put_back, repair
-from jcache.verify.result import Request
+from jcache.verify.last_verification import read, record_verification
+from jcache.verify.repair import damage_of, repair, restore
+from jcache.verify.result import VerifyRequest
 from jcache.verify.subset import Subset
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key
@@ -27,10 +27,10 @@ TORN = b"torn"
 def verified(root: Root, *, mend: bool = False) -> None:
     """What `jcache verify` does, and `jcache verify --repair`."""
     with Store(root) as store:
-        verification = verify(store, Request(grace_ns=0))
+        verification = verify(store, VerifyRequest(grace_ns=0))
         if mend:
             done = repair(store, verification.findings, grace_ns=0)
-            write_down(store, verification, [one.finding for one in done if not one.mended])
+            record_verification(store, verification, [one.finding for one in done if not one.mended])
 
 
 def test_what_was_found_is_told_until_it_is_mended(plain: Root) -> None:
@@ -56,13 +56,13 @@ def test_a_verification_of_a_part_forgets_nothing(plain: Root) -> None:
     """What was found before, and was not looked at now, is still damaged; a part alone is not the whole."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
-        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
+        verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.GRAPHS,)))
     assert info(plain.path).health == "ok (never verified)"
     add(plain.path, key(2), TORN, written_ns=NOW)
     verified(plain)
     with Store(plain) as store:
-        verify(store, Request(grace_ns=0, kinds=(Kind.GRAPHS,)))
-        verify(store, Request(grace_ns=0, quick=True))
+        verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.GRAPHS,)))
+        verify(store, VerifyRequest(grace_ns=0, quick=True))
     assert info(plain.path).health.startswith("1 finding of the last verify")
 
 
@@ -72,7 +72,7 @@ def test_who_may_write_is_no_damage(plain: Root) -> None:
     verified(plain)
     plain.ledger.chmod(0o666)
     with Store(plain) as store:
-        assert [one.path for one in verify(store, Request(grace_ns=0)).findings] == [plain.ledger]
+        assert [one.path for one in verify(store, VerifyRequest(grace_ns=0)).findings] == [plain.ledger]
     assert info(plain.path).health.startswith("ok (verified ")
 
 
@@ -83,7 +83,7 @@ def test_what_can_be_seen_without_reading(plain: Root) -> None:
     (temporary := plain.path / ".jcache-tmp-0123").write_bytes(b"half")
     assert info(plain.path).health.startswith("ok")  # somebody may be writing it
     os.utime(temporary, ns=(NOW, NOW))
-    assert info(plain.path).health.startswith("1 file was begun and never finished")
+    assert info(plain.path).health.startswith("1 file was never finished by a writer")
     add(plain.path, key(2), b"", written_ns=NOW - DAY)
     assert info(plain.path).health.startswith("1 entry is an empty file")
 
@@ -111,7 +111,7 @@ def test_a_root_that_cannot_be_written_is_verified(plain: Root, beyond: Path) ->
     plain.state.symlink_to(beyond)
     before = sorted(beyond.iterdir())
     with Store(plain) as store:
-        assert len(verify(store, Request(grace_ns=0, kinds=(Kind.EXECUTABLES,))).findings) >= 1
+        assert len(verify(store, VerifyRequest(grace_ns=0, kinds=(Kind.EXECUTABLES,))).findings) >= 1
     assert sorted(beyond.iterdir()) == before and read(plain) is None
 
 
@@ -121,8 +121,8 @@ def test_what_is_put_back_damaged_is_known(plain: Root) -> None:
     add(plain.path, key(2), TORN, written_ns=NOW)
     verified(plain, mend=True)
     (plain.state / "verified.json").unlink()
-    restore(plain)
-    assert info(plain.path).health.startswith("1 finding, put back from quarantine; `jcache verify --repair --root ")
+    restore_all(plain)
+    assert info(plain.path).health.startswith("1 finding, restored from quarantine; `jcache verify --repair --root ")
     (plain.path / f"{key(2)}-cache").unlink()
     assert info(plain.path).health == "ok (never verified)"
 
@@ -155,13 +155,13 @@ def test_sidecars_and_directories(plain: Root) -> None:
     assert info(plain.path).health.startswith("ok")
 
 
-def restore(root: Root) -> None:
+def restore_all(root: Root) -> None:
     """What `jcache quarantine restore` does with each entry that is named, and not there again."""
     with Store(root) as store:
         place = Quarantine(root)
         for record in place.records():
             if not (root.path / record.file_name).exists():
-                put_back(store, place, record, damage=damage_of(store, place, record), replace=False)
+                restore(store, place, record, damage=damage_of(store, place, record), replace=False)
 
 
 ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear", "touch", "mend", "tear", "remove")
@@ -194,9 +194,9 @@ def carry_out(act: str, root: Root, path: Path, at: int) -> Root:
         verified(root, mend=act == "repair")
     elif act in ("part", "quick"):
         with Store(root) as store:
-            verify(store, Request(grace_ns=0, quick=act == "quick", subset=Subset.parse("1/3")))
+            verify(store, VerifyRequest(grace_ns=0, quick=act == "quick", subset=Subset.parse("1/3")))
     elif act == "restore":
-        restore(root)
+        restore_all(root)
     elif act in ("move", "copy"):
         new = root.path.with_name(f"root {at}")
         (os.rename if act == "move" else shutil.copytree)(root.path, new)

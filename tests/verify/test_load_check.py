@@ -18,7 +18,7 @@ from jcache import clock
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.jax_internals import child
-from jcache.verify.load_check import Loaded, Loading, NoJax, load
+from jcache.verify.load_check import LoadOutcome, LoadResult, NoJax, try_loading
 from tests.helpers.entries import tree
 from tests.helpers.jax_entries import H200, JaxEntries, cpu_entries_fixture as cpu_entries_fixture, entries_of
 from tests.helpers.waiting import until
@@ -106,8 +106,8 @@ def changed(source: Path, target: Path, old: bytes, new: bytes) -> Path:
     return target
 
 
-def verdicts(loaded: Iterable[Loaded]) -> dict[str, Loading]:
-    return {one.path.name: one.loading for one in loaded}
+def verdicts(loaded: Iterable[LoadResult]) -> dict[str, LoadOutcome]:
+    return {one.path.name: one.outcome for one in loaded}
 
 
 @pytest.mark.smoke
@@ -115,9 +115,9 @@ def verdicts(loaded: Iterable[Loaded]) -> dict[str, Loading]:
 def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
     """Every entry of the installed JAX loads, in the order in which they are given."""
     paths = entries(cpu_entries.directory)[::-1]
-    found = list(load(paths))
+    found = list(try_loading(paths))
     assert [one.path for one in found] == paths
-    assert {(one.loading, one.evidence, one.jaxlib) for one in found} == {(Loading.LOADS, "", version("jaxlib"))}
+    assert {(one.outcome, one.evidence, one.jaxlib) for one in found} == {(LoadOutcome.LOADS, "", version("jaxlib"))}
 
 
 @pytest.mark.jax
@@ -127,7 +127,7 @@ def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = tree(cpu_entries.directory)
-    assert set(verdicts(load(entries(cpu_entries.directory))).values()) == {Loading.LOADS}
+    assert set(verdicts(try_loading(entries(cpu_entries.directory))).values()) == {LoadOutcome.LOADS}
     assert tree(cpu_entries.directory) == before
     assert not list(tmp_path.iterdir())
 
@@ -135,8 +135,8 @@ def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch
 @pytest.mark.jax
 def test_entries_of_a_gpu_are_for_elsewhere() -> None:
     """An entry of a platform that is not here is no damaged one."""
-    found = list(load(entries(H200)))
-    assert [one.loading for one in found] == [Loading.ELSEWHERE] * 3
+    found = list(try_loading(entries(H200)))
+    assert [one.outcome for one in found] == [LoadOutcome.ELSEWHERE] * 3
     assert {one.evidence for one in found} == {"it is for cuda, and JAX has cpu here"}
 
 
@@ -144,12 +144,12 @@ def test_entries_of_a_gpu_are_for_elsewhere() -> None:
 def test_several_devices(several_devices: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executable for several devices loads where there are as many, and is for elsewhere where there are not."""
     paths = [several_devices.path("jit_on_four"), several_devices.path("jit_on_two")]
-    assert [(one.loading, one.evidence) for one in load(paths)] == [
-        (Loading.ELSEWHERE, "it needs cpu devices 1, 2, 3, which are not here"),
-        (Loading.ELSEWHERE, "it needs cpu devices 2, 1, which are not here"),
+    assert [(one.outcome, one.evidence) for one in try_loading(paths)] == [
+        (LoadOutcome.ELSEWHERE, "it needs cpu devices 1, 2, 3, which are not here"),
+        (LoadOutcome.ELSEWHERE, "it needs cpu devices 2, 1, which are not here"),
     ]
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
-    assert {one.loading for one in load(paths)} == {Loading.LOADS}
+    assert {one.outcome for one in try_loading(paths)} == {LoadOutcome.LOADS}
 
 
 @pytest.mark.jax
@@ -157,11 +157,11 @@ def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.
     """The CPU's entries load whatever JAX_PLATFORMS says, and a platform that fails is the reason why none does."""
     path = cpu_entries.path("jit_odd_types")
     monkeypatch.setenv("JAX_PLATFORMS", "nonesuch")
-    (found,) = load([path])
-    assert found.loading is Loading.ELSEWHERE
+    (found,) = try_loading([path])
+    assert found.outcome is LoadOutcome.ELSEWHERE
     assert "JAX has no device here: RuntimeError: Unable to initialize backend 'nonesuch'" in found.evidence
     monkeypatch.delenv("JAX_PLATFORMS")
-    assert verdicts(load([path])) == {path.name: Loading.LOADS}
+    assert verdicts(try_loading([path])) == {path.name: LoadOutcome.LOADS}
 
 
 @pytest.mark.jax
@@ -169,9 +169,9 @@ def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.
 def test_what_a_program_would_have_registered(several_devices: JaxEntries, tmp_path: Path) -> None:
     """An executable that calls what only the program's own libraries register is whole, but not loadable here."""
     path = several_devices.path("jit_root")
-    assert verdicts(load([path])) == {path.name: Loading.LOADS}
-    (found,) = load([changed(path, tmp_path / "x-cache", b"lapack_spotrf_ffi", b"mypack_spotrf_ffi")])
-    assert found.loading is Loading.ELSEWHERE
+    assert verdicts(try_loading([path])) == {path.name: LoadOutcome.LOADS}
+    (found,) = try_loading([changed(path, tmp_path / "x-cache", b"lapack_spotrf_ffi", b"mypack_spotrf_ffi")])
+    assert found.outcome is LoadOutcome.ELSEWHERE
     assert "No FFI handler registered for mypack_spotrf_ffi" in found.evidence
 
 
@@ -185,9 +185,9 @@ def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None
     cut.write_bytes(pack_executable(entry.payload[:-100], entry.seconds, entry.codec))
     hidden.mkdir()
     zlib.write_bytes(pack_executable(entry.payload, entry.seconds, Codec.ZLIB))
-    found = list(load([torn, gone, cut, hidden, zlib]))
-    refused = {"torn": Loading.REFUSED, "cut": Loading.REFUSED}
-    assert verdicts(found) == refused | {"hidden": Loading.ELSEWHERE, "zlib": Loading.LOADS}
+    found = list(try_loading([torn, gone, cut, hidden, zlib]))
+    refused = {"torn": LoadOutcome.REFUSED, "cut": LoadOutcome.REFUSED}
+    assert verdicts(found) == refused | {"hidden": LoadOutcome.ELSEWHERE, "zlib": LoadOutcome.LOADS}
     assert found[0].evidence.startswith("DamagedEntry: A zstd frame cannot be read")
     assert re.match(r"\w+RuntimeError: [A-Z_]+: ", found[1].evidence)
     assert found[2].evidence == "it cannot be read: Is a directory"
@@ -203,9 +203,9 @@ def test_flipped_bits_reach_xla_and_nothing_else(
         payload = bytearray(entry.payload)
         payload[chance.randrange(len(payload))] ^= 1 << chance.randrange(8)
         (tmp_path / f"{number:02}-cache").write_bytes(pack_executable(bytes(payload), entry.seconds, entry.codec))
-    found = list(load(entries(tmp_path), time_limit_s=20.0))
+    found = list(try_loading(entries(tmp_path), time_limit_s=20.0))
     assert sorted(one.path for one in found) == entries(tmp_path)
-    assert all(one.evidence or one.loading is Loading.LOADS for one in found)
+    assert all(one.evidence or one.outcome is LoadOutcome.LOADS for one in found)
 
 
 @pytest.mark.jax
@@ -220,22 +220,22 @@ def test_crashing_entries_are_found_among_good_ones(cpu_entries: JaxEntries, tmp
         path = tmp_path / f"{number:02}-cache"
         bad = number in {3, 4, 9}
         changed(source, path, layout.group(), layout.group().replace(b":", b"8" if bad else b":"))
-        expected[path.name] = Loading.CRASHED if bad else Loading.LOADS
-    found = list(load(entries(tmp_path)))
+        expected[path.name] = LoadOutcome.CRASHED if bad else LoadOutcome.LOADS
+    found = list(try_loading(entries(tmp_path)))
     assert verdicts(found) == expected
-    assert {one.evidence for one in found if one.loading is Loading.CRASHED} == {"SIGABRT"}
+    assert {one.evidence for one in found if one.outcome is LoadOutcome.CRASHED} == {"SIGABRT"}
 
 
 def test_only_those_to_blame_are_blamed(pretender: str) -> None:
     """At once, by an exit or at the end of the batch: whoever ends its process also alone has crashed, nobody else."""
     bad = {7: "crash", 8: "exit", 20: "poison", 21: "poison", 70: "poison", 71: "crash", 99: "crash", 200: "babble"}
     paths = [Path(f"{number:03}-{bad.get(number, 'good')}") for number in range(250)]
-    found = {one.path: one for one in load(paths, python=pretender, batch=16)}
+    found = {one.path: one for one in try_loading(paths, python=pretender, batch=16)}
     assert found.keys() == set(paths)
-    blamed = {path: one.evidence for path, one in found.items() if one.loading is not Loading.LOADS}
+    blamed = {path: one.evidence for path, one in found.items() if one.outcome is not LoadOutcome.LOADS}
     assert blamed.keys() == {paths[number] for number in bad}
     assert (blamed[paths[7]], blamed[paths[8]], blamed[paths[20]]) == ("SIGSEGV", "exit code 3", "SIGABRT")
-    assert {found[path].loading for path in blamed} == {Loading.CRASHED}
+    assert {found[path].outcome for path in blamed} == {LoadOutcome.CRASHED}
 
 
 def test_a_hanging_entry_is_given_up(pretender: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,9 +243,11 @@ def test_a_hanging_entry_is_given_up(pretender: str, monkeypatch: pytest.MonkeyP
     seconds = itertools.count()  # as if each look at what it says, of which those that hang say much, took one
     monkeypatch.setattr(clock, "monotonic", lambda: float(next(seconds)))
     paths = [Path(name) for name in ("a", "b-hang", "c", "d-hang", "e")]
-    found = list(load(paths, python=pretender, time_limit_s=200))
-    assert verdicts(found) == {path.name: Loading.TIMED_OUT if "hang" in path.name else Loading.LOADS for path in paths}
-    assert {one.evidence for one in found if one.loading is Loading.TIMED_OUT} == {"no answer within 200 s"}
+    found = list(try_loading(paths, python=pretender, time_limit_s=200))
+    assert verdicts(found) == {
+        path.name: LoadOutcome.TIMED_OUT if "hang" in path.name else LoadOutcome.LOADS for path in paths
+    }
+    assert {one.evidence for one in found if one.outcome is LoadOutcome.TIMED_OUT} == {"no answer within 200 s"}
 
 
 @pytest.mark.jax
@@ -268,7 +270,7 @@ def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ask = child.Child.ask
     monkeypatch.setattr(child.Child, "ask", asked)
     try:
-        assert verdicts(load([path], time_limit_s=limit)) == {path.name: Loading.TIMED_OUT}
+        assert verdicts(try_loading([path], time_limit_s=limit)) == {path.name: LoadOutcome.TIMED_OUT}
     finally:
         for writer in writers:
             os.close(writer)
@@ -287,7 +289,7 @@ def test_progress_and_interruption(pretender: str) -> None:
 
     paths = [Path(str(number)) for number in range(5)]
     with pytest.raises(KeyboardInterrupt):
-        list(load(paths, python=pretender, progress=interrupted))
+        list(try_loading(paths, python=pretender, progress=interrupted))
     assert seen == paths[:3]
 
 
@@ -308,7 +310,7 @@ def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
         python.write_text(script)
         python.chmod(0o755)
     with pytest.raises(NoJax) as caught:
-        list(load([tmp_path / "x-cache"], python=str(python)))
+        list(try_loading([tmp_path / "x-cache"], python=str(python)))
     assert caught.value.exit_code == 1
     assert str(caught.value) == (
         f"{python} cannot open executables with JAX ({reason}): "
@@ -318,7 +320,7 @@ def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
 
 def test_jax_stays_out_of_this_process() -> None:
     """The engine imports neither JAX nor numpy, and starts no process when there is nothing to do."""
-    code = "import sys; from jcache.verify.load_check import load; loads = [*load([], python='-')]\n"
+    code = "import sys; from jcache.verify.load_check import try_loading; loads = [*try_loading([], python='-')]\n"
     code += "print({'jax', 'jaxlib', 'numpy'} & {*sys.modules}, loads)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set() []\n"

@@ -11,7 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify.checks import Claim
-from jcache.verify.load_check import Loaded, Loading, load_sound
+from jcache.verify.load_check import LoadOutcome, LoadResult, check_loading
 from tests.helpers.entries import add, digits, key
 from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture, h200_entry
 
@@ -41,40 +41,40 @@ def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
         return seen
 
     with Store(plain) as store:
-        loads = load_sound(store, claims(mine, other, key(3), key(4)), progress=watch)
-    assert loads.verdicts[mine].loading is Loading.LOADS
-    assert loads.verdicts[other].loading is Loading.ELSEWHERE and loads.verdicts[other].evidence
-    assert loads.verdicts[key(3)].loading is not Loading.LOADS
-    assert loads.count(Loading.LOADS) == 1 and key(4) not in loads.verdicts
+        loads = check_loading(store, claims(mine, other, key(3), key(4)), progress=watch)
+    assert loads.results[mine].outcome is LoadOutcome.LOADS
+    assert loads.results[other].outcome is LoadOutcome.ELSEWHERE and loads.results[other].evidence
+    assert loads.results[key(3)].outcome is not LoadOutcome.LOADS
+    assert loads.count(LoadOutcome.LOADS) == 1 and key(4) not in loads.results
     assert [path.name for path in seen] == [f"{a_key}-cache" for a_key in (mine, other, key(3))]
 
 
 @pytest.mark.parametrize(
     ("loading", "writer", "damage"),
     [
-        (Loading.LOADS, "0.9", None),
-        (Loading.ELSEWHERE, "0.9", None),
-        (Loading.REFUSED, "0.9", Damage.REFUSED),
-        (Loading.REFUSED, "0.8", None),
-        (Loading.REFUSED, None, None),
-        (Loading.CRASHED, None, Damage.CRASHES),
-        (Loading.CRASHED, "0.8", Damage.CRASHES),
-        (Loading.TIMED_OUT, None, Damage.HANGS),
+        (LoadOutcome.LOADS, "0.9", None),
+        (LoadOutcome.ELSEWHERE, "0.9", None),
+        (LoadOutcome.REFUSED, "0.9", Damage.REFUSED),
+        (LoadOutcome.REFUSED, "0.8", None),
+        (LoadOutcome.REFUSED, None, None),
+        (LoadOutcome.CRASHED, None, Damage.CRASHES),
+        (LoadOutcome.CRASHED, "0.8", Damage.CRASHES),
+        (LoadOutcome.TIMED_OUT, None, Damage.HANGS),
     ],
 )
 def test_what_is_damage(
-    plain: Root, monkeypatch: pytest.MonkeyPatch, loading: Loading, writer: str | None, damage: Damage | None
+    plain: Root, monkeypatch: pytest.MonkeyPatch, loading: LoadOutcome, writer: str | None, damage: Damage | None
 ) -> None:
     """What crashes or hangs is; what is refused only if the very jaxlib that wrote it refuses it."""
     path = add(plain.path, key(1), b"x")
-    answer = Loaded(path, loading, "its words", "0.9")
-    monkeypatch.setattr("jcache.verify.load_check.load", lambda paths, python, progress: [answer])
+    answer = LoadResult(path, loading, "its words", "0.9")
+    monkeypatch.setattr("jcache.verify.load_check.try_loading", lambda paths, python, progress: [answer])
     with Store(plain) as store:
         store.ledger.record([Known(KIND, key(1), jaxlib=writer)])
-        loads = load_sound(store, claims(key(1)))
+        loads = check_loading(store, claims(key(1)))
     assert [finding.damage for finding in loads.findings] == ([] if damage is None else [damage])
-    if loading is Loading.REFUSED and damage is None:
-        assert loads.verdicts[key(1)].loading is Loading.ELSEWHERE
+    if loading is LoadOutcome.REFUSED and damage is None:
+        assert loads.results[key(1)].outcome is LoadOutcome.ELSEWHERE
     for finding in loads.findings:
         assert finding.stamp is not None and finding.path == path and "its words" in finding.evidence
 
@@ -85,5 +85,5 @@ def test_only_executables_are_opened(plain: Root) -> None:
     others = [Claim(Kind.TRACES, key(1)), Claim(KIND, key(3))]
     before = sys.modules.get("jax")
     with Store(plain) as store:
-        assert load_sound(store, others).verdicts == {}
+        assert check_loading(store, others).results == {}
     assert sys.modules.get("jax") is before

@@ -9,7 +9,7 @@ import pytest
 from jcache.findings import Damage, Finding, Remedy
 from jcache.layout import Kind
 from jcache.store.listing import read_listing
-from jcache.verify.neighbours import FUTURE_NS, check_surroundings, is_behind
+from jcache.verify.neighbours import CLOCK_TOLERANCE_NS, check_neighbours, is_clock_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
 
 GRACE = 60 * SECOND
@@ -17,7 +17,7 @@ GRACE = 60 * SECOND
 
 def around(directory: Path, now_ns: int = NOW) -> dict[str, Finding]:
     """The findings by the names of their files."""
-    return {f.path.name: f for f in check_surroundings(read_listing(Kind.EXECUTABLES, directory), now_ns, GRACE)}
+    return {f.path.name: f for f in check_neighbours(read_listing(Kind.EXECUTABLES, directory), now_ns, GRACE)}
 
 
 def damages(directory: Path, now_ns: int = NOW) -> dict[str, Damage]:
@@ -56,8 +56,8 @@ def test_a_sidecar_is_missed_only_where_there_was_a_bound(tmp_path: Path) -> Non
         (b"1234567", Damage.SIDECAR_SIZE),
         (b"123456789", Damage.SIDECAR_SIZE),
         (b"\xff" * 8, Damage.SIDECAR_FUTURE),
-        ((NOW + FUTURE_NS + DAY).to_bytes(8, "little"), Damage.SIDECAR_FUTURE),
-        ((NOW + FUTURE_NS).to_bytes(8, "little"), None),
+        ((NOW + CLOCK_TOLERANCE_NS + DAY).to_bytes(8, "little"), Damage.SIDECAR_FUTURE),
+        ((NOW + CLOCK_TOLERANCE_NS).to_bytes(8, "little"), None),
         ((NOW - DAY).to_bytes(8, "little"), None),
         (bytes(8), None),
     ],
@@ -137,7 +137,9 @@ def test_a_clock_that_is_behind() -> None:
     """One of before jcache was installed is wrong, and one that most times are ahead of; a few times may be wrong."""
     today = time.time_ns()
     ago = today - 3650 * DAY
-    assert is_behind([ago + 3649 * DAY], ago)
-    assert not is_behind([today + 3650 * DAY], today) and not is_behind([today - DAY], today)
-    assert is_behind([today + DAY] * 10, today) and not is_behind([today + DAY] * 10 + [today - DAY] * 10, today)
-    assert not is_behind([], ago)
+    assert is_clock_behind([ago + 3649 * DAY], ago)
+    assert not is_clock_behind([today + 3650 * DAY], today) and not is_clock_behind([today - DAY], today)
+    assert is_clock_behind([today + DAY] * 10, today) and not is_clock_behind(
+        [today + DAY] * 10 + [today - DAY] * 10, today
+    )
+    assert not is_clock_behind([], ago)

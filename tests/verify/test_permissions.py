@@ -119,14 +119,16 @@ def test_parts_of_a_root_that_are_somebody_else_s(
     assert (finding.damage, finding.path) == (Damage.OWNER, path) and "ben owns it" in finding.evidence
 
 
-def test_a_ledger_that_others_can_write(native: Root) -> None:
-    """Digests and pins of old are in it."""
+@pytest.mark.parametrize(("name", "can"), [("ledger", "change what is on record"), ("settings", "change its limits")])
+def test_a_state_file_that_others_can_write(native: Root, name: str, can: str) -> None:
+    """Digests and old pins are in the ledger, and limits, to which prune keeps, in the settings."""
+    path = getattr(native, name)
     native.state.mkdir()
-    native.ledger.write_text("")
-    native.ledger.chmod(0o666)
+    path.write_text("")
+    path.chmod(0o666)
     (finding,) = check_directories(native)
-    assert (finding.damage, finding.path) == (Damage.WRITABLE, native.ledger)
-    assert "change what is on record" in finding.evidence and finding.advice == f"chmod go-w {native.ledger}"
+    assert (finding.damage, finding.path) == (Damage.WRITABLE, path)
+    assert can in finding.evidence and finding.advice == f"chmod go-w {path}"
 
 
 def test_a_root_that_a_team_shares(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.verify import pool
 from jcache.verify.checks import Claim
-from jcache.verify.pool import Batch, check_batches, cores, uninterrupted
+from jcache.verify.pool import Batch, check_batches, ignoring_interrupts, usable_cores
 from tests.helpers.entries import add, executable, key
 from tests.helpers.waiting import until
 
@@ -68,7 +68,7 @@ def test_few_bytes_are_checked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(pool, "_in_processes", refuse)
     assert list(check_batches(iter(batches(tmp_path, 2)), bytes_=1000, quick=False))
-    monkeypatch.setattr(pool, "cores", lambda: 1)
+    monkeypatch.setattr(pool, "usable_cores", lambda: 1)
     assert list(check_batches(iter(batches(tmp_path, 2)), bytes_=LARGE, quick=False))
 
 
@@ -99,7 +99,7 @@ def test_a_killed_process_is_said(tmp_path: Path) -> None:
                 until(lambda: not multiprocessing.active_children())  # who sees one dead ends the others
             yield batch
 
-    with pytest.raises(JcacheError, match=r"was killed.*the same command"):
+    with pytest.raises(JcacheError, match=r"was killed.*The same command"):
         list(check_batches(murderous(), bytes_=LARGE, quick=False, processes=2))
     assert not multiprocessing.active_children()
 
@@ -114,18 +114,18 @@ def test_who_stops_listening_leaves_no_process(tmp_path: Path) -> None:
 
 def test_the_cores_are_those_we_may_use() -> None:
     """At least one, and no more than the machine has."""
-    assert 1 <= cores() <= (os.cpu_count() or 1)
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
 
 def interrupted() -> None:
-    with uninterrupted():
+    with ignoring_interrupts():
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_ctrl_c_while_processes_are_started() -> None:
     """They pass over it, and whoever starts them hears of it."""
     code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    with uninterrupted():
+    with ignoring_interrupts():
         assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"
     with pytest.raises(KeyboardInterrupt):
         interrupted()

@@ -16,8 +16,8 @@ from jcache.store.ledger import Known
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify import repair as module, verification
-from jcache.verify.repair import Outcome, Repaired
-from jcache.verify.result import Request, Verification
+from jcache.verify.repair import RepairOutcome, RepairResult
+from jcache.verify.result import Verification, VerifyRequest
 from tests.helpers.entries import DAY, HOLD_LOCK, SECOND, add, executable, key, process, recency_of, tree
 
 KIND = Kind.EXECUTABLES
@@ -35,18 +35,18 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def verify(root: Root) -> Verification:
     with Store(root) as store:
-        return verification.verify(store, Request())
+        return verification.verify(store, VerifyRequest())
 
 
-def repair(root: Root, between: Between = lambda: None, grace_ns: int = GRACE) -> dict[str, Repaired]:
+def repair(root: Root, between: Between = lambda: None, grace_ns: int = GRACE) -> dict[str, RepairResult]:
     """Verifies and repairs, with something happening in between; what became of each finding, by file name."""
     with Store(root, lock_timeout=0.5) as store:
-        findings = verification.verify(store, Request()).findings
+        findings = verification.verify(store, VerifyRequest()).findings
         between()
         return {one.finding.path.name: one for one in module.repair(store, findings, grace_ns=grace_ns)}
 
 
-def outcomes(root: Root, between: Between = lambda: None) -> list[Outcome]:
+def outcomes(root: Root, between: Between = lambda: None) -> list[RepairOutcome]:
     return [one.outcome for one in repair(root, between).values()]
 
 
@@ -73,7 +73,11 @@ def test_everything_is_mended_and_clean_after_that(made: str, native: Root, plai
         aged(path)
     before = tree(directory)
     done = repair(root)
-    assert {one.outcome for one in done.values()} == {Outcome.QUARANTINED, Outcome.SIDECAR_MADE, Outcome.REMOVED}
+    assert {one.outcome for one in done.values()} == {
+        RepairOutcome.QUARANTINED,
+        RepairOutcome.SIDECAR_MADE,
+        RepairOutcome.REMOVED,
+    }
     assert all(one.mended for one in done.values()) and len(done) == 6
     assert not any(map(os.path.lexists, [*damaged, *leftovers]))
     after = tree(directory)
@@ -87,7 +91,7 @@ def test_what_the_ledger_knew_of_the_bytes_goes_with_them(plain: Root) -> None:
     add(plain.path, key(1), TORN, written_ns=OLD)
     with Store(plain) as store:
         store.ledger.record([Known(KIND, key(1), digest="0" * 64, pinned_ns=1, checks=1)])
-    assert outcomes(plain) == [Outcome.QUARANTINED]
+    assert outcomes(plain) == [RepairOutcome.QUARANTINED]
     with Store(plain) as store:
         about = store.ledger.known(KIND)[key(1)]
         assert (about.digest, about.checks, about.pinned_ns) == (None, None, 1)
@@ -102,7 +106,7 @@ def test_what_is_young_is_left_alone(plain: Root, what: str) -> None:
     if what == "orphan":
         path = path.rename(plain.path / f"{key(1)}-atime")
     (one,) = repair(plain).values()
-    assert one.outcome is Outcome.LEFT and one.reason and not one.mended and path.exists()
+    assert one.outcome is RepairOutcome.LEFT and one.reason and not one.mended and path.exists()
     (one,) = repair(plain, grace_ns=0).values()
     assert one.mended and not path.exists()
 
@@ -110,7 +114,7 @@ def test_what_is_young_is_left_alone(plain: Root, what: str) -> None:
 def test_a_time_in_the_future_is_no_youth(plain: Root) -> None:
     """A clock that was wrong does not protect damage for ever."""
     add(plain.path, key(1), TORN, written_ns=NOW + 9 * DAY)
-    assert outcomes(plain) == [Outcome.QUARANTINED]
+    assert outcomes(plain) == [RepairOutcome.QUARANTINED]
 
 
 @pytest.mark.parametrize("what", ["entry", "orphan", "temporary"])
@@ -125,14 +129,14 @@ def test_what_has_changed_meanwhile_is_left_alone(plain: Root, what: str) -> Non
         os.utime(path, ns=(OLD + 1, OLD + 1))
 
     (one,) = repair(plain, rewrite).values()
-    assert one.outcome is Outcome.LEFT and path.read_bytes() == TORN
+    assert one.outcome is RepairOutcome.LEFT and path.read_bytes() == TORN
 
 
 def test_an_orphan_whose_entry_has_come_stays(plain: Root) -> None:
     """The entry of a sidecar may be put while we work."""
     path = aged(add(plain.path, key(1), 8).rename(plain.path / f"{key(1)}-atime"))
     (one,) = repair(plain, lambda: add(plain.path, key(1), executable(), written_ns=OLD)).values()
-    assert one.outcome is Outcome.LEFT and path.exists()
+    assert one.outcome is RepairOutcome.LEFT and path.exists()
 
 
 @pytest.mark.parametrize("what", ["entry", "bare entry", "temporary"])
@@ -162,7 +166,7 @@ def test_sidecars_get_the_time_of_the_file(plain: Root, data: bytes, written_ns:
     """Unless that is in the future, too."""
     path = add(plain.path, key(1), executable(), written_ns=written_ns)
     path.with_name(f"{key(1)}-atime").write_bytes(data)
-    assert outcomes(plain) == [Outcome.SIDECAR_MADE]
+    assert outcomes(plain) == [RepairOutcome.SIDECAR_MADE]
     recency = recency_of(plain.path, key(1))
     assert recency == OLD if written_ns == OLD else NOW <= recency <= time.time_ns()
     assert verify(plain).findings == []
@@ -173,7 +177,7 @@ def test_a_sidecar_that_jax_has_made_meanwhile_stays(plain: Root) -> None:
     add(plain.path, key(1), executable(), written_ns=OLD)
     (plain.path / ".lockfile").touch()
     sidecar = plain.path / f"{key(1)}-atime"
-    assert outcomes(plain, lambda: sidecar.write_bytes((NOW - 5).to_bytes(8, "little"))) == [Outcome.SIDECAR_MADE]
+    assert outcomes(plain, lambda: sidecar.write_bytes((NOW - 5).to_bytes(8, "little"))) == [RepairOutcome.SIDECAR_MADE]
     assert recency_of(plain.path, key(1)) == NOW - 5
 
 
@@ -183,7 +187,7 @@ def test_what_people_must_do_is_left_to_them(plain: Root) -> None:
     (plain.path / "pip-cache").mkdir()
     before = tree(plain.path)
     done = repair(plain)
-    assert {one.outcome for one in done.values()} == {Outcome.LEFT}
+    assert {one.outcome for one in done.values()} == {RepairOutcome.LEFT}
     assert all(one.reason and not one.mended for one in done.values())
     assert {p: w for p, w in tree(plain.path).items() if ".jcache" not in p} == before
 
@@ -193,7 +197,7 @@ def test_a_damaged_ledger_is_set_aside_and_begun_anew(plain: Root) -> None:
     add(plain.path, key(1), executable(), written_ns=OLD)
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
-    assert sorted(outcomes(plain)) == [Outcome.BEGUN_ANEW, Outcome.LEFT]
+    assert sorted(outcomes(plain)) == [RepairOutcome.BEGUN_ANEW, RepairOutcome.LEFT]
     (aside,) = plain.state.glob("ledger.sqlite3.damaged-*")
     assert aside.read_bytes() == b"no ledger at all " * 999
     assert [one.damage for one in verify(plain).findings] == [Damage.PINS]
@@ -216,7 +220,7 @@ def test_what_cannot_be_mended_is_said_and_the_rest_goes_on(plain: Root, monkeyp
     monkeypatch.setattr(os, "rename", refuse)
     done = repair(plain)
     failed = done[f"{key(1)}-cache"]
-    assert (failed.outcome, failed.reason) == (Outcome.FAILED, "Input/output error")
+    assert (failed.outcome, failed.reason) == (RepairOutcome.FAILED, "Input/output error")
     assert [one.mended for one in done.values()].count(True) == 2
 
 
@@ -259,7 +263,7 @@ def test_what_killed_prunes_left_is_removed_with_everything_below(plain: Root) -
     (path / "below").mkdir(parents=True)
     (path / "below" / "kernels").write_bytes(b"x" * 99)
     aged(path)
-    assert outcomes(plain) == [Outcome.REMOVED] and not path.exists()
+    assert outcomes(plain) == [RepairOutcome.REMOVED] and not path.exists()
 
 
 def test_an_unbounded_root_stays_one(plain: Root) -> None:

@@ -14,7 +14,7 @@ from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify import pool, verification
-from jcache.verify.result import Request, Verification
+from jcache.verify.result import Verification, VerifyRequest
 from jcache.verify.subset import Subset
 from tests.helpers.entries import DAY, add, executable, key, tree
 
@@ -29,10 +29,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verify(
-    root: Root, request: Request | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
+    root: Root, request: VerifyRequest | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> Verification:
     with Store(root) as store:
-        return verification.verify(store, request or Request(), progress)
+        return verification.verify(store, request or VerifyRequest(), progress)
 
 
 def damages(result: Verification) -> list[Damage]:
@@ -100,7 +100,7 @@ def test_repeated_parts_cover_everything(plain: Root, part: str) -> None:
     keys, met = set(fill(plain, 10)), set[str]()
     runs = 0
     while met != keys:
-        some = {claim.key for claim in verify(plain, Request(subset=Subset.parse(part))).sound}
+        some = {claim.key for claim in verify(plain, VerifyRequest(subset=Subset.parse(part))).sound}
         assert some and (not some & met or some | met == keys)
         met |= some
         runs += 1
@@ -111,7 +111,7 @@ def test_damaged_entries_do_not_keep_the_others_waiting(plain: Root) -> None:
     """What was found damaged counts as verified then."""
     keys = fill(plain, 4)
     add(plain.path, keys[0], b"junk", written_ns=OLD - DAY)
-    results = [verify(plain, Request(subset=Subset.parse("1/4"))) for _ in range(4)]
+    results = [verify(plain, VerifyRequest(subset=Subset.parse("1/4"))) for _ in range(4)]
     assert sum(damages(result).count(Damage.CODEC) for result in results) == 1
     assert all(result.checked == 1 and result.entries == 4 for result in results)
 
@@ -119,14 +119,14 @@ def test_damaged_entries_do_not_keep_the_others_waiting(plain: Root) -> None:
 def test_no_entry_is_begun_after_the_limit(plain: Root) -> None:
     """With no time at all nothing is checked, and that is told."""
     fill(plain)
-    result = verify(plain, Request(max_seconds=0))
+    result = verify(plain, VerifyRequest(max_seconds=0))
     assert (result.entries, result.checked, damages(result)) == (3, 0, [])
 
 
 def test_kinds_are_chosen(root: Root) -> None:
     """Only the entries of the kinds asked for are looked at."""
     add(root.directory(EXECUTABLES), key(1), b"junk", written_ns=OLD)
-    result = verify(root, Request(kinds=(Kind.TRACES,)))
+    result = verify(root, VerifyRequest(kinds=(Kind.TRACES,)))
     assert (result.entries, damages(result)) == (1, [])
 
 
@@ -206,5 +206,5 @@ def test_large_roots_are_checked_by_several_processes(plain: Root) -> None:
         add(plain.path, key(i), executable() if i else noise, written_ns=OLD)
         with (plain.path / f"{key(i)}-cache").open("ab") as file:
             file.write(noise)
-    result = verify(plain, Request(processes=2))
+    result = verify(plain, VerifyRequest(processes=2))
     assert sorted(damages(result)) == [Damage.CODEC] + [Damage.COMPRESSION] * 3

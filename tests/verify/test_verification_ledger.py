@@ -16,7 +16,7 @@ from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.verify import verification
 from jcache.verify.checks import CHECKS_VERSION
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from tests.helpers.entries import add, executable, key, process
 from tests.helpers.waiting import tick
 from tests.verify.test_verification import (
@@ -34,7 +34,7 @@ from tests.verify.test_verification import (
 def test_what_is_learnt_is_recorded(root: Root) -> None:
     """The digest, when it was taken, the version of the checks passed and when it was verified."""
     path = root.directory(EXECUTABLES) / f"{key(1)}-cache"
-    verify(root, Request(quick=True))
+    verify(root, VerifyRequest(quick=True))
     about = known(root)[key(1)]
     assert (about.digest, about.bytes) == (digest(path.read_bytes()), path.stat().st_size)
     assert about.checks is None and about.verified_ns and about.digest_ns
@@ -60,7 +60,7 @@ def test_an_entry_that_was_removed_and_written_anew_is_sound(plain: Root) -> Non
     tick()
     add(plain.path, key(1), executable(99), written_ns=OLD)
     result = verify(plain)
-    assert (damages(result), result.anew, result.unchanged) == ([], 1, 2)
+    assert (damages(result), result.rewritten, result.unchanged) == ([], 1, 2)
     add(plain.path, key(1), executable(100), written_ns=OLD)
     assert damages(verify(plain)) == [Damage.CHANGED]
 
@@ -78,7 +78,7 @@ def test_digests_count_in_a_copied_root(plain: Root, copying: str) -> None:
         plain.path.rename(path)
     copy = Root(path, plain=True)
     result = verify(copy)
-    assert (damages(result), result.anew, result.unchanged) == ([], 0, 3)
+    assert (damages(result), result.rewritten, result.unchanged) == ([], 0, 3)
     add(path, key(1), executable(100), written_ns=OLD)
     assert damages(verify(copy)) == [Damage.CHANGED]
 
@@ -114,7 +114,7 @@ def test_a_busy_ledger_hinders_nothing(plain: Root, monkeypatch: pytest.MonkeyPa
     add(plain.path, key(1), executable(100), written_ns=OLD)
     with kept_locked(plain.ledger), Store(plain) as store:
         monkeypatch.setattr(store.ledger, "_busy_timeout", 0.1)
-        result = verification.verify(store, Request())
+        result = verification.verify(store, VerifyRequest())
         assert damages(result) == [Damage.CHANGED] and store.notices
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: py
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
     before = plain.ledger.read_bytes()
-    assert Damage.LEDGER in damages(verify(plain, Request(quick=True, max_seconds=0)))
+    assert Damage.LEDGER in damages(verify(plain, VerifyRequest(quick=True, max_seconds=0)))
     assert plain.ledger.read_bytes() == before
     assert {path.name for path in plain.state.iterdir()} == {plain.ledger.name, "verified.json"}
 

@@ -1,7 +1,4 @@
-"""The Python interface of `jcache info`, `clear` and `prune`: typed, frozen values, and errors instead of exit codes.
-
-The commands print the same values, which `jcache.admin.removal` makes for both.
-"""
+"""Python interface of `jcache info`, `clear` and `prune`: frozen values, and errors instead of exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from jcache.admin.census import CAP, Census, take_census
-from jcache.admin.removal import carry_out, make_policy, plan_clear, plan_prune
+from jcache.admin.limits import with_configured
+from jcache.admin.removal import PruneLimits, execute, plan_clear, plan_prune
 from jcache.errors import NotInEffect
 from jcache.layout import Kind, Root, parse_kind
 from jcache.store import roots
@@ -27,18 +25,18 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
     """Count what a root holds; the same as `jcache info`.
 
     Args:
-        root: a root or JAX cache directory. By default the one that `jcache.enable` put in use in this process, else
+        root: a root or JAX cache directory. By default, the one that `jcache.enable` uses in this process, else
             ``$JCACHE_DIR``, ``$JAX_COMPILATION_CACHE_DIR`` or ``jcache`` in the user's cache directory.
 
     Returns:
-        Entries, bytes and last use by kind, what lies beside them, and how full the disk is; sizes in bytes, times in
-        nanoseconds since 1970.
+        Number, bytes and last use of the entries by kind, other files in the root, and use of the disk. Sizes are in
+        bytes, times in nanoseconds since 1970.
 
     Raises:
         NoCacheHere: there is no cache.
-        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
         CannotWrite: a directory of the root cannot be read.
-        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be read.
+        InvalidValue: the root, or ``$JCACHE_LOCK_TIMEOUT``, cannot be parsed.
 
     Example:
         >>> import jcache
@@ -60,25 +58,26 @@ def clear(
     xla: bool = False,
     dry_run: bool = False,
 ) -> Removed:
-    """Remove all entries of a kind, or of all kinds, but pinned ones; the same as `jcache clear --yes`.
+    """Remove all entries of a kind, or of all kinds; pinned entries stay. The same as `jcache clear --yes`.
 
     Args:
-        kind: ``executables``, ``traces`` or ``graphs``; None for all of them.
+        kind: ``executables``, ``traces`` or ``graphs``; None for all kinds.
         root: as in `jcache.info`.
-        legacy: also the entries that only jax <= 0.4.30 reads.
-        xla: also XLA's own sub-caches (autotune, kernels).
-        dry_run: change nothing, and return what would be done.
+        legacy: whether to remove entries that only jax <= 0.4.30 reads as well.
+        xla: whether to remove XLA's own sub-caches (autotune, kernels) as well.
+        dry_run: whether to change nothing and return what would be removed.
 
     Returns:
-        What went, what stayed and why; what could not be removed is in ``failed``, and raises nothing.
+        The entries that were removed and that stayed, with reasons. Entries that could not be removed are in
+        ``failed``; they raise nothing.
 
     Raises:
-        InvalidValue: there is no such kind, or the root cannot be read.
+        InvalidValue: there is no such kind, or the root cannot be parsed.
         NoCacheHere: there is no cache.
-        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
-        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
-        CannotWrite: the root is read-only or otherwise refuses.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
+        CannotWrite: the root is read-only, or the system refuses the change.
 
     Example:
         >>> import jcache
@@ -89,7 +88,7 @@ def clear(
     """
     kinds = _kinds(kind)
     with _open(root) as store:
-        return carry_out(store, plan_clear(store, kinds, legacy=legacy), xla=xla, dry_run=dry_run)
+        return execute(store, plan_clear(store, kinds, legacy=legacy), xla=xla, dry_run=dry_run)
 
 
 def prune(
@@ -101,41 +100,43 @@ def prune(
     older_than: str | timedelta | None = None,
     keep_last: int | None = None,
     legacy: bool = False,
-    order: Order | str = Order.LRU,
+    order: Order | str | None = None,
     kinds: Iterable[Kind | str] | None = None,
     xla: bool = False,
     dry_run: bool = False,
 ) -> Removed:
     """Remove entries by size, number, free space, age or format; pinned ones stay. The same as `jcache prune`.
 
-    Criteria add up: an entry goes as soon as one asks for it.
+    An entry is removed if any of the limits requires it. Without any, those that `jcache config` shows hold.
 
     Args:
         root: as in `jcache.info`.
-        max_size: bound of all bytes together: a number of them, or a text such as ``"20GiB"``.
-        max_entries: bound of the number of entries.
-        min_free: how much of the disk to have free, in bytes or as a text.
-        older_than: what was not used for longer goes: a `datetime.timedelta`, or a text such as ``"30d"``.
-        keep_last: so many of the most recently used entries stay in any case; alone, all others go.
-        legacy: whether the entries go that only jax <= 0.4.30 reads; bounds do not count them.
-        order: who goes first over a bound: ``lru``, the least recently used, or ``cost``, the cheapest to build again
-            for each byte.
-        kinds: entries of these kinds; None for all.
-        xla: also XLA's own sub-caches (autotune, kernels).
-        dry_run: change nothing, and return what would be done.
+        max_size: upper limit of the total size: a number of bytes, or a text such as ``"20GiB"``.
+        max_entries: upper limit of the number of entries.
+        min_free: free space that the disk shall have, in bytes or as a text.
+        older_than: time since the last use after which entries are removed: a `datetime.timedelta`, or a text such as
+            ``"30d"``.
+        keep_last: number of most recently used entries to keep in any case. Without another limit, all others go.
+        legacy: whether to remove entries that only jax <= 0.4.30 reads; the limits do not count them.
+        order: entries to remove first over a limit: ``lru``, the least recently used, or ``cost``, the cheapest to
+            build per byte; None for the configured order, by default ``lru``.
+        kinds: kinds of the entries to remove; None for all kinds.
+        xla: whether to remove XLA's own sub-caches (autotune, kernels) as well.
+        dry_run: whether to change nothing and return what would be removed.
 
     Returns:
-        What went, what stayed and why; what could not be removed is in ``failed``, and raises nothing.
+        The entries that were removed and that stayed, with reasons. Entries that could not be removed are in
+        ``failed``; they raise nothing.
 
     Raises:
-        InvalidValue: a size, age, number, order, kind or the root cannot be read, or nothing says what to remove.
+        InvalidValue: a size, age, number, order, kind or the root cannot be parsed, or no limit is given.
         NoCacheHere: there is no cache.
-        NotInEffect: no root is named, and the one that `jcache.enable` was given could not be put in use.
-        OutOfReach: ``min_free`` cannot be reached, or what is pinned is over ``max_size`` or ``max_entries`` by itself;
+        NotInEffect: no root is named, and `jcache.enable` could not use the one that it was given.
+        OutOfReach: ``min_free`` cannot be reached, or the pinned entries alone exceed ``max_size`` or ``max_entries``;
             nothing was removed.
         Locked: another process held the lock of a directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
-        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
-        CannotWrite: the root is read-only or otherwise refuses.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
+        CannotWrite: the root is read-only, or the system refuses the change.
 
     Example:
         >>> import jcache
@@ -144,20 +145,11 @@ def prune(
         >>> jcache.info().kinds[jcache.Kind.EXECUTABLES].entries <= 1
         True
     """
-    policy = make_policy(
-        max_size=max_size,
-        max_entries=max_entries,
-        min_free=min_free,
-        older_than=older_than,
-        keep_last=keep_last,
-        legacy=legacy,
-        order=order,
-        xla=xla,
-        root=root,
-    )
-    chosen = _kinds(kinds)
+    limits = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order)
+    asked, chosen = limits.policy(), _kinds(kinds)
     with _open(root) as store:
-        return carry_out(store, plan_prune(store, policy, chosen, xla=xla), xla=xla, dry_run=dry_run)
+        policy, _ = with_configured(asked, store, root, os.environ, xla=xla)
+        return execute(store, plan_prune(store, policy, chosen, xla=xla), xla=xla, dry_run=dry_run)
 
 
 def _open(root: str | os.PathLike[str] | None) -> Store:
@@ -168,8 +160,8 @@ def _root(root: str | os.PathLike[str] | None) -> Root:
     ours = roots.in_use()
     if root is None and ours is not None:
         if ours.root is None:
-            raise NotInEffect("The root that jcache.enable() was given is not in use: name the one that is meant.")
-        # It is a root even while it is empty, when a plain directory elsewhere is none.
+            raise NotInEffect("jcache.enable() could not use the root that it was given: name the root here.")
+        # An empty directory is a root only while `jcache.enable` uses it.
         return ours.root if os.path.isdir(ours.root.path) else open_root(ours.root.path)
     return open_root(choose_path(None if root is None else os.fspath(root), os.environ))
 

@@ -1,4 +1,4 @@
-"""What a root holds, in numbers: what `jcache info` shows."""
+"""Count the entries and other files of a root, for `jcache info`."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
+from jcache.configuration.files import for_program
 from jcache.entry import Neighbour, is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
@@ -22,7 +23,8 @@ from jcache.text import command, shown
 from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.last_verification import LastVerification
-from jcache.verify.path_keys import NOTHING, Elsewhere, about_portable_keys, elsewhere
+from jcache.verify.misplaced import NONE_MISPLACED, MisplacedExecutables, find_misplaced
+from jcache.verify.path_keys import describe_portable_keys
 from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
@@ -34,16 +36,16 @@ class KindCensus:
     """The entries of one kind.
 
     Attributes:
-        entries: how many.
-        bytes: of their files, without sidecars, as JAX counts against its bound.
-        sidecars: how many have one.
-        oldest_ns: the longest unused one's last use, nanoseconds since 1970; None without entries.
-        newest_ns: the most recent use.
-        pinned: how many of them prune must keep; None where that is not known.
-        cap: the bound that ``JAX_COMPILATION_CACHE_MAX_SIZE`` sets, in bytes; None for none.
-        empty: how many of them are empty files.
-        unknown: of how many nobody knows the last use; theirs is counted from writing.
-        accessed_ns: as of when the uses are known that no sidecar tells, nanoseconds since 1970; None for now.
+        entries: number of entries.
+        bytes: size of their files without sidecars, as JAX counts it against its bound.
+        sidecars: number of entries that have a sidecar.
+        oldest_ns: last use of the least recently used entry, in nanoseconds since 1970; None without entries.
+        newest_ns: last use of the most recently used entry.
+        pinned: number of pinned entries; None if it is unknown.
+        cap: bound that the environment or the configuration sets, in bytes; None if neither sets one.
+        empty: number of entries that are empty files.
+        unknown: number of entries whose last use is unknown, and counted from writing.
+        accessed_ns: time at which last uses without a sidecar were read, in nanoseconds since 1970; None for now.
     """
 
     entries: int
@@ -60,7 +62,7 @@ class KindCensus:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What lies beside the entries, of one sort: so many files, so many bytes, the first names."""
+    """Files of one sort beside the entries: their number, their bytes and the first names."""
 
     files: int = 0
     bytes: int = 0
@@ -72,22 +74,22 @@ class Census:
     """A root in numbers.
 
     Attributes:
-        root: which.
-        kinds: its entries.
-        neighbours: what lies beside them: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries),
-            ``orphans`` (sidecars without an entry), ``temporary``, ``unknown``, ``quarantine`` (damaged entries) and
-            ``state`` (jcache's own).
-        total_bytes: of all kinds and neighbours; unknown directories are not entered and count nothing.
-        disk_bytes: size of the file system, as far as it is used or free for the user.
-        disk_free_bytes: what is free on it.
-        notices: what was gone on without, such as a ledger that cannot be read; sentences.
-        elsewhere: executables that are keyed for another directory than the one that they lie in, as far as is known.
-        taken_ns: when they were counted, nanoseconds since 1970.
-        verified: what the last `jcache verify` has found; None if there was none.
-        exposed: a directory of the root that belongs to somebody else.
-        unfinished: how many temporary files are older than a minute.
-        pins_known: whether it is known what is pinned; else nothing is removed.
-        note: what to know of the keys of executables here, as a sentence; None for nothing.
+        root: the root.
+        kinds: entries by kind.
+        neighbours: other files by sort: ``autotune``, ``kernels``, ``legacy``, ``sidecars`` (of entries), ``orphans``
+            (sidecars without an entry), ``temporary``, ``unknown``, ``quarantine`` (damaged entries) and ``state``
+            (jcache's own files).
+        total_bytes: size of all kinds and neighbours, without the content of unknown directories.
+        disk_bytes: size of the file system, without the part reserved for the system.
+        disk_free_bytes: free space on the file system.
+        notices: sentences on parts that failed, such as a ledger that cannot be read.
+        elsewhere: executables whose keys depend on another directory than this one, as far as they are known.
+        taken_ns: time of the count, in nanoseconds since 1970.
+        verified: result of the last `jcache verify`; None if there was none.
+        exposed: finding on a directory of the root that belongs to another user; None if there is none.
+        unfinished: number of temporary files that are older than a minute.
+        pins_known: whether it is known which entries are pinned; if not, nothing can be removed.
+        note: sentence on the keys of executables here; None if there is nothing to say.
     """
 
     root: Root
@@ -97,7 +99,7 @@ class Census:
     disk_bytes: int
     disk_free_bytes: int
     notices: tuple[str, ...] = ()
-    elsewhere: Elsewhere = NOTHING
+    elsewhere: MisplacedExecutables = NONE_MISPLACED
     taken_ns: int = 0
     verified: LastVerification | None = None
     exposed: Finding | None = None
@@ -107,49 +109,49 @@ class Census:
 
     @property
     def health(self) -> str:
-        """One line: what deserves attention first, and the command for it; else ``ok``, and since when."""
+        """One line on the most important problem, with the command for it; or ``ok``, and the last verification."""
         if (damage := self._damage()) is not None:
             return damage
         for kind, counted in self.kinds.items():
             bounded = self.root.layout.has_sidecars and (counted.cap is not None or is_bounded(self.root, kind))
             if bounded and (missing := counted.entries - counted.sidecars):
                 return (
-                    f"{missing} of {counted.entries} {kind} have no -atime file, which stops every bounded put of "
-                    f"jax <= 0.11.1; `{self._command('verify --repair')}` makes them"
+                    f"{missing} of {counted.entries} {kind} have no -atime file, so every bounded put of jax <= 0.11.1 "
+                    f"fails; `{self._command('verify --repair')}` makes them"
                 )
         blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
         if blocking and self.root.layout.follows_jax:
-            return f"{blocking[0]!r} is no entry, yet stops every bounded put of jax <= 0.11.1: move it away"
+            return f"{blocking[0]!r} is no entry, so every bounded put of jax <= 0.11.1 fails: move it away"
         if self.elsewhere.directories:
-            return f"{self._elsewhere()}; `{self._command('info -v')}` names the ways out"
+            return f"{self._elsewhere()}; `{self._command('info -v')}` shows the remedies"
         if legacy := self.neighbours["legacy"].files:
             if not any(counted.entries for counted in self.kinds.values()):
-                return f"all entries are of jax <= 0.4.30; `{self._command('ls --legacy')}` lists the {legacy}"
+                return f"only jax <= 0.4.30 reads the entries here; `{self._command('ls --legacy')}` lists the {legacy}"
             prune = self._command("prune --legacy")
             return f"{legacy} legacy entries that no JAX after 0.4.30 reads; `{prune}` removes them"
         return f"ok ({self._verified})"
 
     def _damage(self) -> str | None:
-        """Return the known damage, without reading entries, and the command for it; None if there is none."""
+        """Return a sentence on damage that is known without reading entries, with the command; None if none is."""
         last = self.verified
         if last is not None and last.damaged:
             found = f"{last.damaged:,} findings" if last.damaged > 1 else "1 finding"
             found = f"at least {found}" if last.changed else found
-            when = f" of the last verify, {self._age} ago" if last.ended_ns else ", put back from quarantine"
-            return f"{found}{when}; `{self._command('verify --repair')}` mends what can be mended"
+            when = f" of the last verify, {self._age} ago" if last.ended_ns else ", restored from quarantine"
+            return f"{found}{when}; `{self._command('verify --repair')}` repairs what it can"
         if empty := sum(counted.empty for counted in self.kinds.values()):
             entries = f"{empty:,} entries are empty files" if empty > 1 else "1 entry is an empty file"
-            return f"{entries}; `{self._command('verify --repair')}` takes out what is damaged"
+            return f"{entries}; `{self._command('verify --repair')}` moves damaged entries to quarantine"
         if last is not None and last.changed:
             files = f"{last.changed:,} files" if last.changed > 1 else "1 file"
             when = f", {self._age} ago" if last.ended_ns else ""
             again = self._command("verify")
-            return f"{files} with findings of the last verify{when}, may have changed since; `{again}` looks again"
+            return f"{files} with findings of the last verify{when}, may have changed since; `{again}` checks again"
         if self.unfinished:
             files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
-            return f"{files} begun and never finished; `{self._command('verify --repair')}` removes what is left over"
+            return f"{files} never finished by a writer; `{self._command('verify --repair')}` removes such files"
         if not self.pins_known:
-            return f"what is pinned is not known, so that nothing is removed; `{self._command('verify')}` says why"
+            return f"it is unknown which entries are pinned, so none is removed; `{self._command('verify')}` says why"
         if self.exposed is not None:
             return f"{shown(str(self.exposed.path))}: {self.exposed.evidence} See `{self._command('verify')}`"
         return None
@@ -163,7 +165,7 @@ class Census:
 
     @property
     def _verified(self) -> str:
-        """How much of the root was verified, and when."""
+        """The part of the root that was verified, and the time since then."""
         if self.verified is None or not self.verified.ended_ns:
             return "never verified"
         checked, entries = self.verified.checked, self.verified.entries
@@ -171,31 +173,34 @@ class Census:
         return f"{some} {self._age} ago"
 
     def _elsewhere(self) -> str:
-        """Return how many executables cannot hit at this path, in words."""
+        """Return a clause on the number of executables that cannot be hit at this path."""
         directories, looked_at, _ = self.elsewhere
         total, first = self.kinds[Kind.EXECUTABLES].entries, next(iter(directories))
         where = shown(first) + (f" and {len(directories) - 1} more" if len(directories) > 1 else "")
-        some = f"{looked_at} looked at, of {total} executables," if looked_at < total else f"{total} executables"
-        return f"{sum(directories.values())} of {some} cannot hit at this path (keyed for {where})"
+        some = f"{looked_at} executables read ({total} in all)" if looked_at < total else f"{total} executables"
+        return f"{sum(directories.values())} of {some} cannot be hit at this path, since their keys contain {where}"
 
 
 def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1) -> Census:
     """Count what a root holds.
 
     Args:
-        store: of the root.
-        environment: ``JAX_COMPILATION_CACHE_MAX_SIZE`` in it is the cap.
-        sample: how many executables to read where the ledger knows of none what they are keyed for.
+        store: store of the root.
+        environment: environment, whose ``JAX_COMPILATION_CACHE_MAX_SIZE`` is the cap, else the configured one.
+        sample: number of executables to read if the ledger knows the directory in the keys of none.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
     pins = store.queue.attempt(store.pins.known)
-    cap = cap_of(environment) if store.root.layout.follows_jax else None
+    found, faults = for_program(store.root, environment)
+    for fault in faults:
+        store.queue.notice(fault)
+    cap = found.value("max_size") if store.root.layout.follows_jax else None
     kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
-        neighbours = _group(listings.values(), store.root)
+        neighbours = _group_neighbours(listings.values(), store.root)
         disk = shutil.disk_usage(store.root.path)
     return Census(
         root=store.root,
@@ -205,18 +210,18 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         disk_bytes=disk.used + disk.free,
         disk_free_bytes=disk.free,
         notices=tuple(store.notices),
-        elsewhere=elsewhere(store, listings[Kind.EXECUTABLES], sample=sample),
+        elsewhere=find_misplaced(store, listings[Kind.EXECUTABLES], sample=sample),
         taken_ns=clock.now_ns(),
         verified=last_verification.read(store.root),
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
-        note=about_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
+        note=describe_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
 
 
 def _unfinished(listing: Listing) -> int:
-    """Return the number of files that a writer has not finished within a minute."""
+    """Return the number of temporary files that are older than a minute."""
     count = 0
     for neighbour in listing.neighbours:
         with suppress(OSError):
@@ -243,13 +248,7 @@ def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int
     )
 
 
-def cap_of(environment: Mapping[str, str]) -> int | None:
-    """Return the bytes that JAX is told to keep its executables within, None if it is told of no bound."""
-    text = environment.get(CAP, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None  # JAX's -1, no bound, is no cap
-
-
-def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
+def _group_neighbours(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
     found: dict[str, list[Neighbour]] = {
         name: []
         for name in (
@@ -270,25 +269,25 @@ def _group(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
         for neighbour in listing.neighbours:
             found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
     if not root.plain:
-        found["unknown"] += _beside(root)
+        found["unknown"] += _foreign_files(root)
     kept, kept_size = tree_size(root.quarantine)
-    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # outside, it is not of its bytes
+    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # else it lies outside
     found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
     found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
-    return {name: _sum(some) for name, some in found.items()}
+    return {name: _to_group(some) for name, some in found.items()}
 
 
-def _beside(root: Root) -> Iterable[Neighbour]:
-    """Yield the files of others in the top directory of a root that jcache made."""
+def _foreign_files(root: Root) -> Iterable[Neighbour]:
+    """Yield the files in the top directory of a jcache root that are not jcache's."""
     with os.scandir(root.path) as listing:
         for item in listing:
             if member(item.name)[0] is not Member.OURS:
-                with suppress(OSError):  # vanished between the listing and here
+                with suppress(OSError):  # the file may be gone by now
                     regular = item.is_file(follow_symlinks=False)
                     yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
 
 
-def _sum(some: list[Neighbour]) -> Group:
+def _to_group(some: list[Neighbour]) -> Group:
     blocking_first = sorted((not n.name.endswith(ENTRY_SUFFIX), n.name) for n in some if n.name)
     names = [name for _, name in blocking_first[:_NAMES_SHOWN]]
     return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

@@ -1,4 +1,4 @@
-"""The filter language of `jcache ls --filter`, and how entries are sorted.
+"""The filter language of `jcache ls --filter`, and the orders of `--sort`.
 
 Grammar (blanks around the operator are allowed; several filters must all hold)::
 
@@ -10,12 +10,12 @@ Grammar (blanks around the operator are allowed; several filters must all hold):
     size     bytes, as `units.parse_size` reads them             size>100MB
     age      time since the entry was written, as an age         age<=2h
     used     time since it was last used, as an age              used>30d
-    seconds  what building it took, a number                     seconds>=1.5
+    seconds  build time in seconds, a number                     seconds>=1.5
     name     the function's name                                 name=jit_step
     kind     executables, traces or graphs                       kind!=graphs
 
-``~`` searches a regular expression (Python's `re`) in a name or kind; ``=`` and ``!=`` compare it whole. An entry whose
-seconds nobody knows matches no filter on them.
+``~`` searches a regular expression (Python's `re`) in a name or kind; ``=`` and ``!=`` compare the whole text. An entry
+whose build time is unknown matches no filter on ``seconds``.
 """
 
 import operator
@@ -42,8 +42,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<=": operator.le,
     "~": lambda text, pattern: pattern.search(text) is not None,
 }
-_TEXTS: Final = ("name", "kind")
-_DESCENDING: Final = ("size", "seconds")
+_TEXT_FIELDS: Final = ("name", "kind")
+_DESCENDING_FIELDS: Final = ("size", "seconds")
 _FILTER = re.compile(rf"(\w+)\s*({'|'.join(OPERATORS)})\s*(.*)", re.DOTALL)
 
 
@@ -52,9 +52,9 @@ class Filter:
     """One comparison of a field with a value.
 
     Attributes:
-        field: what is compared.
-        operator: how.
-        value: with what: bytes, nanoseconds, seconds, text or a compiled expression.
+        field: name of the field.
+        operator: operator.
+        value: value to compare with: bytes, nanoseconds, seconds, text or a compiled expression.
     """
 
     field: str
@@ -62,7 +62,7 @@ class Filter:
     value: Any
 
     def matches(self, entry: Entry, now_ns: int) -> bool:
-        """Return whether an entry satisfies it for certain at a time, nanoseconds since 1970."""
+        """Return whether an entry surely satisfies the filter at a time, in nanoseconds since 1970."""
         if self.field == "used" and self.operator in (">", ">="):
             entry = entry._replace(recency_ns=min(entry.latest_ns, max(now_ns, entry.recency_ns)))
         value = value_of(self.field, entry, now_ns)
@@ -71,7 +71,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of entries: by a field, its largest value first or last; unknown values come last."""
+    """An order of entries by a field, ascending or descending; entries with an unknown value come last."""
 
     field: str
     descending: bool
@@ -98,7 +98,7 @@ def parse_filter(text: str) -> Filter:
     """Return the filter that the text means.
 
     Raises:
-        InvalidValue: no filter; the message says which part cannot be read.
+        InvalidValue: the text is no filter; the message names the part that cannot be parsed.
     """
     match = _FILTER.fullmatch(text.strip())
     if match is None:
@@ -107,7 +107,7 @@ def parse_filter(text: str) -> Filter:
     if field not in FIELDS:
         raise InvalidValue(f"'{field}' is not a field to filter by: choose from {', '.join(FIELDS)}.")
     if not value:
-        raise InvalidValue(f"The filter '{text}' has no value: write one behind '{sign}', such as 'size>100MB'.")
+        raise InvalidValue(f"The filter '{text}' has no value: write one after '{sign}', such as 'size>100MB'.")
     return Filter(field, sign, _parse_value(field, sign, value))
 
 
@@ -115,14 +115,14 @@ def parse_sort(text: str) -> Sort:
     """Return the order that the text means; sizes and seconds descend unless told otherwise, ages and names ascend.
 
     Raises:
-        InvalidValue: no field, or no direction, of that name.
+        InvalidValue: there is no such field or direction.
     """
     field, colon, direction = text.partition(":")
     if field not in FIELDS or (colon and direction not in ("asc", "desc")):
         raise InvalidValue(
-            f"'{text}' is not an order: write one of {', '.join(FIELDS)}, then ':asc' or ':desc' if any."
+            f"'{text}' is not an order: write one of {', '.join(FIELDS)}, with ':asc' or ':desc' after it if needed."
         )
-    return Sort(field, direction == "desc" if colon else field in _DESCENDING)
+    return Sort(field, direction == "desc" if colon else field in _DESCENDING_FIELDS)
 
 
 def value_of(field: str, entry: Entry, now_ns: int) -> int | float | str | None:
@@ -143,7 +143,7 @@ def value_of(field: str, entry: Entry, now_ns: int) -> int | float | str | None:
 
 
 def _parse_value(field: str, sign: str, text: str) -> Any:  # noqa: ANN401  one type for each field
-    if field in _TEXTS:
+    if field in _TEXT_FIELDS:
         if sign == "~":
             return _parse_pattern(text)
         if sign not in ("=", "!="):
@@ -159,7 +159,7 @@ def _parse_value(field: str, sign: str, text: str) -> Any:  # noqa: ANN401  one 
 def _parse_pattern(text: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Python may read differently one day
+            warnings.simplefilter("ignore")  # Python warns of syntax that it may change
             return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidValue(f"'{text}' is not a regular expression: {error}.") from None

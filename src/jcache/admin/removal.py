@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import NamedTuple
 
 from jcache import clock
 from jcache.entry import Entry
@@ -21,55 +21,47 @@ from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_apart, parse_age, parse_choice, parse_size, whole_number
 
-_BLOCK = 4096
-
-
+_BLOCK_BYTES = 4096
 _PINNED = (Reason.PINNED, Reason.NEEDED)
 
 
-def make_policy(
-    *,
-    max_size: str | int | None,
-    max_entries: str | int | None,
-    min_free: str | int | None,
-    older_than: str | timedelta | None,
-    keep_last: str | int | None,
-    legacy: bool,
-    order: Order | str,
-    xla: bool,
-    root: str | os.PathLike[str] | None = None,
-) -> Policy:
-    """Return the policy for the arguments of `prune`, as a program or a command line gives them.
+class PruneLimits(NamedTuple):
+    """Limits of `prune` as a program or a command line gives them; `jcache.prune` describes them."""
 
-    Raises:
-        InvalidValue: one of them cannot be read, or none of them asks for anything.
-    """
-    policy = Policy(
-        max_bytes=None if max_size is None else parse_size(str(max_size)),
-        max_entries=whole_number("--max-entries", max_entries),
-        min_free_bytes=None if min_free is None else parse_size(str(min_free)),
-        max_age_ns=None if older_than is None else _age(older_than),
-        keep_last=whole_number("--keep-last", keep_last),
-        legacy=legacy,
-        order=parse_choice(Order, order, "is not an order"),
-    )
-    if policy.empty and not xla:
-        raise InvalidValue(
-            "prune needs to know what to remove: name --max-size, --max-entries, --min-free, --older-than, "
-            f"--keep-last, --legacy or --xla; `{command('clear', root)}` removes everything."
+    max_size: str | int | None = None
+    max_entries: str | int | None = None
+    min_free: str | int | None = None
+    older_than: str | timedelta | None = None
+    keep_last: str | int | None = None
+    legacy: bool = False
+    order: Order | str | None = None
+
+    def policy(self) -> Policy:
+        """Return the policy that these limits mean.
+
+        Raises:
+            InvalidValue: a limit cannot be parsed.
+        """
+        return Policy(
+            max_bytes=None if self.max_size is None else parse_size(str(self.max_size)),
+            max_entries=whole_number("--max-entries", self.max_entries),
+            min_free_bytes=None if self.min_free is None else parse_size(str(self.min_free)),
+            max_age_ns=None if self.older_than is None else _parse_age(self.older_than),
+            keep_last=whole_number("--keep-last", self.keep_last),
+            legacy=self.legacy,
+            order=None if self.order is None else parse_choice(Order, self.order, "is not an order"),
         )
-    return policy
 
 
 def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool = False) -> Plan:
-    """Return the plan of what a policy removes from a root.
+    """Return the plan by which a policy removes entries from a root.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
-        OutOfReach: a bound, or what is to be free, cannot be reached, whatever is removed.
+        OutOfReach: a limit cannot be reached, whatever is removed.
     """
     kinds = frozenset(kinds)
-    entries, links = _linked(store, kinds)
+    entries, links = _entries_with_links(store, kinds)
     if policy.order is Order.COST:
         from jcache.admin.selection import with_seconds
 
@@ -80,55 +72,55 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
     if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
         why = store.catalog.why_unknown(unknown)
         store.queue.notice(
-            f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, counted from writing: {why}. "
-            "jcache run and jcache.enable() record it from now on."
+            f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, and counted from writing: "
+            f"{why}. jcache run and jcache.enable() record uses from now on."
         )
     _check_bounds(entries, policy, links, kinds, root=store.root)
-    reachable = free + sum(_on_disk(verdict.entry) for verdict in decided.victims)
+    reachable = free + sum(_max_freed_bytes(verdict.entry) for verdict in decided.victims)
     reachable += xla_size(store.root) if xla else 0
     if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
         wanted, now, at_most = format_apart(policy.min_free_bytes, free, reachable)
         raise OutOfReach(
-            f"--min-free {wanted} cannot be reached: {now} are free, and removing all that may go would make it "
-            f"{at_most}. Nothing was removed."
+            f"--min-free {wanted} cannot be reached: {now} are free, and would be {at_most} without all entries that "
+            "may be removed. Nothing was removed."
         )
     return decided
 
 
 def _check_bounds(entries: list[Entry], policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root) -> None:
-    """Raise OutOfReach if the pinned entries, with those that they need, are over a bound by themselves."""
+    """Raise OutOfReach if the pinned entries and those that they need exceed a bound."""
     kept = everything(entries, links=links, kinds=kinds).kept if any(entry.pinned for entry in entries) else ()
     staying = [v.entry for v in kept if v.reason in _PINNED and not v.entry.legacy]
     size, unpin = sum(entry.bytes for entry in staying), command("unpin KEY", root.path)
     if policy.max_bytes is not None and size > policy.max_bytes:
         bound, held = format_apart(policy.max_bytes, size)
-        option, why = f"--max-size {bound}", f"what is pinned, and what it needs, takes {held}"
+        option, why = f"--max-size {bound}", f"pinned entries, and those that they need, take {held}"
     elif policy.max_entries is not None and len(staying) > policy.max_entries:
         option = f"--max-entries {policy.max_entries:,}"
-        why = f"{len(staying):,} entries are pinned, or needed by what is pinned"
+        why = f"{len(staying):,} entries are pinned, or needed by pinned entries"
     else:
         return
     raise OutOfReach(f"{option} cannot be reached: {why}. Nothing was removed; `{unpin}` lets an entry go.")
 
 
-def _on_disk(entry: Entry) -> int:
-    """Return the most bytes that removing an entry can free: whole blocks, with one for its sidecar."""
-    return -(-entry.bytes // _BLOCK) * _BLOCK + _BLOCK * entry.sidecar
+def _max_freed_bytes(entry: Entry) -> int:
+    """Return the largest number of bytes that removing an entry can free: whole blocks, and one for its sidecar."""
+    return -(-entry.bytes // _BLOCK_BYTES) * _BLOCK_BYTES + _BLOCK_BYTES * entry.sidecar
 
 
 def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
-    """Return the plan of what clearing removes from a root.
+    """Return the plan that removes all entries of some kinds from a root.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
     kinds = frozenset(kinds)
-    entries, links = _linked(store, kinds)
+    entries, links = _entries_with_links(store, kinds)
     return everything(entries, legacy=legacy, links=links, kinds=kinds)
 
 
-def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
-    """Return the entries of some kinds, with the traces that need any of them, and the links between them."""
+def _entries_with_links(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
+    """Return the entries of some kinds, with all traces if these may need them, and the links between them."""
     entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True, uses=True)
     if not kinds & {Kind.EXECUTABLES, Kind.TRACES}:
         return entries, NO_LINKS
@@ -140,23 +132,23 @@ def _linked(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
     return [*entries, *traces], read_lineage(store).links
 
 
-def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:
+def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:
     """Execute a plan or, on a dry run, predict the result.
 
     Args:
-        store: of the root that the plan is of.
-        plan: what goes and what stays.
-        xla: whether XLA's sub-caches go as well.
-        dry_run: change nothing.
-        progress: is given the victims of each kind, and passes them on.
+        store: store of the root.
+        plan: plan for this root.
+        xla: whether to remove XLA's sub-caches as well.
+        dry_run: whether to change nothing.
+        progress: receives the victims of each kind and yields them.
 
     Raises:
         CannotWrite: the root cannot be changed at all.
-        Locked: the lock could not be had in time.
-        LedgerUnavailable: what is pinned cannot be known; nothing was removed.
+        Locked: another process held a lock for too long.
+        LedgerUnavailable: it is unknown which entries are pinned; nothing was removed.
     """
     if dry_run and plan.victims:
-        store.pins.known(sure=True)  # which a real run could not do without, either
+        store.pins.known(sure=True)  # raises, as a real run would, if the pins are unknown
     removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
     xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}
@@ -174,7 +166,7 @@ def carry_out(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: P
     )
 
 
-def _age(age: str | timedelta) -> int:
+def _parse_age(age: str | timedelta) -> int:
     if not isinstance(age, timedelta):
         return parse_age(str(age))
     if age < timedelta():

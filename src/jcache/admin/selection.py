@@ -1,7 +1,7 @@
-"""Which entries a command is about: by kind, filters and keys, in an order, at most so many.
+"""Select the entries for a command by kind and filters, in an order, up to a limit.
 
-Over large directories only what is asked for is looked at: an order by size or time with a limit works on columns and
-never makes 100,000 values, and seconds are read from the entries' own headers only where something depends on them.
+In large directories, an order by size or time with a limit works on columns, without an object for each entry. Build
+seconds are read from the entries only if the selection or the command needs them.
 """
 
 import heapq
@@ -22,8 +22,8 @@ from jcache.store.listing import Listing
 from jcache.store.maintenance import Progress
 from jcache.store.store import Store, header_at
 
-_REMEMBER_FROM: Final = 1000
-_IN_COLUMNS: Final = ("size", "age", "used")
+_MIN_RECORDED: Final = 1000
+_COLUMN_FIELDS: Final = ("size", "age", "used")
 
 _MOST_RECENT: Final = Sort("used", descending=False)
 
@@ -33,11 +33,11 @@ class Selection:
     """The options of a selection.
 
     Attributes:
-        kinds: of these kinds.
-        filters: that satisfy all of these.
-        sort: in this order; else the most recently used first.
-        limit: at most so many.
-        legacy: also those that only jax <= 0.4.30 reads.
+        kinds: kinds of the entries.
+        filters: filters that must all match.
+        sort: order; by default, the most recently used first.
+        limit: largest number of entries; None for all.
+        legacy: whether to include entries that only jax <= 0.4.30 reads.
     """
 
     kinds: tuple[Kind, ...] = tuple(Kind)
@@ -52,21 +52,21 @@ class Selection:
 
     @property
     def needs_uses(self) -> bool:
-        """Whether the last uses of all entries are wanted."""
-        few = self.limit is not None and not self.filters and self.sort.field in _IN_COLUMNS
+        """Whether the last uses of all entries are needed."""
+        few = self.limit is not None and not self.filters and self.sort.field in _COLUMN_FIELDS
         return not few or self.sort.field == "used"
 
 
 def select(
     store: Store, selection: Selection, *, seconds: bool = True, progress: Progress[Entry] = iter
 ) -> list[Entry]:
-    """Return the selected entries, with pins and, if asked for, seconds.
+    """Return the selected entries, with pins and, on request, build seconds.
 
     Args:
-        store: whose entries.
-        selection: which.
-        seconds: whether the seconds of the entries returned are wanted.
-        progress: is given the entries to read, and passes them on.
+        store: store of the root.
+        selection: options of the selection.
+        seconds: whether the returned entries need their build seconds.
+        progress: receives the entries to read and yields them.
     """
     now = clock.now_ns()
     found: list[Entry] = []
@@ -85,31 +85,31 @@ def select(
 
 
 def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
-    """Return the entries with their build seconds, read from their headers where the ledger does not know."""
+    """Return the entries with their build seconds; read those from the entries that the ledger does not know."""
     own = entries if store.root.layout.follows_jax else ()
     unknown = [entry for entry in own if entry.seconds is None and not entry.legacy]
     if not unknown:
         return list(entries)
     read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}
-    if len(read) >= _REMEMBER_FROM:
+    if len(read) >= _MIN_RECORDED:
         store.queue.attempt(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
     return [e if e.seconds is not None else e._replace(seconds=read.get((e.kind, e.key))) for e in entries]
 
 
 def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
     yield from listing.legacy if selection.legacy else ()
-    if selection.limit is None or selection.filters or selection.sort.field not in _IN_COLUMNS:
+    if selection.limit is None or selection.filters or selection.sort.field not in _COLUMN_FIELDS:
         yield from listing.entries()
         return
     columns, field = listing.columns, selection.sort.field
     column = {"size": columns.sizes, "age": columns.created}.get(field) or array("q", listing.used())
-    # The times in the columns grow as ages fall.
+    # The columns hold times, and a later time is a smaller age.
     largest_first = selection.sort.descending == (field == "size")
-    yield from map(listing.entry, _first(column, columns.keys, selection.limit, largest_first=largest_first))
+    yield from map(listing.entry, _first_rows(column, columns.keys, selection.limit, largest_first=largest_first))
 
 
-def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_first: bool) -> Iterator[int]:
-    """Yield rows with the first values of a column; of those that equal the last of them, the first by key."""
+def _first_rows(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_first: bool) -> Iterator[int]:
+    """Yield the rows with the largest or smallest values of a column; order rows with the last of these by key."""
     best = (heapq.nlargest if largest_first else heapq.nsmallest)(limit, column)
     if not best:
         return
@@ -122,7 +122,7 @@ def _first(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_fi
 def _read_seconds(store: Store, entry: Entry) -> float | None:
     try:
         if entry.kind is not Kind.EXECUTABLES:
-            return header_at(store.path(entry)).build_seconds or None  # 0: nobody knows
+            return header_at(store.path(entry)).build_seconds or None  # 0 means unknown
         return executable_seconds(files.read(store.path(entry), HEAD_BYTES))
     except (OSError, DamagedEntry):
         return None

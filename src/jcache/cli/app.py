@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "du": "jcache.cli.commands.du",
     "prune": "jcache.cli.commands.prune",
     "clear": "jcache.cli.commands.clear",
+    "config": "jcache.cli.commands.config",
     "pin": "jcache.cli.commands.pin",
     "unpin": "jcache.cli.commands.pin",
     "verify": "jcache.cli.commands.verify",

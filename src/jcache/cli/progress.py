@@ -28,7 +28,7 @@ class Bar:
         """Begin the work.
 
         Args:
-            doing: what is done, as a participle.
+            doing: the work, as a participle.
             items: whether numbers are of items; else they are of bytes.
         """
         self._doing = doing

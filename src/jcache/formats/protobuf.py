@@ -78,7 +78,7 @@ class Message:
     """The fields of one message; fields of the same number are in the order of the wire.
 
     Args:
-        data: its bytes.
+        data: bytes of the message.
         max_fields: how many fields it and all messages that are read from it may have together.
         parent: the message that it was read from, whose allowance of fields it shares.
 

@@ -53,7 +53,7 @@ class Result(NamedTuple):
     Attributes:
         shape, dtype: the shape and dtype of the array.
         is_weak: whether its type is weak.
-        place: its placement on a mesh, None where the type names no mesh.
+        place: placement on a mesh, None where the type names no mesh.
     """
 
     shape: tuple[int, ...]

@@ -61,7 +61,7 @@ def child_of(
         limit_s: how long one answer may take.
         environment: the environment of the process.
         arguments: further arguments of the program.
-        doing: its purpose, for messages.
+        doing: purpose of the process, for messages.
 
     Raises:
         NoJax: JAX cannot be started.

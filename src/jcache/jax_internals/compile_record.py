@@ -61,7 +61,7 @@ class Replay:
         targets: targets of the custom calls in the program.
         ahead: the executable that is being loaded already, None if there is none.
         load_context: the surroundings for which the executable is loaded, once JAX has asked for it.
-        signature, device_key: those of the program, once JAX has asked for its executable.
+        signature, device_key: signature and device key of the program, once JAX has asked for its executable.
         compiled: the key in JAX's cache of the executable that was compiled, if one was.
         loaded: the key in JAX's cache of the executable that was read from there, if one was.
     """

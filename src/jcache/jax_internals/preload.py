@@ -35,7 +35,7 @@ class Preload:
     """An executable that is loaded ahead.
 
     Args:
-        note: which executable, see `note_of`; another text is ignored.
+        note: note of the executable, from `note_of`; another text is ignored.
 
     Attributes:
         note: the note as given.

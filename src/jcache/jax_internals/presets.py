@@ -35,6 +35,7 @@ class Preset(StrEnum):
 ENABLE_OPTION: Final = "jax_enable_compilation_cache"
 FALSE_TEXTS: Final = ("n", "no", "f", "false", "off", "0")  # as JAX reads a variable; every other text is true
 RUN_CACHE: Final = "JCACHE_RUN_CACHE"  # the directory of executables, under `jcache run`
+RUN_BOUND: Final = "JCACHE_RUN_MAX_SIZE"  # the bound that `jcache run` has put into JAX's variable
 OFF_BY_RUN: Final = "n"  # the value by which `jcache run` turns JAX's cache off: a rare spelling of false
 
 STORE_EVERYTHING: Final[Mapping[str, Value]] = Frozen(

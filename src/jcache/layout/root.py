@@ -85,6 +85,11 @@ class Root(_RootFields):
         return self.state / "ledger.sqlite3"
 
     @property
+    def settings(self) -> Path:
+        """The path of the settings that are stored with the root."""
+        return self.state / "jcache.toml"
+
+    @property
     def runs(self) -> Path:
         return self.state / "runs"
 

@@ -1,4 +1,4 @@
-"""Common parts of the reports on executables, traces and graphs: reasons, sums over several runs, and lines of text."""
+"""Common parts of the reports on executables, traces and graphs: reasons, sums, JSON and lines of text."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def count_reasons(calls: Iterable[tuple[str, str, int]]) -> Mapping[str, Mapping
         counts.setdefault(outcome, Counter())[reason] += number
     frozen = {outcome: Frozen(dict(counter.most_common())) for outcome, counter in counts.items()}
     return Frozen(frozen)
+
+
+def as_json(value: Any) -> Any:  # noqa: ANN401
+    """Return a report, or a part of one, as data for ``json.dumps``."""
+    if isinstance(value, Mapping):
+        return {name: as_json(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return as_json(value._asdict()) if hasattr(value, "_asdict") else [as_json(part) for part in value]
+    return value
 
 
 def add_up(reports: Sequence[Mapping[str, Any]], counts: Iterable[str], seconds: Iterable[str]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def environment(
         base: as in `settings`.
         override_user: whether to replace the user's thresholds, and to turn the cache on if the user has it off.
         spellings: the strings that may stand for ``cache_dir`` in keys of its entries, from
-            `jcache.verify.path_keys.spellings`.
+            `jcache.verify.path_spellings.find_spellings`.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one

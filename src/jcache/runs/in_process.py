@@ -16,12 +16,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
 from jcache.jax_internals import monitoring
 from jcache.layout import Kind, Root
+from jcache.patching import AttributePatch
 from jcache.runs import observers
 from jcache.runs.calls import HIT
 from jcache.runs.recorder import sitecustomize as recorder
@@ -65,10 +67,10 @@ class CacheMonitor:
             self._unregister = lambda: None
             self._notices = (f"This JAX does not report its compilations to jcache ({error}), so nothing is counted.",)
         self._taps = [
-            tap
-            for name in recorder.TAPPED
-            if name in sys.modules
-            for tap in recorder.tap(sys.modules[name], self._listener.on_message)
+            AttributePatch(module, name, partial(tap, notify=self._listener.on_message))
+            for module in map(sys.modules.get, recorder.TAPPED)
+            for name, tap in recorder.TAPS
+            if hasattr(module, name)
         ]
         observers.add(self._on_jcache_line)
 
@@ -120,7 +122,8 @@ class CacheMonitor:
         observers.remove(self._on_jcache_line)
         with suppress(Exception):
             self._unregister()
-        _remove_taps(self._taps)
+        for tap in self._taps:
+            tap.undo()
 
     def _on_event(self, event: str, seconds: float | None, details: dict[str, Any]) -> None:
         if seconds is None:
@@ -165,22 +168,6 @@ class CacheMonitor:
                     self._reader.feed(self._pending_lines.popleft())
         finally:
             self._reading = False
-
-
-_covered_taps: list[tuple[Any, str, Any, Any]] = []  # stopped taps below those of a later monitor
-
-
-def _remove_taps(taps: list[tuple[Any, str, Any, Any]]) -> None:
-    """Remove stopped taps that are on top; those below somebody else's stay and only pass on."""
-    _covered_taps.extend(taps)
-    while True:
-        on_top = [tap for tap in _covered_taps if vars(tap[0]).get(tap[1]) is tap[3]]
-        if not on_top:
-            return
-        for tap in on_top:
-            module, name, original, _ = tap
-            setattr(module, name, original)
-            _covered_taps.remove(tap)
 
 
 def _command() -> tuple[str, ...]:

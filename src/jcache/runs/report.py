@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import UnknownKey
-from jcache.runs.call_reports import count_reasons, saved_text
+from jcache.runs.call_reports import as_json, count_reasons, saved_text
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.runs.log import Program, Recording, read
@@ -97,14 +97,9 @@ class RunReport(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the report as data for ``json.dumps``."""
-        fields: dict[str, object] = self._asdict()
+        fields: dict[str, object] = as_json(self)
         fields["started"] = rfc3339(self.started_ns)
         del fields["started_ns"]
-        for name in ("command", "platforms", "notices"):
-            fields[name] = list(getattr(self, name))
-        fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
-        fields["programs"] = [program._asdict() for program in self.programs]
-        fields |= {"traces": self.traces.to_json(), "graphs": self.graphs.to_json()}
         sums = {"requests": self.requests, "total_saved_seconds": self.total_saved_seconds}
         return {"schema_version": SCHEMA_VERSION, **fields, **sums}
 
@@ -136,7 +131,7 @@ def collect(
         run_id: the run's identifier.
         command: the command that was run.
         started_ns: the time when it began, nanoseconds since 1970.
-        seconds: its duration.
+        seconds: duration of the run.
         exit_code: as in `RunReport`.
         signal: the number of the signal that ended the command; None if it ended by itself.
         build_seconds: as in `report_of`.

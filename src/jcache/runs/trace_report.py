@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jcache.frozen import Frozen
-from jcache.runs.call_reports import count_reasons, counts_line, reason_lines
+from jcache.runs.call_reports import as_json, count_reasons, counts_line, reason_lines
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, TraceCall
 from jcache.runs.log import Recording
 
@@ -49,9 +49,8 @@ class TraceReport(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the report as data for ``json.dumps``."""
-        fields: dict[str, object] = self._asdict()
-        fields["reasons"] = {outcome: dict(counts) for outcome, counts in self.reasons.items()}
-        return fields | {"calls": [call._asdict() for call in self.calls]}
+        fields: dict[str, object] = as_json(self)
+        return fields
 
 
 NO_TRACES: Final = TraceReport()

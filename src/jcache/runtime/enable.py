@@ -44,7 +44,7 @@ def enable(
     root: str | os.PathLike[str] | None = None,
     *,
     max_size: str | int | None = None,
-    preset: Preset | str = Preset.BALANCED,
+    preset: Preset | str | None = None,
     read_only: Iterable[str | os.PathLike[str]] = (),
     copy_on_hit: bool = False,
     write: Write | str = Write.RANK0,
@@ -62,11 +62,13 @@ def enable(
             the directory that JAX is configured with (by ``$JAX_COMPILATION_CACHE_DIR`` or by the program), else
             ``jcache`` in the user's cache directory.
         max_size: bound of the executables' total size, such as ``"20GiB"`` or a number of bytes; 0 stores nothing,
-            and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, and without it
-            there is no bound. A ``jax_compilation_cache_max_size`` that the program sets later holds from then on, and
-            is in what the next call returns.
-        preset: the preset of settings for JAX's cache and compiler, see `Preset`. A setting of the environment, such as
-            ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS``, or of the program itself wins over the preset.
+            and warns of each executable, as JAX does. By default ``$JAX_COMPILATION_CACHE_MAX_SIZE``, else what the
+            program has set in JAX, else ``max_size`` as `jcache config` shows it, else there is no bound. A
+            ``jax_compilation_cache_max_size`` that the program sets later holds from then on, and is in what the next
+            call returns.
+        preset: the preset of settings for JAX's cache and compiler, see `Preset`; by default the configured one, else
+            ``"balanced"``. A setting of the environment, such as ``$JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS``, or of
+            the program itself wins over the preset.
         read_only: roots that are read in this order if `root` has no entry, and never written.
         copy_on_hit: whether an entry that a read-only root serves is stored in `root`.
         write: which processes of a multi-process program store executables: ``"rank0"`` for the first one, or ``"all"``
@@ -97,7 +99,7 @@ def enable(
     request = EnableRequest(
         root=None if root is None else path_text(root),
         max_bytes=parse_bound(max_size),
-        preset=parse_choice(Preset, preset, "is not a preset"),
+        preset=None if preset is None else parse_choice(Preset, preset, "is not a preset"),
         read_only=path_texts(read_only),
         copy_on_hit=copy_on_hit,
         write=parse_choice(Write, write, "does not say who writes"),

@@ -55,7 +55,7 @@ class CacheEvent(NamedTuple):
     """An event of one key.
 
     Attributes:
-        kind: what happened.
+        kind: kind of the event.
         key: the key, as JAX has it.
         bytes: the number of bytes that were served or stored.
         seconds: for a hit, the build time of the entry, if it is known.

@@ -15,6 +15,7 @@ from jcache.jax_internals.presets import (
     ENABLE_OPTION,
     FALSE_TEXTS,
     JAX_DEFAULTS,
+    RUN_BOUND,
     RUN_CACHE,
     SETTINGS,
     Preset,
@@ -73,7 +74,8 @@ def by_arguments(request: EnableRequest, root: Path, directory: Path) -> Iterato
     if request.root is not None:
         yield from _differing(DIRECTORY, request.root, VARIABLES, lambda text: _absolute(text) in (root, directory))
     if request.max_bytes is not None:
-        yield from _differing(BOUND, request.max_bytes, (BOUND.upper(),), lambda text: text == str(request.max_bytes))
+        known = {str(request.max_bytes), os.environ.get(RUN_BOUND)}
+        yield from _differing(BOUND, request.max_bytes, (BOUND.upper(),), known.__contains__)
 
 
 def _differing(

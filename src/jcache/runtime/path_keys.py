@@ -11,7 +11,8 @@ from jcache.jax_internals.path_keys import in_keys, in_keys_now, is_file, xla_ca
 from jcache.layout import Kind, Root, storable
 from jcache.runs import observers
 from jcache.store.store import Store
-from jcache.verify.path_keys import choice, given, spellings
+from jcache.verify.path_keys import describe_mixed_keys
+from jcache.verify.path_spellings import find_spellings, named_directories
 
 
 def try_path_keys(
@@ -31,7 +32,7 @@ def try_path_keys(
     """
     tries = _Tries(roots, note)
     if in_keys_now(cache_hook.versions()[0]):
-        tries.find_spellings(given(os.environ, *paths))
+        tries.find_spellings(named_directories(os.environ, *paths))
         cache_keys.try_path_keys(tries.to_try, tries.is_stored, tries.is_found)
     return tries.found
 
@@ -50,10 +51,10 @@ class _Tries:
     def find_spellings(self, paths: Sequence[str]) -> None:
         for root, directory in zip(self._roots, self._directories, strict=True):
             with Store(root) as store:
-                texts, seen = spellings(store, paths)
+                texts, seen = find_spellings(store, paths)
             self._texts += texts
             if seen:
-                self._note(choice(directory))
+                self._note(describe_mixed_keys(directory))
 
     def to_try(self) -> list[str]:
         places = self._places()
@@ -70,7 +71,7 @@ class _Tries:
         observers.tell_path_key(path_key)
         for place in self._places():
             if is_file(place, storable(path_key)):
-                self._note(choice(place))
+                self._note(describe_mixed_keys(place))
 
     def _places(self) -> list[str]:
         """Return the roots' directories, or only the directory that the program has set instead."""

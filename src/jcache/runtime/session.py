@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.configuration.files import for_program
 from jcache.errors import JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
-from jcache.jax_internals.presets import SETTINGS
+from jcache.jax_internals.presets import RUN_BOUND, SETTINGS, Preset
 from jcache.layout import Kind, Root
 from jcache.runs import in_process, observers
 from jcache.runtime.debounce import Debouncer
@@ -54,6 +55,7 @@ class Session:
         self._cache: ExecutableCache | None = None
         self._configured: dict[str, Any] = {}
         self._path_keys: dict[str, str] = {}  # keys that depend on a path, each with the key that does not
+        self._preset = request.preset or Preset.BALANCED
         self._roots = SessionRoots(request, self._warnings.append)
         self._debouncer = Debouncer(self._flush_statistics)
         self._undo = ExitStack()
@@ -65,7 +67,9 @@ class Session:
 
     def matches(self, request: EnableRequest) -> bool:
         """Return whether the session has this request, and nobody has changed JAX's configuration meanwhile."""
-        if self.request != request or any(config.option(name) != value for name, value in self._configured.items()):
+        if self.request._replace(preset=self._preset) != request._replace(preset=request.preset or self._preset):
+            return False
+        if any(config.option(name) != value for name, value in self._configured.items()):
             return False
         try:
             return self.root is not None and self.root.path == self._roots.path()
@@ -139,8 +143,11 @@ class Session:
         self._monitor = in_process.CacheMonitor(on_compiled=self._on_compiled)
         self._undo.callback(self._monitor.stop)
         self.root = self._roots.open()
+        self._configuration, faults = for_program(self.root, os.environ)
+        self._warnings += faults
+        self._preset = self.request.preset or Preset(self._configuration.value("preset"))
         if self.root is None:
-            return Enabled(None, None, None, self.request.preset, (), "none", tuple(self._warnings), ())
+            return Enabled(None, None, None, self._preset, (), "none", tuple(self._warnings), ())
         directory = self.root.directory(Kind.EXECUTABLES)
         self.shared = shared = tuple(self._roots.open_read_only())
         self._check_not_late(directory)
@@ -151,7 +158,7 @@ class Session:
             root=self.root.path,
             directory=directory,
             max_bytes=self.max_bytes(),
-            preset=self.request.preset,
+            preset=self._preset,
             read_only=tuple(root.path for root in shared),
             store=store,
             warnings=tuple(self._warnings),
@@ -173,7 +180,7 @@ class Session:
 
     def _configure(self, directory: Path) -> None:
         """Set JAX's options; values that the program or the environment has set win over the preset."""
-        preset = self.request.preset
+        preset = self._preset
         already_set, warnings = of_preset(preset)
         self._warnings += warnings
         self._warnings += by_arguments(self.request, self.root.path if self.root else directory, directory)
@@ -184,6 +191,9 @@ class Session:
         elif config.option(BOUND) < -1:
             self._warnings.append(f"{BOUND} is {config.option(BOUND)}, which is no bound, so there is none: set -1.")
             values[BOUND] = -1
+        elif str(config.option(BOUND)) in ("-1", os.environ.get(RUN_BOUND)):
+            bound = self._configuration.value("max_size")
+            values[BOUND] = -1 if bound is None else bound
         configured = config.configure(values)
         self._undo.callback(configured.restore)
         self._configured = {name: value for name, value in values.items() if name not in configured.unknown}

@@ -20,19 +20,20 @@ class EnableRequest(NamedTuple):
     Attributes:
         root: path of the root; None for the one that the environment names.
         max_bytes: bound of the executables' total size; None for the one that JAX is configured with.
-        preset, read_only, copy_on_hit, write, callbacks: as in `jcache.enable`.
+        preset: the preset; None for the one that is configured.
+        read_only, copy_on_hit, write, callbacks: as in `jcache.enable`.
     """
 
     root: str | None
     max_bytes: int | None
-    preset: Preset
+    preset: Preset | None
     read_only: tuple[str, ...]
     copy_on_hit: bool
     write: Write
     callbacks: bool
 
 
-ANYTHING: Final = EnableRequest(None, None, Preset.BALANCED, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
+ANYTHING: Final = EnableRequest(None, None, None, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
 
 
 class Enabled(NamedTuple):

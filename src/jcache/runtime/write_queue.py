@@ -62,7 +62,7 @@ class WriteQueue:
             key: the key.
             data: the bytes to store.
             seconds: the time that building the entry took; None if it is not known.
-            origin: how the entry came here, for the ledger.
+            origin: origin of the entry, for the ledger.
 
         Raises:
             OSError, JcacheError: the entry could not be stored.

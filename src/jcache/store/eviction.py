@@ -106,7 +106,7 @@ def _split_at_bound(
     candidates: Sequence[Entry], policy: Policy, ties: Ties, excess: Excess
 ) -> tuple[list[Entry], list[Entry]]:
     """Return the candidates that go to make room, in the order in which they go, and the others."""
-    ordered = sorted(candidates, key=_order(ties, policy.order))
+    ordered = sorted(candidates, key=_order(ties, policy.order or Order.LRU))
     if policy.max_bytes is not None:
         hopeless = _over(ordered, policy.max_bytes, ties)
         ordered.sort(key=lambda entry: _id(entry) not in hopeless)

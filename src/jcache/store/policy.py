@@ -47,7 +47,7 @@ class Policy:
         max_age_ns: entries not used for longer than this go.
         keep_last: so many of the most recently used entries stay whatever else is asked; alone, all others go.
         legacy: whether entries that no current JAX reads go.
-        order: who goes first where a bound asks for victims.
+        order: who goes first where a bound asks for victims; None for the least recently used.
     """
 
     max_bytes: int | None = None
@@ -56,7 +56,7 @@ class Policy:
     max_age_ns: int | None = None
     keep_last: int | None = None
     legacy: bool = False
-    order: Order = Order.LRU
+    order: Order | None = None
 
     @property
     def empty(self) -> bool:

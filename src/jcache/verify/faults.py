@@ -1,4 +1,4 @@
-"""Faults of an entry's bytes by themselves: everything that the format of executables and envelopes can reveal."""
+"""Find faults in the bytes of an entry by the format of executables and envelopes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,12 @@ from jcache.formats.inspection import Inspection, inspect
 from jcache.formats.riegeli import SIGNATURE
 from jcache.layout import Kind, kept_of, name_of
 
-_PIECE: Final = 1 << 20
-
-
-_ENOUGH: Final = 256 << 20
-
-
-_READABLE: Final = frozenset({"cpu", "cuda", "rocm", "gpu"})
-
-
-_OF_KNOWN_BODIES: Final = (b"\x7fELF", SIGNATURE[:8])
-
-
-_OF_METADATA: Final = (b"_ifrt", b"xla:", b"PjRt")
-
-
-_METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # behind the length, of one or two bytes
-
-
+_PIECE_BYTES: Final = 1 << 20
+_MAX_TRIED_BYTES: Final = 256 << 20  # of a damaged entry's content
+_READABLE_PLATFORMS: Final = frozenset({"cpu", "cuda", "rocm", "gpu"})
+_KNOWN_BODY_STARTS: Final = (b"\x7fELF", SIGNATURE[:8])
+_METADATA_WORDS: Final = (b"_ifrt", b"xla:", b"PjRt")
+_METADATA_START: Final = b"\x08\x03\x12\tpjrt_ifrt"  # follows the length, which takes one or two bytes
 NO_MEMORY: Final = "There is not enough memory to open it."
 
 
@@ -44,16 +32,16 @@ def fault_of(
     quick: bool = False,
     platforms: frozenset[str] | None = None,
 ) -> Fault | None:
-    """Return the fault of an entry's bytes by themselves, None if they have none.
+    """Return the fault in an entry's bytes; None if there is none.
 
-    `Damage.OPAQUE` says that nothing is wrong as far as can be seen, of an entry whose inside cannot be read.
+    A fault with `Damage.OPAQUE` is no damage: jcache cannot read the content, and the rest of the entry is sound.
 
     Args:
-        data: the stored bytes.
-        kind: what they should hold.
-        key: under which key.
-        quick: whether to do without decompressing them.
-        platforms: those of the process that is to load it, as JAX calls them; None where nobody knows.
+        data: stored bytes.
+        kind: kind of the entry.
+        key: key of the entry.
+        quick: whether to omit the checks that decompress the entry.
+        platforms: JAX platforms of the process that will load the entry; None if they are unknown.
     """
     if not data:
         return Fault(Damage.TORN, "The file is empty.")
@@ -73,18 +61,18 @@ def _executable_fault(data: bytes, key: str, *, quick: bool, platforms: frozense
     try:
         inspection = inspect(data, hashes=True)
     except DamagedEntry as error:
-        _raise_want_of_memory(error)
-        return Fault(Damage.TORN if _ends_early(data) else Damage.COMPRESSION, str(error))
+        _reraise_memory_error(error)
+        return Fault(Damage.TORN if _is_truncated(data) else Damage.COMPRESSION, str(error))
     if inspection.raw_bytes == 0:
         return Fault(Damage.GRAMMAR, "It holds no executable.")
     if not inspection.problems:
         return _name_fault(inspection, key)
-    platform = _plug_in_of(inspection, data, platforms)
+    platform = _unreadable_platform(inspection, data, platforms)
     if platform is None:
         return Fault(Damage.GRAMMAR, "; ".join(inspection.problems) + ".")
     if platforms is not None and platform not in platforms:
-        return Fault(Damage.GRAMMAR, f"It is for {platform}, and is to be loaded on {' or '.join(sorted(platforms))}.")
-    opaque = f"It is for {platform}, whose programs jcache cannot read: its inside is not checked."
+        return Fault(Damage.GRAMMAR, f"It was compiled for {platform}, but this is {' or '.join(sorted(platforms))}.")
+    opaque = f"It was compiled for {platform}, whose programs jcache cannot read: its content is not checked."
     return _name_fault(inspection, key) or Fault(Damage.OPAQUE, opaque)
 
 
@@ -93,13 +81,13 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
     if not name or module is None:
         return None
     cut = kept_of(key)
-    if _as_xla(module).startswith(_as_xla(cut)) if cut is not None else _as_xla(module) == _as_xla(name):
+    if _xla_name(module).startswith(_xla_name(cut)) if cut is not None else _xla_name(module) == _xla_name(name):
         return None
     return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
 
 
-def _as_xla(name: str) -> bytes:
-    """Return a name as XLA keeps it: each byte that is not of a C identifier, a dash or a dot is an underscore."""
+def _xla_name(name: str) -> bytes:
+    """Return the name that XLA gives to a module: bytes other than letters, digits, dashes and dots become ``_``."""
     return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))
 
 
@@ -107,7 +95,7 @@ def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault 
     try:
         header = check_seal(data) if quick else unseal(data).header
     except DamagedEntry as error:
-        _raise_want_of_memory(error)
+        _reraise_memory_error(error)
         length = sealed_length(data)
         return Fault(Damage.SEAL if length is None or length <= len(data) else Damage.TORN, str(error))
     if (header.kind, header.key) != (kind, key):
@@ -115,34 +103,34 @@ def _envelope_fault(data: bytes, kind: Kind, key: str, *, quick: bool) -> Fault 
     return None
 
 
-def _raise_want_of_memory(error: DamagedEntry) -> None:
-    """Raise the MemoryError that caused an error: what did not fit into memory need not be damaged."""
+def _reraise_memory_error(error: DamagedEntry) -> None:
+    """Raise the MemoryError that caused an error: an entry that does not fit into memory need not be damaged."""
     if isinstance(error.__cause__, MemoryError):
         raise error.__cause__
 
 
-def _plug_in_of(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
-    """Return the platform whose own body an unreadable one may be; None where it should have been one that can be read.
+def _unreadable_platform(inspection: Inspection, data: bytes, platforms: frozenset[str] | None) -> str | None:
+    """Return the platform, unreadable for jcache, whose format the body may have; None if it should be readable.
 
-    The metadata of jax >= 0.9 name it. Without them only the process that is to load the entry can tell of one.
+    The metadata of jax >= 0.9 name the platform. Without them, only the process that will load the entry knows one.
     """
     if inspection.body_format is not None:
         return None
     if inspection.platform is not None:
-        return None if inspection.platform in _READABLE else inspection.platform
-    own = sorted((platforms or frozenset()) - _READABLE)
+        return None if inspection.platform in _READABLE_PLATFORMS else inspection.platform
+    own = sorted((platforms or frozenset()) - _READABLE_PLATFORMS)
     if not own:
         return None
-    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # no metadata: of jax < 0.9, or they are damaged
-    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # behind the seconds
+    content = decompress_executable(data, limit=MAX_CONTENT)[1]  # jax < 0.9 wrote no metadata, or they are damaged
+    starts = (content[skip : skip + len(_METADATA_START)] for skip in (5, 6))  # after the seconds
     alike = max(sum(map(operator.eq, start, _METADATA_START)) for start in starts)
-    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _OF_METADATA):
+    if 2 * alike > len(_METADATA_START) or any(sign in content[:260] for sign in _METADATA_WORDS):
         return None
-    return None if any(sign in content for sign in _OF_KNOWN_BODIES) else own[0]
+    return None if any(sign in content for sign in _KNOWN_BODY_STARTS) else own[0]
 
 
-def _ends_early(data: bytes) -> bool:
-    """Return whether damaged bytes are so because the rest is missing: what there is decompresses without an error."""
+def _is_truncated(data: bytes) -> bool:
+    """Return whether damaged bytes only lack their end: all bytes that exist decompress without an error."""
     import zlib
 
     import zstandard
@@ -151,13 +139,13 @@ def _ends_early(data: bytes) -> bool:
     try:
         if codec_of(data) is Codec.ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                while seen < _ENOUGH and (piece := reader.read(_PIECE)):
+                while seen < _MAX_TRIED_BYTES and (piece := reader.read(_PIECE_BYTES)):
                     seen += len(piece)
             return len(data) < 18 or 0 <= seen < zstandard.frame_content_size(data)  # 18: the longest frame header
         stream = zlib.decompressobj()
         rest = data
-        while rest and seen < _ENOUGH:
-            seen += len(stream.decompress(rest, _PIECE))
+        while rest and seen < _MAX_TRIED_BYTES:
+            seen += len(stream.decompress(rest, _PIECE_BYTES))
             rest = stream.unconsumed_tail
         return not stream.eof
     except (zstandard.ZstdError, zlib.error):

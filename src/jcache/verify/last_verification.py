@@ -1,11 +1,10 @@
 """Keep the findings of the last `jcache verify` of a root, for `jcache info`.
 
-    ROOT/.jcache/verified.json     when it ended, how many entries there were and were checked, and what was wrong:
-                                   how many files, and of the first of them damage, path from the root on, size,
-                                   modification time and inode
+``ROOT/.jcache/verified.json`` holds the end time, the numbers of entries, checked entries and findings, and for the
+first findings the damage, the path relative to the root, and the file's size, modification time and inode.
 
-A file that is another one by now, or was changed, may be damaged or not: that is not known any more.
-It is input, as everything in a root: what cannot be read counts as if the root had never been verified.
+If the file of a finding has changed since, it is unknown whether it is still damaged. A file ``verified.json`` that
+is malformed counts as missing, as if the root had never been verified.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from jcache.store.directories import opened
 from jcache.store.store import Store
 from jcache.verify.result import Verification
 
-_NAME: Final = "verified.json"
+_FILE_NAME: Final = "verified.json"
 _SCHEMA_VERSION: Final = 2
-_MOST: Final = 1000  # files that are named
-_LARGEST: Final = 1 << 20
-_NEVER: Final[dict[str, Any]] = {"ended_ns": 0, "entries": 0, "checked": 0, "findings": 0, "named": []}
+_MAX_NAMED: Final = 1000  # findings; of the others only the number is kept
+_MAX_FILE_BYTES: Final = 1 << 20
+_NO_VERIFICATION: Final[dict[str, Any]] = {"ended_ns": 0, "entries": 0, "checked": 0, "findings": 0, "named": []}
 
 
 class LastVerification(NamedTuple):
     """The last verification of a root.
 
     Attributes:
-        ended_ns: when, nanoseconds since 1970; 0 if there was none, and yet it is known that something is damaged.
-        entries: how many entries there were.
-        checked: how many of them were checked.
-        damaged: how many findings are still what they were.
-        changed: how many more there were, whose files have changed since, or are not named.
+        ended_ns: end time in nanoseconds since 1970; 0 if nothing was verified, but a damaged entry was restored.
+        entries: number of entries in the root.
+        checked: number of entries that were checked.
+        damaged: number of findings whose files have not changed since.
+        changed: number of findings whose files have changed since, or are not named.
     """
 
     ended_ns: int
@@ -52,12 +51,12 @@ class LastVerification(NamedTuple):
     changed: int
 
 
-class _State(Enum):
-    """What has become of a finding."""
+class _FindingState(Enum):
+    """State of a finding since the verification."""
 
-    STILL = "still there"
+    STILL = "unchanged"
     CHANGED = "the file has changed"
-    GONE = "mended"
+    GONE = "gone"
 
 
 def write(
@@ -70,111 +69,115 @@ def write(
     complete: bool = True,
     sound: Iterable[Path] = (),
 ) -> None:
-    """Write down the findings of a verification; a failure is passed over.
+    """Save the findings of a verification; ignore a failure to write.
 
     Args:
-        root: which was verified.
-        findings: what is wrong, and was not mended.
-        ended_ns: when, nanoseconds since 1970.
-        entries: how many entries there are.
-        checked: how many of them were checked.
-        complete: whether all were; else what was found before, and may still be there, stays.
-        sound: files that were checked in full and passed; asked for only if not all were checked.
+        root: root that was verified.
+        findings: findings that were not repaired.
+        ended_ns: end time in nanoseconds since 1970.
+        entries: number of entries in the root.
+        checked: number of entries that were checked.
+        complete: whether all entries were checked. If not, earlier findings stay unless they are gone or in ``sound``.
+        sound: files that passed all checks; read only if ``complete`` is false.
     """
-    named = [_named(root, one) for one in findings[:_MOST]]
+    named = [_to_json(root, one) for one in findings[:_MAX_NAMED]]
     value = {"ended_ns": ended_ns, "entries": entries, "checked": checked, "findings": len(findings), "named": named}
     if not complete and (before := _read(root)) is not None:
         known = {one["path"] for one in named} | {_relative(root, path) for path in sound}
-        kept = [one for one in before["named"] if one["path"] not in known and _state(root, one) is not _State.GONE]
+        kept = [
+            one
+            for one in before["named"]
+            if one["path"] not in known and _current_state(root, one) is not _FindingState.GONE
+        ]
         unnamed = before["findings"] - len(before["named"])
-        value = before | {"findings": len(findings) + len(kept) + unnamed, "named": (named + kept)[:_MOST]}
+        value = before | {"findings": len(findings) + len(kept) + unnamed, "named": (named + kept)[:_MAX_NAMED]}
     elif not complete and not findings:
         return
     _write(root, value)
 
 
-def add(root: Root, finding: Finding) -> None:
-    """Write down that something damaged was put back; a failure is passed over."""
-    before, named = _read(root) or _NEVER, _named(root, finding)
+def add_finding(root: Root, finding: Finding) -> None:
+    """Save that a damaged entry was restored from quarantine; ignore a failure to write."""
+    before, named = _read(root) or _NO_VERIFICATION, _to_json(root, finding)
     others = [one for one in before["named"] if one["path"] != named["path"]]
     count = before["findings"] - len(before["named"]) + len(others) + 1
-    _write(root, before | {"findings": count, "named": [named, *others][:_MOST]})
+    _write(root, before | {"findings": count, "named": [named, *others][:_MAX_NAMED]})
 
 
 def read(root: Root) -> LastVerification | None:
-    """Return the findings of the last verification; None if there was none."""
-    told = _read(root)
-    if told is None:
+    """Return the last verification of a root; None if there was none."""
+    saved = _read(root)
+    if saved is None:
         return None
-    states = [_state(root, one) for one in told["named"]]
-    unnamed = max(told["findings"] - len(states), 0)
-    still, changed = states.count(_State.STILL), states.count(_State.CHANGED) + unnamed
-    return LastVerification(told["ended_ns"], told["entries"], told["checked"], still, changed)
+    states = [_current_state(root, one) for one in saved["named"]]
+    unnamed = max(saved["findings"] - len(states), 0)
+    still, changed = states.count(_FindingState.STILL), states.count(_FindingState.CHANGED) + unnamed
+    return LastVerification(saved["ended_ns"], saved["entries"], saved["checked"], still, changed)
 
 
 def _write(root: Root, value: dict[str, Any]) -> None:
     text = json.dumps({**value, "schema_version": _SCHEMA_VERSION})
     with suppress(OSError), opened(root, root.state, make=True) as state:
-        files.publish(_NAME, text.encode(), directory=state)
+        files.publish(_FILE_NAME, text.encode(), directory=state)
 
 
 def _read(root: Root) -> dict[str, Any] | None:
     try:
         with opened(root, root.state) as state:
-            told = json.loads(files.read(_NAME, _LARGEST, directory=state))
-        counts = [told[name] for name in ("ended_ns", "entries", "checked", "findings")]
-        whole = told["schema_version"] == _SCHEMA_VERSION and all(
+            saved = json.loads(files.read(_FILE_NAME, _MAX_FILE_BYTES, directory=state))
+        counts = [saved[name] for name in ("ended_ns", "entries", "checked", "findings")]
+        whole = saved["schema_version"] == _SCHEMA_VERSION and all(
             isinstance(count, int) and 0 <= count < 2**63 for count in counts
         )
         named = all(
             isinstance(one["path"], str) and isinstance(one["stamp"], list | None) and isinstance(one["damage"], str)
-            for one in told["named"]
+            for one in saved["named"]
         )
-        return told if whole and named else None
+        return saved if whole and named else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _named(root: Root, finding: Finding) -> dict[str, Any]:
+def _to_json(root: Root, finding: Finding) -> dict[str, Any]:
     stamp = _stamp(finding.path) if finding.stamp is None else list(finding.stamp)
     return {"damage": finding.damage, "path": _relative(root, finding.path), "stamp": stamp}
 
 
 def _relative(root: Root, path: Path) -> str:
-    """Return a path from the root on; another program's root has its ledger elsewhere."""
+    """Return a path relative to the root, or as it is if it lies outside: the ledger of a foreign root does."""
     return str(path.relative_to(root.path) if path.is_relative_to(root.path) else path)
 
 
 def _stamp(path: Path) -> list[int] | None:
-    """Return the stamp of a file; an empty list for a directory, whose times change with its contents; else None."""
+    """Return the stamp of a file, empty for a directory, whose times change with its contents; None if missing."""
     with suppress(OSError, ValueError):
         status = os.lstat(path)
         return [] if stat.S_ISDIR(status.st_mode) else list(Stamp.of(status))
     return None
 
 
-def _state(root: Root, named: dict[str, Any]) -> _State:
+def _current_state(root: Root, named: dict[str, Any]) -> _FindingState:
     path = root.path / named["path"]
     found = _stamp(path)
-    if found is None or named["stamp"] is None:  # what was missing is there, or its entry has gone, too
-        return _State.GONE
+    if found is None or named["stamp"] is None:  # the file is gone, or a missing file was made or lost its entry
+        return _FindingState.GONE
     if named["damage"] == Damage.ORPHANED_SIDECAR:
         entry = path.with_name(path.name.removesuffix(SIDECAR_SUFFIX) + ENTRY_SUFFIX)
-        return _State.GONE if _stamp(entry) is not None else _State.STILL
-    allowed = named["damage"] == Damage.UNREADABLE and os.access(path, os.R_OK)  # by now; that changes no stamp
-    return _State.STILL if found == named["stamp"] and not allowed else _State.CHANGED
+        return _FindingState.GONE if _stamp(entry) is not None else _FindingState.STILL
+    allowed = named["damage"] == Damage.UNREADABLE and os.access(path, os.R_OK)  # a new mode changes no stamp
+    return _FindingState.STILL if found == named["stamp"] and not allowed else _FindingState.CHANGED
 
 
-_OF_NO_FILE: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # what a file holds is sound
+_SOUND_CONTENT: Final = frozenset({Damage.WRITABLE, Damage.OWNER, Damage.PINS})  # no entry has damaged bytes
 
 
-def write_down(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
-    """Keep what was found, and not mended, for `jcache info`."""
+def record_verification(store: Store, verification: Verification, findings: Sequence[Finding]) -> None:
+    """Save findings that were not repaired, for `jcache info`."""
     root = store.root
     sound = () if verification.quick else verification.sound
     write(
         root,
-        [one for one in findings if one.damage not in _OF_NO_FILE],
+        [one for one in findings if one.damage not in _SOUND_CONTENT],
         ended_ns=clock.now_ns(),
         entries=verification.entries,
         checked=verification.checked,

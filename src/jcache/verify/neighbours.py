@@ -1,4 +1,4 @@
-"""Check the files beside the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
+"""Check the files beside the entries: sidecars, temporary files, legacy entries, and names that make JAX's put fail."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from jcache.text import command, quoted
 from jcache.units import format_age
 from jcache.verify.checks import not_a_file
 
-_MANY: Final = 10
-FUTURE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
+_MIN_TIMES_AHEAD: Final = 10
+CLOCK_TOLERANCE_NS: Final = (
+    300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
+)
 
 
-def check_surroundings(
+def check_neighbours(
     listing: Listing, now_ns: int, grace_ns: int, *, unbounded: bool = False, behind: bool = False
 ) -> Iterator[Finding]:
-    """Yield the findings in a directory, apart from those in its entries' bytes.
+    """Yield the findings on the files beside a directory's entries.
 
     Args:
-        listing: of the directory.
-        now_ns: the time.
-        grace_ns: temporary files that were written less than this ago may still be in use.
-        unbounded: whether a lock file is only jcache's: then an entry without a sidecar is worth a note and no more.
-        behind: whether the clock is wrong, see `is_behind`: then times that are ahead of it are not.
+        listing: listing of the directory.
+        now_ns: current time in nanoseconds since 1970.
+        grace_ns: age in nanoseconds below which a temporary file may still be in use.
+        unbounded: whether the directory has no size limit, so that a missing sidecar is only a note.
+        behind: whether this machine's clock is behind (see `is_clock_behind`), so that times in the future are right.
     """
     if listing.layout.has_sidecars:
-        yield from _sidecars(listing, now_ns, unbounded=unbounded, behind=behind)
+        yield from _sidecar_findings(listing, now_ns, unbounded=unbounded, behind=behind)
     for neighbour in listing.neighbours:
-        finding = _neighbour(listing, neighbour, now_ns - grace_ns)
+        finding = _neighbour_finding(listing, neighbour, now_ns - grace_ns)
         if finding is not None:
             yield finding
     for entry in listing.legacy:
@@ -51,17 +53,19 @@ def check_surroundings(
         )
 
 
-def is_behind(times: Sequence[int], now_ns: int) -> bool:
-    """Return whether it is the clock that is wrong, and not the times that are ahead of it.
+def is_clock_behind(times: Sequence[int], now_ns: int) -> bool:
+    """Return whether this machine's clock is behind, given the times of use on record.
 
-    It cannot be earlier than the installation of jcache; and many times are not wrong alike.
+    It is if it shows a time before jcache was installed, or if most of the times, and at least ten, are in the future.
     """
-    ahead = sum(time_ns > now_ns + FUTURE_NS for time_ns in times)
+    ahead = sum(time_ns > now_ns + CLOCK_TOLERANCE_NS for time_ns in times)
     installed_ns = os.stat(__file__).st_mtime_ns
-    return ahead > 0 and (now_ns < installed_ns - FUTURE_NS or (ahead >= _MANY and 2 * ahead > len(times)))
+    return ahead > 0 and (
+        now_ns < installed_ns - CLOCK_TOLERANCE_NS or (ahead >= _MIN_TIMES_AHEAD and 2 * ahead > len(times))
+    )
 
 
-def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool, behind: bool) -> Iterator[Finding]:
+def _sidecar_findings(listing: Listing, now_ns: int, *, unbounded: bool, behind: bool) -> Iterator[Finding]:
     columns = listing.columns
     locked = os.path.lexists(listing.directory / LOCK_NAME)
     for key, created, recency, changed in zip(
@@ -70,34 +74,34 @@ def _sidecars(listing: Listing, now_ns: int, *, unbounded: bool, behind: bool) -
         fault = None
         if changed == NO_SIDECAR:
             if locked:
-                fault = Damage.MISSING_SIDECAR, "It stops every bounded put of jax <= 0.11.1."
-        elif recency > now_ns + FUTURE_NS and not behind:
+                fault = Damage.MISSING_SIDECAR, "Every bounded put of jax <= 0.11.1 fails without it."
+        elif recency > now_ns + CLOCK_TOLERANCE_NS and not behind:
             ahead = format_age(recency - now_ns)
             fault = (Damage.SIDECAR_FUTURE, f"Last used {ahead} from now, so it would never be evicted.")
-        elif recency == created:  # as it is for a sidecar that cannot be read
-            fault = _sidecar_shape(listing.directory / (key + SIDECAR_SUFFIX))
+        elif recency == created:  # a sidecar that cannot be read counts as this time
+            fault = _sidecar_damage(listing.directory / (key + SIDECAR_SUFFIX))
         if fault is not None:
             path = listing.directory / (key + SIDECAR_SUFFIX)
             note = fault[0] is Damage.MISSING_SIDECAR and unbounded
             yield Finding(damage=fault[0], path=path, evidence=fault[1], kind=listing.kind, key=key, is_note=note)
 
 
-def _sidecar_shape(path: Path) -> tuple[Damage, str] | None:
-    """Return the damage of a sidecar that cannot be read; JAX may have removed it, or be writing it, meanwhile."""
+def _sidecar_damage(path: Path) -> tuple[Damage, str] | None:
+    """Return the damage of a sidecar; None if there is none, or if JAX has removed the sidecar meanwhile."""
     try:
         status = os.lstat(path)
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):
-        return Damage.NOT_A_FILE, "It has the name of a sidecar and is no file."
+        return Damage.NOT_A_FILE, "It has the name of a sidecar, but is no regular file."
     if status.st_size != RECENCY_BYTES:
         return Damage.SIDECAR_SIZE, f"It has {status.st_size} bytes, not the {RECENCY_BYTES} of a time."
     if read_recency(path) is None:
-        return Damage.SIDECAR_FUTURE, "It says a time beyond the year 2262."
+        return Damage.SIDECAR_FUTURE, "Its time is after the year 2262."
     return None
 
 
-def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Finding | None:
+def _neighbour_finding(listing: Listing, neighbour: Neighbour, before_ns: int) -> Finding | None:
     path = listing.directory / neighbour.name
     try:
         status = os.lstat(path)
@@ -109,11 +113,14 @@ def _neighbour(listing: Listing, neighbour: Neighbour, before_ns: int) -> Findin
     if what is Member.ENTRY and not regular:
         return not_a_file(path, listing.kind, key, status.st_mode)
     if neighbour.member is Member.SIDECAR and regular:
-        damage, evidence = Damage.ORPHANED_SIDECAR, "There is no entry to it."
+        damage, evidence = Damage.ORPHANED_SIDECAR, "It has no entry."
     elif neighbour.member is Member.TEMPORARY and ours and status.st_mtime_ns < before_ns:
         damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
     elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY and listing.layout.follows_jax:
-        damage, evidence = Damage.BLOCKING, "It is no entry, yet stops every bounded put of jax <= 0.11.1."
+        damage, evidence = (
+            Damage.BLOCKING,
+            "It is no entry, but every bounded put of jax <= 0.11.1 fails because of it.",
+        )
     else:
         return None
     advice = f"mv {quoted(str(path))} to another place" if damage is Damage.BLOCKING else None

@@ -1,4 +1,4 @@
-"""Checks who can replace the native code in a root: owners and modes of its directories and entries."""
+"""Check who can replace the native code in a root, by owners and modes of its directories and entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jcache.text import quoted
 
 
 class Exposure(NamedTuple):
-    """Mode, owner and group of a file or directory."""
+    """Mode, owner and group of a file or directory, which decide who can change it."""
 
     mode: int
     owner: int
@@ -30,27 +30,28 @@ class Exposure(NamedTuple):
         """Users other than the owner who may write, in words; None if nobody may."""
         if self.mode & stat.S_IWOTH:
             return "Everyone"
-        if self.mode & stat.S_IWGRP and not _is_private(self.group, self.owner):
-            return f"The group {_group(self.group)}"
+        if self.mode & stat.S_IWGRP and not _is_private_group(self.group, self.owner):
+            return f"The group {_group_name(self.group)}"
         return None
 
     @property
     def shared(self) -> bool:
-        """Whether a group of several may write, so that it is no wonder which of them owns what."""
-        return bool(self.mode & stat.S_IWGRP) and not _is_private(self.group, self.owner)
+        """Whether a group of several users may write, so that each of them may own entries."""
+        return bool(self.mode & stat.S_IWGRP) and not _is_private_group(self.group, self.owner)
 
 
 def check_directories(root: Root) -> Iterator[Finding]:
     """Yield findings on directories of a root in which somebody else can replace entries."""
     below = [root.path / name for name in root.layout.directories]
-    ours = _trusted(root)
+    ours = _trusted_owners(root)
     of_jcache = [root.state, root.pins.parent, root.pins]
     for directory in dict.fromkeys([root.path, *map(root.directory, Kind), *below, *of_jcache]):
-        yield from _check(directory, f"replace {root.layout.contents} in it", ours)
-    yield from _check(root.ledger, "change what is on record in it", ours)
+        yield from _check_path(directory, f"replace {root.layout.contents} in it", ours)
+    yield from _check_path(root.ledger, "change what is on record in it", ours)
+    yield from _check_path(root.settings, "change its limits", ours)
 
 
-def _trusted(root: Root) -> frozenset[int]:
+def _trusted_owners(root: Root) -> frozenset[int]:
     """Return the trusted owners: the system and the user; for the superuser, also the owner of the root."""
     if os.geteuid() != 0:
         return frozenset({0, os.geteuid()})
@@ -60,7 +61,7 @@ def _trusted(root: Root) -> frozenset[int]:
         return frozenset({0})
 
 
-def _check(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
+def _check_path(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
     """Yield findings on a directory or file that others can change."""
     try:
         exposure = Exposure.of(os.stat(path))
@@ -77,21 +78,21 @@ def _check(path: Path, can: str, ours: frozenset[int]) -> Iterator[Finding]:
         yield Finding(
             damage=Damage.OWNER,
             path=path,
-            evidence=f"{_user(exposure.owner)} owns it and can {can}.",
-            advice=f"trust {_user(exposure.owner)} with what your programs run, or use a root of your own",
+            evidence=f"{_user_name(exposure.owner)} owns it and can {can}.",
+            advice=f"trust {_user_name(exposure.owner)} with what your programs run, or use a root of your own",
         )
 
 
 def check_entries(
     directory: Path, kind: Kind, exposures: Mapping[Exposure, int], *, pattern: str = "*-cache"
 ) -> Iterator[Finding]:
-    """Yield summed-up findings on entries of a directory that others can change or own.
+    """Yield findings, summed up, on entries of a directory that others can change or own.
 
     Args:
-        directory: where the entries are.
-        kind: of the entries.
-        exposures: how many entries have each mode, owner and group.
-        pattern: by which a shell finds them in the directory.
+        directory: directory of the entries.
+        kind: kind of the entries.
+        exposures: number of entries for each mode, owner and group.
+        pattern: shell pattern that matches the entries' file names.
     """
     try:
         holder = Exposure.of(os.stat(directory))
@@ -103,7 +104,7 @@ def check_entries(
         yield Finding(
             damage=Damage.WRITABLE,
             path=directory,
-            evidence=f"{writable:,} of its entries can be changed by others than their owner.",
+            evidence=f"{writable:,} of its entries can be changed by users other than their owner.",
             kind=kind,
             advice=f"chmod go-w {quoted(str(directory))}/{pattern}",
         )
@@ -115,14 +116,14 @@ def check_entries(
         yield Finding(
             damage=Damage.OWNER,
             path=directory,
-            evidence=f"{count:,} of its entries belong to {_user(uid)}, the directory to {_user(owner)}.",
+            evidence=f"{count:,} of its entries belong to {_user_name(uid)}, the directory to {_user_name(owner)}.",
             kind=kind,
-            advice=f"find {quoted(str(directory))} -user {_user(uid)} -path '{pattern}' -ls: chown or remove them",
+            advice=f"find {quoted(str(directory))} -user {_user_name(uid)} -path '{pattern}' -ls: chown or remove them",
         )
 
 
-def _is_private(gid: int, uid: int) -> bool:
-    """Return whether a group is its user's own, as most Linux distributions make one for each user."""
+def _is_private_group(gid: int, uid: int) -> bool:
+    """Return whether a user is the only member of a group; most Linux distributions make one group for each user."""
     import grp
     import pwd
 
@@ -133,7 +134,7 @@ def _is_private(gid: int, uid: int) -> bool:
     return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
-def _user(uid: int) -> str:
+def _user_name(uid: int) -> str:
     import pwd
 
     try:
@@ -142,7 +143,7 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _group(gid: int) -> str:
+def _group_name(gid: int) -> str:
     import grp
 
     try:

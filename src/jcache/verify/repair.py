@@ -1,7 +1,7 @@
-"""Acts on findings: damaged entries to quarantine, sidecars made, what killed writers left removed.
+"""Repair findings: move damaged entries to quarantine, make sidecars, and remove files that killed writers left.
 
-Each step is done under the directory's lock, in short batches, and only if the file is still the one that was looked
-at. What was written less than the grace period ago is left alone: it may still be in the making.
+Each repair holds the directory's lock, in short batches, and is done only if the file has not changed since the check.
+A file that was written within the grace period is left alone, since it may be unfinished.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from jcache.store.sidecar import read_recency, write_recency
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.verify import last_verification
-from jcache.verify.checks import Claim, fault_in
-from jcache.verify.neighbours import FUTURE_NS
+from jcache.verify.checks import Claim, fault_of_claim
+from jcache.verify.neighbours import CLOCK_TOLERANCE_NS
 
 
-class Outcome(StrEnum):
+class RepairOutcome(StrEnum):
     """The outcome of a finding's repair."""
 
     QUARANTINED = "quarantined"
@@ -43,59 +43,59 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
-    """A finding, and what became of it.
+class RepairResult:
+    """Result of repairing a finding.
 
     Attributes:
-        finding: which.
+        finding: the finding.
         outcome: what was done.
-        reason: why it was left, or could not be mended.
-        record: of an entry that went to quarantine.
+        reason: why the finding was left alone or could not be repaired.
+        record: quarantine record of an entry that was moved to quarantine.
     """
 
     finding: Finding
-    outcome: Outcome
+    outcome: RepairOutcome
     reason: str | None = None
     record: Record | None = None
 
     @property
     def mended(self) -> bool:
-        return self.outcome not in (Outcome.LEFT, Outcome.FAILED)
+        return self.outcome not in (RepairOutcome.LEFT, RepairOutcome.FAILED)
 
 
-class LeftAlone(Exception):
-    """A finding that must not be acted on now, and why."""
+class _LeftAlone(Exception):
+    """The finding must not be repaired now; the text says why."""
 
 
 def repair(
     store: Store, findings: Sequence[Finding], *, grace_ns: int, progress: Progress[Finding] = iter
-) -> list[Repaired]:
-    """Mend what can be mended.
+) -> list[RepairResult]:
+    """Repair the findings that can be repaired.
 
     Args:
-        store: of the root.
-        findings: of `jcache.verify.verification.verify`.
-        grace_ns: what was written less than this ago is left alone.
-        progress: is given the findings, and passes them on.
+        store: store of the root.
+        findings: findings of `jcache.verify.verification.verify`.
+        grace_ns: files younger than this, in nanoseconds, are left alone.
+        progress: receives the findings and yields them.
 
     Raises:
         CannotWrite: the root cannot be changed at all.
-        Locked: a lock could not be had in time.
+        Locked: another process held a lock for too long.
         LedgerUnavailable: a damaged ledger cannot be replaced.
     """
     repairer = _Repairer(store, Quarantine(store.root), Directories(store.root), grace_ns)
     for finding in findings:
         if finding.remedy is Remedy.BEGIN_ANEW:
             store.ledger.begin_anew()
-            repairer.done.append(Repaired(finding, Outcome.BEGUN_ANEW))
+            repairer.done.append(RepairResult(finding, RepairOutcome.BEGUN_ANEW))
         elif finding.remedy is Remedy.BY_HAND:
-            repairer.done.append(Repaired(finding, Outcome.LEFT, finding.advice))
+            repairer.done.append(RepairResult(finding, RepairOutcome.LEFT, finding.advice))
     for kind in Kind:
         ours = [f for f in findings if f.kind is kind and f.remedy not in (Remedy.BEGIN_ANEW, Remedy.BY_HAND)]
         if ours:
             with files.refusal(f"repair {store.root.directory(kind)}"):
                 store.locks.in_batches(kind, repairer.steps(progress(ours)))
-            try:  # there is a lock file now, as in a bounded directory, where each entry needs its sidecar
+            try:  # the repair made a lock file; JAX then takes the directory as bounded, where entries need sidecars
                 store.maintenance.adopt(kind)
             except CannotWrite as error:
                 store.queue.notice(str(error))
@@ -107,38 +107,38 @@ def repair(
 
 
 def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | None:
-    """Return the damage of an entry in quarantine, as a sentence; None for a sound one that was replaced.
+    """Return the damage of an entry in quarantine, as a sentence; None for a sound entry that was replaced.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the entry cannot be read.
     """
     if record.damage is not Damage.REPLACED:
         return record.evidence
     data = quarantine.read(record)
     if record.expected is not None and digest(data) != record.expected:
-        return f"Its digest {shown(digest(data))} is not {shown(record.expected)} as on record."
-    fault = fault_in(Claim(record.kind, record.key, adapter=store.root.adapter), data)
+        return f"Its digest is {shown(digest(data))}, but {shown(record.expected)} is on record."
+    fault = fault_of_claim(Claim(record.kind, record.key, adapter=store.root.adapter), data)
     return None if fault is None else fault.evidence
 
 
-def put_back(store: Store, quarantine: Quarantine, record: Record, *, damage: str | None, replace: bool) -> None:
+def restore(store: Store, quarantine: Quarantine, record: Record, *, damage: str | None, replace: bool) -> None:
     """Restore an entry from quarantine.
 
     Args:
-        store: of the root.
-        quarantine: of the root.
-        record: which entry.
-        damage: what is wrong with it, as `damage_of` tells: `jcache info` knows of it then.
-        replace: whether an entry that has its key now comes there in its stead.
+        store: store of the root.
+        quarantine: quarantine of the root.
+        record: record of the entry.
+        damage: damage of the entry, from `damage_of`; `jcache info` will report it.
+        replace: whether to move an existing entry of the same key to quarantine.
 
     Raises:
-        JcacheError: there is an entry of that key again, and not to be replaced.
-        OSError: it cannot be moved.
+        JcacheError: an entry of the same key exists, and ``replace`` is false.
+        OSError: the entry cannot be moved.
     """
     store.maintenance.restore(quarantine, record, replace=replace)
     if damage is not None and record.damage is not Damage.STALE:
         path = store.root.directory(record.kind) / record.file_name
-        last_verification.add(store.root, Finding(damage=record.damage, path=path, evidence=damage))
+        last_verification.add_finding(store.root, Finding(damage=record.damage, path=path, evidence=damage))
 
 
 @dataclass(slots=True)
@@ -147,43 +147,45 @@ class _Repairer:
     quarantine: Quarantine
     directories: Directories
     grace_ns: int
-    done: list[Repaired] = field(default_factory=list)
+    done: list[RepairResult] = field(default_factory=list)
 
     def steps(self, findings: Iterable[Finding]) -> Iterator[None]:
-        """Act on findings of one kind, a step each, with the lock held."""
+        """Repair findings of one kind, one in each step; the caller holds the lock."""
         with self.directories:
             for finding in findings:
                 try:
-                    self.done.append(self._act(finding))
-                except LeftAlone as reason:
-                    self.done.append(Repaired(finding, Outcome.LEFT, str(reason)))
+                    self.done.append(self._repair(finding))
+                except _LeftAlone as reason:
+                    self.done.append(RepairResult(finding, RepairOutcome.LEFT, str(reason)))
                 except FileNotFoundError:
-                    self.done.append(Repaired(finding, Outcome.REMOVED, "gone by itself"))
+                    self.done.append(RepairResult(finding, RepairOutcome.REMOVED, "already gone"))
                 except OSError as error:
-                    self.done.append(Repaired(finding, Outcome.FAILED, error.strerror or str(error)))
+                    self.done.append(RepairResult(finding, RepairOutcome.FAILED, error.strerror or str(error)))
                 yield
 
-    def _act(self, finding: Finding) -> Repaired:
+    def _repair(self, finding: Finding) -> RepairResult:
         if finding.remedy is Remedy.MAKE_SIDECAR:
             self._make_sidecar(finding)
-            return Repaired(finding, Outcome.SIDECAR_MADE)
+            return RepairResult(finding, RepairOutcome.SIDECAR_MADE)
         self._check(finding)
         if finding.remedy is Remedy.QUARANTINE:
-            return Repaired(finding, Outcome.QUARANTINED, record=self.quarantine.take(finding, clock.now_ns()))
+            return RepairResult(
+                finding, RepairOutcome.QUARANTINED, record=self.quarantine.take(finding, clock.now_ns())
+            )
         name, directory = self.directories.of(finding.path)
         if finding.damage is Damage.ORPHANED_SIDECAR and is_there(f"{finding.key}{ENTRY_SUFFIX}", directory):
-            raise LeftAlone("whose entry has come meanwhile")
+            raise _LeftAlone("has an entry now")
         file_tree.remove_tree(name, directory=directory)
-        return Repaired(finding, Outcome.REMOVED)
+        return RepairResult(finding, RepairOutcome.REMOVED)
 
     def _check(self, finding: Finding) -> None:
-        """Raise LeftAlone unless the file is the one that was looked at, and old enough."""
+        """Raise _LeftAlone unless the file is unchanged since the check, and old enough."""
         name, directory = self.directories.of(finding.path)
         status = os.lstat(name, dir_fd=directory)
         if finding.stamp is not None and Stamp.of(status) != finding.stamp:
-            raise LeftAlone("changed since it was looked at")
+            raise _LeftAlone("changed since it was checked")
         if is_young(status.st_mtime_ns, clock.now_ns(), self.grace_ns):
-            raise LeftAlone(f"written less than {format_age(self.grace_ns)} ago, perhaps not finished: try again then")
+            raise _LeftAlone(f"written less than {format_age(self.grace_ns)} ago, maybe unfinished: try again later")
 
     def _make_sidecar(self, finding: Finding) -> None:
         now = clock.now_ns()
@@ -191,6 +193,6 @@ class _Repairer:
         status = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory)
         written = max(status.st_mtime_ns, access_times(directory, self.store.root).used_ns(status))
         recency = read_recency(name, directory=directory)
-        if recency is not None and recency <= now + FUTURE_NS:
+        if recency is not None and recency <= now + CLOCK_TOLERANCE_NS:
             return  # JAX has made it meanwhile
         write_recency(name, written if written <= now else now, directory=directory)

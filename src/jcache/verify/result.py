@@ -1,4 +1,4 @@
-"""Values of a verification: its `Request`, and the `Verification` with all findings."""
+"""The request for a verification, and its result with all findings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from jcache.verify.subset import Subset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class VerifyRequest:
     """The options of a verification.
 
     Attributes:
-        kinds: entries of these kinds.
-        subset: so many of them, the least recently verified first; None for all.
-        max_seconds: begin with no further entry after so long; None for no limit.
-        quick: do without decompression.
-        grace_ns: what was written less than this ago may still be in the making.
-        processes: how many check at once; None for as many as there are cores for us.
+        kinds: kinds of the entries to check.
+        subset: part of the entries to check, the least recently verified first; None for all.
+        max_seconds: time after which no further entry is begun; None for no limit.
+        quick: whether to omit the checks that decompress entries.
+        grace_ns: age in nanoseconds below which a file may be unfinished.
+        processes: number of processes; None for one on each usable core.
     """
 
     kinds: tuple[Kind, ...] = tuple(Kind)
@@ -38,20 +38,20 @@ class Verification:
     """The results of a verification.
 
     Attributes:
-        findings: damages, in the order of their paths.
-        notes: what is no damage and still worth telling.
-        entries: how many entries there are.
-        bytes: of them.
-        checked: how many of them were checked.
-        checked_bytes: of those.
-        unchanged: how many had passed before and have the very same bytes.
-        anew: how many were written anew since their digest was recorded.
-        being_written: how many changed while they were looked at, and were not judged.
-        opaque: how many were not checked inside, by the reason.
-        sound: the entries without a finding.
-        seconds: how long it took.
-        complete: whether entries of all kinds were to be checked, and were.
-        quick: whether they were checked without decompression.
+        findings: damage that was found, in the order of paths.
+        notes: findings that are no damage.
+        entries: number of entries in the root.
+        bytes: size of all entries.
+        checked: number of entries that were checked.
+        checked_bytes: size of the checked entries.
+        unchanged: number of entries that passed before and have the same bytes.
+        rewritten: number of entries that were written again after their digest was recorded.
+        being_written: number of entries that changed during the check, and have no result.
+        opaque: number of entries whose content was not checked, by reason.
+        sound: entries without a finding.
+        seconds: duration of the verification.
+        complete: whether all entries of all kinds were checked, with decompression.
+        quick: whether entries were checked without decompression.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Verification:
     checked: int = 0
     checked_bytes: int = 0
     unchanged: int = 0
-    anew: int = 0
+    rewritten: int = 0
     being_written: int = 0
     opaque: Counter[str] = field(default_factory=Counter)
     sound: list[Claim] = field(default_factory=list)

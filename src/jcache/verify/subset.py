@@ -1,9 +1,9 @@
-"""Which part of a root one run of `jcache verify` checks.
+"""The part of a root that one run of `jcache verify` checks.
 
     subset = count "/" count | number "%" | size        "1/7", "5%", "10GiB"
 
-A share is one of the number of entries, rounded up; a size is one of their bytes. Whoever takes a seventh of the least
-recently verified entries seven times has taken them all.
+A share is a share of the number of entries, rounded up; a size limits their bytes. Each run takes the least recently
+verified entries, so seven runs with ``1/7`` check all.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PERCENT = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """So many entries, or so many bytes.
+    """A part of the entries, by their number or by their size.
 
     Attributes:
-        share: of the number of entries, over 0 and up to 1; None for a size.
-        bytes: of the entries together; None for a share.
+        share: share of the number of entries, over 0 and up to 1; None for a size.
+        bytes: size of the entries; None for a share.
     """
 
     share: Fraction | None = None
@@ -37,7 +37,7 @@ class Subset:
         """Return the subset that a text such as ``1/7``, ``5%`` or ``10GiB`` means.
 
         Raises:
-            InvalidValue: the text is none of these, or means nothing or more than everything.
+            InvalidValue: the text has none of these forms, or means nothing or more than everything.
         """
         if match := _SHARE.fullmatch(text):
             share = Fraction(int(match[1]), int(match[2])) if int(match[2]) else Fraction(0)
@@ -52,11 +52,13 @@ class Subset:
                 raise InvalidValue(f"'{text}' is a subset of nothing: write a share or a size: 1/7, 5% or 10GiB.")
             return cls(bytes=size)
         if not 0 < share <= 1:
-            raise InvalidValue(f"'{text}' is no part of a whole: write a share over 0 and up to 1, such as 1/7 or 5%.")
+            raise InvalidValue(
+                f"'{text}' is not a share of a whole: write a share over 0 and up to 1, such as 1/7 or 5%."
+            )
         return cls(share=share)
 
     def count(self, sizes: Sequence[int]) -> int:
-        """Return how many of the first entries the subset takes, by their bytes; at least one if there is one."""
+        """Return how many of the entries of these sizes, from the first on, are in the subset; at least one if any."""
         if self.share is not None:
             return -(-len(sizes) * self.share.numerator // self.share.denominator)
         left = self.bytes or 0

@@ -1,7 +1,7 @@
-"""Check a root: its entries, in parallel and those first that were verified longest ago, and what lies around them.
+"""Check a root: its entries, in parallel, the least recently verified first; then the files beside them.
 
-Nothing here changes a file of the cache. What was learnt (digests, when each entry was verified) goes to the ledger.
-What was written a moment ago is looked at twice, with a pause between: a writer that is alive gets on meanwhile.
+This module changes no file of the cache. It records digests and times of verification in the ledger. A damaged file
+that is still young is checked again after a pause, since its writer may be running.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from jcache.store.lineage import read_lineage
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
 from jcache.store.store import Store
-from jcache.verify.checks import CHECKS_VERSION, Checked, Claim, check
-from jcache.verify.last_verification import write_down
-from jcache.verify.neighbours import check_surroundings, is_behind
+from jcache.verify.checks import CHECKS_VERSION, CheckResult, Claim, check
+from jcache.verify.last_verification import record_verification
+from jcache.verify.neighbours import check_neighbours, is_clock_behind
 from jcache.verify.permissions import Exposure, check_directories, check_entries
 from jcache.verify.pool import Batch, check_batches
-from jcache.verify.result import Request, Verification
+from jcache.verify.result import Verification, VerifyRequest
 
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_PASSING: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
+_TRANSIENT: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
 
 Progress = Callable[[int, int], None]
 
 
 class _Candidate(NamedTuple):
-    """An entry that may be checked; ordered as they should be."""
+    """An entry that may be checked; candidates are sorted by the time of their last verification."""
 
     verified_ns: int
     created_ns: int
@@ -45,34 +45,34 @@ class _Candidate(NamedTuple):
     bytes: int
 
 
-def verify(store: Store, request: Request, progress: Progress = lambda _done, _all: None) -> Verification:
+def verify(store: Store, request: VerifyRequest, progress: Progress = lambda _done, _all: None) -> Verification:
     """Check a root.
 
     Args:
-        store: of the root.
+        store: store of the root.
         request: what to check, and how.
-        progress: is told how many bytes are done, and of how many.
+        progress: called with the bytes that are checked so far, and with those of all entries.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
-        JcacheError: a process that was checking was killed.
+        JcacheError: a process that checked entries was killed.
     """
     started = clock.monotonic()
     verifier = _Verifier(store, request)
     deadline = None if request.max_seconds is None else started + request.max_seconds
     verifier.check_entries(progress, deadline)
-    verifier.check_around()
+    verifier.check_neighbours()
     result = verifier.result
     result.findings.sort(key=lambda finding: (finding.path, finding.damage))
     result.seconds = clock.monotonic() - started
     result.quick = request.quick
     result.complete = set(request.kinds) == set(Kind) and result.checked == result.entries and not request.quick
-    write_down(store, result, result.findings)
+    record_verification(store, result, result.findings)
     return result
 
 
 class _Verifier:
-    def __init__(self, store: Store, request: Request) -> None:
+    def __init__(self, store: Store, request: VerifyRequest) -> None:
         self.result = Verification()
         self._store = store
         self._request = request
@@ -80,17 +80,17 @@ class _Verifier:
         self._news: list[Known] = []
         self._ledger_lost = False
         self._copied_ns = self._check_ledger()
-        self._known = {kind: self._ask_ledger(kind) for kind in request.kinds}
+        self._known = {kind: self._query_ledger(kind) for kind in request.kinds}
         self._listings = {kind: self._list(kind) for kind in request.kinds}
 
     # -- entries
 
     def check_entries(self, progress: Progress, deadline: float | None) -> None:
-        """Check the entries that were asked for, and write down what is learnt even if that is interrupted."""
+        """Check the requested entries; record the results even if the check is interrupted."""
         candidates = self._candidates()
         total = sum(candidate.bytes for candidate in candidates)
         done = 0
-        unsure: list[Checked] = []
+        unsure: list[CheckResult] = []
         try:
             for batch, some in check_batches(
                 self._batches(candidates, deadline),
@@ -102,12 +102,12 @@ class _Verifier:
                     if self._is_unsure(checked):
                         unsure.append(checked)
                     else:
-                        self._judge(checked)
+                        self._add_result(checked)
                 done += batch.bytes
                 progress(done, total)
-            self._look_again(unsure)
+            self._check_again(unsure)
         finally:
-            self._write_down()
+            self._record_results()
 
     def _candidates(self) -> list[_Candidate]:
         found: list[_Candidate] = []
@@ -126,7 +126,7 @@ class _Verifier:
         return found if subset is None else found[: subset.count([candidate.bytes for candidate in found])]
 
     def _batches(self, candidates: list[_Candidate], deadline: float | None) -> Iterator[Batch]:
-        """Yield the candidates in portions that are worth a process's while, as long as there is time."""
+        """Yield the candidates in batches of up to 8 MiB, until the deadline."""
         claims: list[Claim] = []
         size = 0
         for candidate in candidates:
@@ -144,14 +144,14 @@ class _Verifier:
         kind = claims[0].kind if claims else Kind.EXECUTABLES
         return Batch(self._store.root.directory(kind), claims, size)
 
-    def _is_unsure(self, checked: Checked) -> bool:
+    def _is_unsure(self, checked: CheckResult) -> bool:
         if checked.being_written:
             return True
         if checked.finding is None or checked.finding.stamp is None:
             return False
         return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._request.grace_ns)
 
-    def _look_again(self, unsure: list[Checked]) -> None:
+    def _check_again(self, unsure: list[CheckResult]) -> None:
         if unsure:
             clock.sleep(_PAUSE_S)
         for before in unsure:
@@ -160,24 +160,24 @@ class _Verifier:
             if checked.being_written or (checked.finding and checked.stamp != before.stamp):
                 self.result.being_written += 1
             else:
-                self._judge(checked)
+                self._add_result(checked)
 
-    def _judge(self, checked: Checked) -> None:
+    def _add_result(self, checked: CheckResult) -> None:
         if checked.gone:
             return
         claim, stamp, result = checked.claim, checked.stamp, self.result
         size = stamp.bytes if stamp else 0
         result.checked += 1
         result.checked_bytes += size
-        result.anew += checked.anew
+        result.rewritten += checked.rewritten
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
         now = clock.now_ns()
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, claim.key, verified_ns=now, checks=0))  # it passes none
+            self._news.append(Known(claim.kind, claim.key, verified_ns=now, checks=0))  # no version passed
             return
-        result.unchanged += claim.passed and not checked.anew
+        result.unchanged += claim.passed and not checked.rewritten
         result.sound.append(claim)
         if checked.opaque is not None:
             result.opaque[checked.opaque] += 1
@@ -187,16 +187,16 @@ class _Verifier:
             Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
         )
 
-    # -- what is around them
+    # -- files beside the entries
 
-    def check_around(self) -> None:
-        """Check sidecars, temporary files, names that stop JAX, and who may write."""
-        around = [finding for kind in self._listings for finding in self._surroundings(kind)]
-        if any(finding.damage in _PASSING for finding in around):
+    def check_neighbours(self) -> None:
+        """Check sidecars, temporary files, names that make JAX's put fail, permissions, links and pins."""
+        around = [finding for kind in self._listings for finding in self._check_directory(kind)]
+        if any(finding.damage in _TRANSIENT for finding in around):
             clock.sleep(_PAUSE_S)
             for kind in self._listings:
                 self._listings[kind] = self._list(kind)
-            still = {(f.damage, f.path) for kind in self._listings for f in self._surroundings(kind)}
+            still = {(f.damage, f.path) for kind in self._listings for f in self._check_directory(kind)}
             around = [finding for finding in around if (finding.damage, finding.path) in still]
         root = self._store.root
         around += check_directories(root)
@@ -208,7 +208,7 @@ class _Verifier:
             (self.result.notes if finding.is_note else self.result.findings).append(finding)
 
     def _dangling(self) -> Iterator[Finding]:
-        """Yield notes on traces with broken links, but not on those that may still be in the making."""
+        """Yield notes on traces with broken links, except those that may be unfinished."""
         listing = self._listings.get(Kind.TRACES)
         if listing is None or not len(listing):
             return
@@ -227,20 +227,20 @@ class _Verifier:
         except LedgerUnavailable as error:
             yield Finding(damage=Damage.PINS, path=self._store.root.pins, evidence=str(error))
 
-    def _surroundings(self, kind: Kind) -> Iterator[Finding]:
+    def _check_directory(self, kind: Kind) -> Iterator[Finding]:
         unbounded = not is_bounded(self._store.root, kind)
         now_ns, listing = clock.now_ns(), self._listings[kind]
-        behind = is_behind(listing.columns.recency, now_ns)
+        behind = is_clock_behind(listing.columns.recency, now_ns)
         if behind:
             self._store.queue.notice(
-                "This machine's clock is behind the times of use on record: set it, and verify again."
+                "This machine's clock is behind the recorded times of use: set it, and verify again."
             )
-        return check_surroundings(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
+        return check_neighbours(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
 
-    # -- the ledger, without which all goes on
+    # -- the ledger, which may fail
 
     def _list(self, kind: Kind) -> Listing:
-        """Return the listing of a directory; keep no snapshot in a damaged ledger, which that would begin anew."""
+        """Return the listing of a directory; save no snapshot if the ledger is damaged, since that would replace it."""
         return self._store.listing(kind, remember=not self._ledger_lost)
 
     def _check_ledger(self) -> int | None:
@@ -249,20 +249,20 @@ class _Verifier:
             self._store.ledger.check()
             return self._store.ledger.copied_ns()
         except LedgerUnavailable as error:
-            self._meet(error)
+            self._report_ledger(error)
             return None
 
-    def _ask_ledger(self, kind: Kind) -> dict[str, Known]:
+    def _query_ledger(self, kind: Kind) -> dict[str, Known]:
         if self._ledger_lost:
             return {}
         try:
             return self._store.ledger.known(kind)
         except LedgerUnavailable as error:
-            self._meet(error)
+            self._report_ledger(error)
             return {}
 
-    def _meet(self, error: LedgerUnavailable) -> None:
-        """Report a damaged ledger as a finding, and one that cannot be used now as a notice."""
+    def _report_ledger(self, error: LedgerUnavailable) -> None:
+        """Report a damaged ledger as a finding, and a busy or unreadable one as a notice."""
         if not error.lost:
             self._store.queue.notice(str(error))
         elif not self._ledger_lost:
@@ -270,8 +270,8 @@ class _Verifier:
             path = self._store.root.ledger
             self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
 
-    def _write_down(self) -> None:
-        """Record what was learnt, but do not replace a damaged ledger: that is repairing."""
+    def _record_results(self) -> None:
+        """Record the results, unless the ledger is damaged: only a repair replaces it."""
         if self._ledger_lost:
             return
         ledger, news = self._store.ledger, self._news
@@ -287,10 +287,10 @@ class _Verifier:
             if news:
                 ledger.record(news, anew=False)
         except LedgerUnavailable as error:
-            self._meet(error)
+            self._report_ledger(error)
 
     def _exists(self, kind: Kind, key: str) -> bool:
         try:
             return os.path.lexists(self._store.root.place(kind, key))
-        except InvalidValue:  # no key of this root's: the ledger is input
+        except InvalidValue:  # the ledger may hold anything, such as a malformed key
             return False

@@ -14,7 +14,7 @@ from jcache.errors import BadArchive, InvalidValue
 from jcache.formats.digest import digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, Kind
 from jcache.shipping.archive import manifest_codec as module
-from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Host, Item, Maker, Manifest, XlaFile
 from jcache.shipping.archive.manifest_codec import decode, encode
 from tests.helpers.clocks import lines_run
 from tests.helpers.entries import NOW, digits, key
@@ -25,7 +25,7 @@ MANIFEST = Manifest(
     jcache="0.1.0", root="/r", directory="/r/executables", jax="0.10.2", jaxlib="0.10.2",
     host=Host(cpu="EPYC", gpus=("H200",)), makers=(Maker(platform="cpu", cpu_features=("+avx2", "-sha512")),),
     items=(ITEM._replace(maker=0, seconds=3.5, codec="zstd", sidecar=True),),
-    neighbours=(Neighbour(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
+    neighbours=(XlaFile(f"{AUTOTUNE_NAME}/x.pb", 3, digest(b"3")),),
 )  # fmt: skip
 
 TWO = encode(replace(MANIFEST, items=(ITEM, ITEM._replace(key=OTHER))))
@@ -51,7 +51,7 @@ ITEMS = st.builds(
     portable=st.booleans(), maker=st.sampled_from([None, 0, 1]),
 )  # fmt: skip
 NEIGHBOURS = st.builds(
-    Neighbour, st.lists(NAMES.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map(
+    XlaFile, st.lists(NAMES.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map(
         lambda parts: "/".join((AUTOTUNE_NAME, *parts, "file"))
     ), st.integers(0, 9), DIGESTS,
 )  # fmt: skip
@@ -59,6 +59,7 @@ MANIFESTS = st.builds(
     Manifest, jcache=TEXTS, root=TEXTS, directory=TEXTS, jax=st.none() | TEXTS, jaxlib=st.none() | TEXTS,
     host=st.builds(Host, cpu=st.none() | TEXTS, gpus=st.lists(TEXTS, max_size=2).map(tuple)), solid=st.booleans(),
     recompressors=st.just(()) | st.just((("zlib", "1.3"), ("zstd", "1.5.7"))),
+    settings=st.just(()) | st.just((("keep_last", "7"), ("max_size", "20GiB"))) | st.just((("order", "cost"),)),
     makers=st.lists(MAKERS, min_size=2, max_size=3).map(tuple),
     items=st.lists(ITEMS, max_size=5, unique_by=itemgetter(0, 1)).map(
         lambda found: tuple(sorted(found, key=itemgetter(0, 1)))
@@ -144,9 +145,15 @@ def test_times_out_of_range_become_the_nearest() -> None:
         {"items": (ITEM._replace(maker=1),)},
         {"items": (ITEM._replace(key="../../x"),)},
         {"items": (ITEM._replace(bytes=-1),)},
-        {"neighbours": (Neighbour("../x", 3, digest(b"3")),)},
-        {"neighbours": (Neighbour(KERNELS_NAME, 3, digest(b"3")), Neighbour(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
+        {"neighbours": (XlaFile("../x", 3, digest(b"3")),)},
+        {"neighbours": (XlaFile(KERNELS_NAME, 3, digest(b"3")), XlaFile(f"{KERNELS_NAME}/x", 3, digest(b"3")))},
         {"recompressors": (("zstd", "1"), ("zlib", "1"))},
+        {"settings": (("order", "lru"), ("keep_last", "1"))},
+        {"settings": (("order", "lru"), ("order", "cost"))},
+        {"settings": (("max_size", "much"),)},
+        {"settings": (("places", "/"),)},
+        {"settings": (("preset", "balanced"),)},
+        {"settings": (("colour", "red"),)},
     ],
 )
 def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:

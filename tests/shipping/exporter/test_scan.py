@@ -77,7 +77,7 @@ def test_other_bytes_than_on_record(tmp_path: Path, change: bytes) -> None:
     """Bytes that are not those on record are checked in full."""
     add(tmp_path, key(1), change, written_ns=10**18)
     seen = scan_entry(tmp_path, on_record(executable()))
-    assert seen.checked.finding is not None or seen.checked.anew
+    assert seen.checked.finding is not None or seen.checked.rewritten
 
 
 def test_executables_are_opened_once_for_all(tmp_path: Path) -> None:

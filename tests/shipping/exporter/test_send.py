@@ -26,7 +26,7 @@ from jcache.shipping.exporter.sink import DescriptorSink
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify import verification
-from jcache.verify.result import Request as VerifyRequest
+from jcache.verify.result import VerifyRequest as VerifyRequest
 from tests.helpers.command_line import call
 from tests.helpers.entries import NOW, add, executable, key, xla_program
 from tests.shipping.exporter.test_export import members

@@ -25,7 +25,7 @@ KNOWN = Known(Kind.EXECUTABLES, key(1))
 @pytest.mark.jax
 def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
     """An entry of a real JAX tells its platform and the directory that its options name, and the ledger its jaxlib."""
-    made = provenance.of_bytes(cpu_entries.bytes("jit_named_step"), KNOWN._replace(jaxlib="0.10.2"))
+    made = provenance.provenance_of_bytes(cpu_entries.bytes("jit_named_step"), KNOWN._replace(jaxlib="0.10.2"))
     assert (made.maker.platform, made.maker.jaxlib, made.portable) == ("cpu", "0.10.2", False)
     assert made.maker.cache_path == str(cpu_entries.directory)
     assert made.codec in ("zstd", "zlib")
@@ -33,7 +33,7 @@ def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
 
 def test_of_a_gpu() -> None:
     """An entry of an H200 tells its compute capability, CUDA's versions and the directory that it is keyed for."""
-    assert provenance.of_bytes(h200_entry("jit_stage")) == (
+    assert provenance.provenance_of_bytes(h200_entry("jit_stage")) == (
         Maker(
             platform="cuda",
             compute_capability="9.0",
@@ -48,13 +48,13 @@ def test_of_a_gpu() -> None:
 
 def test_what_tells_nothing() -> None:
     """An executable of an unknown format has a maker of whom nothing is known."""
-    assert provenance.of_bytes(executable()) == (Maker(), "zstd", False)
+    assert provenance.provenance_of_bytes(executable()) == (Maker(), "zstd", False)
 
 
 def test_damaged() -> None:
     """What cannot be decompressed is refused."""
     with pytest.raises(DamagedEntry):
-        provenance.of_bytes(executable()[:-3])
+        provenance.provenance_of_bytes(executable()[:-3])
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_damaged() -> None:
 )
 def test_portable_keys(origin: str | None, portable: bool) -> None:
     """What `jcache.enable()` has stored, or copied since it was hit, has a key without the directory's path."""
-    assert provenance.of_bytes(executable(), KNOWN._replace(origin=origin)).portable is portable
+    assert provenance.provenance_of_bytes(executable(), KNOWN._replace(origin=origin)).portable is portable
 
 
 @pytest.mark.parametrize(("recorded", "told"), [("0.6.2", "0.6.2"), ("0.6.2, 0.8.1", None), ("", None), (None, None)])
 def test_one_jaxlib(recorded: str | None, told: str | None) -> None:
     """A run that mixed several jaxlibs does not say which of them made an entry."""
-    assert provenance.of_bytes(executable(), KNOWN._replace(jaxlib=recorded)).maker.jaxlib == told
+    assert provenance.provenance_of_bytes(executable(), KNOWN._replace(jaxlib=recorded)).maker.jaxlib == told
 
 
 def remember(store: Store, *datas: bytes) -> list[Content]:
@@ -90,8 +90,8 @@ def test_what_is_read_is_remembered(plain: Root) -> None:
     with Store(plain) as store:
         found = provenance.load_contents(store)
     assert found == {content.digest: content for content in contents}
-    assert [provenance.of_content(content, KNOWN) for content in contents] == [
-        provenance.of_bytes(data) for data in datas
+    assert [provenance.provenance_of_content(content, KNOWN) for content in contents] == [
+        provenance.provenance_of_bytes(data) for data in datas
     ]
     assert contents[1].seconds == 7
 

@@ -31,7 +31,7 @@ from jcache.store.pending_file import PendingFile
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked
@@ -41,7 +41,7 @@ from tests.helpers.signatures import needs_openssh, new_key, signature_by
 def check_clean(root: Root) -> None:
     """Nothing is damaged and nothing is left over."""
     with Store(root) as store:
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
     assert not [path for path in root.path.rglob("*") if TEMPORARY_PREFIX in path.name]
 
 
@@ -129,7 +129,7 @@ def test_digest_is_on_record(tmp_path: Path) -> None:
     add(target.directory(Kind.EXECUTABLES), key(1), datas[0][:-1] + bytes([datas[0][-1] ^ 1]))
     with Store(target) as store:
         assert store.ledger.known(Kind.EXECUTABLES)[key(1)].digest == digest(datas[0])
-        assert [f.key for f in verify(store, Request(grace_ns=0)).findings] == [key(1)]
+        assert [f.key for f in verify(store, VerifyRequest(grace_ns=0)).findings] == [key(1)]
 
 
 def test_no_lock_file_is_made(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, SECOND, digits, key, recency_of
 from tests.helpers.imports import HERE, content, facts, tar_of
@@ -79,7 +79,7 @@ def test_entries(tmp_path: Path, bounded: bool) -> None:
     assert result.passed_over == len(result.names) == 6
     assert not (directory / AUTOTUNE_NAME).exists()
     with Store(root) as store:
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []
         assert {k.checks for k in store.ledger.known(Kind.EXECUTABLES).values()} == {CHECKS_VERSION}
 
 
@@ -172,4 +172,4 @@ def test_torn(tmp_path: Path) -> None:
         taken(tar[: len(tar) // 3], root)
     assert facts(root)
     with Store(root) as store:
-        assert verify(store, Request(grace_ns=0)).findings == []
+        assert verify(store, VerifyRequest(grace_ns=0)).findings == []

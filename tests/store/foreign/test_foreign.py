@@ -21,7 +21,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from jcache.verify.repair import repair
-from jcache.verify.result import Request
+from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, tree
 
@@ -149,10 +149,10 @@ def test_find_by_beginnings_and_file_names(store: Store) -> None:
 def test_verify_repair_and_restore(box: Path, store: Store) -> None:
     """Damage is found by the adapter, goes out of the tree, and comes back; foreign files stay as they are."""
     note, others = box / "notes" / "00000001.note", tree(box / "notes" / "shopping list.txt")
-    assert not verify(store, Request()).findings
+    assert not verify(store, VerifyRequest()).findings
     note.write_text("somebody else's")
     os.utime(note, ns=(NOW, NOW))
-    (finding,) = verify(store, Request()).findings
+    (finding,) = verify(store, VerifyRequest()).findings
     assert finding.damage is Damage.NAME
     (one,) = repair(store, [finding], grace_ns=0)
     assert one.mended and not note.exists() and tree(box / "notes" / "shopping list.txt") == others
@@ -177,7 +177,7 @@ def test_quarantine_on_another_file_system(
     note.write_text("somebody else's")
     os.utime(note, ns=(NOW, NOW))
     monkeypatch.setattr(os, "rename", far)
-    (one,) = repair(store, verify(store, Request()).findings, grace_ns=0)
+    (one,) = repair(store, verify(store, VerifyRequest()).findings, grace_ns=0)
     assert one.mended and not note.exists()
     (record,) = Quarantine(store.root).records()
     store.maintenance.restore(Quarantine(store.root), record)
@@ -218,7 +218,7 @@ def test_links_and_specials_are_no_entries(box: Path, store: Store, beyond: Path
     """A link with an entry's name is a finding, which is renamed and never followed."""
     (box / "notes" / "0000000a.note").symlink_to(beyond / "precious")
     assert "note-0000000a" not in {entry.key for entry in store.entries()}
-    (finding,) = verify(store, Request()).findings
+    (finding,) = verify(store, VerifyRequest()).findings
     assert finding.damage is Damage.NOT_A_FILE and finding.key == "note-0000000a"
 
 

@@ -93,7 +93,7 @@ def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> 
     """Notes, work of other tools, links and directories with an entry's name stay through verify, repair and clear."""
     from jcache.store.eviction import everything
     from jcache.verify.repair import repair
-    from jcache.verify.result import Request
+    from jcache.verify.result import VerifyRequest
     from jcache.verify.verification import verify
 
     (cache / "notes.txt").write_text("mine")
@@ -103,7 +103,7 @@ def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> 
     (cache / "graphs" / f"{'1' * 32}.json").mkdir()
     (cache / "traces" / "x-cache").write_text("no entry of JAX's")
     before = {path: row for path, row in tree(cache).items() if Path(path).name not in _file_names()}
-    verification = verify(store, Request(grace_ns=0))
+    verification = verify(store, VerifyRequest(grace_ns=0))
     repaired = repair(store, [f for f in verification.findings if f.key is None], grace_ns=0)
     store.maintenance.execute(everything(store.entries()))
     after = tree(cache)
@@ -460,7 +460,7 @@ def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> 
     """Out of phasic's way, by a rename, to the state directory; restored, it is where it was."""
     from jcache.store.quarantine import Quarantine
     from jcache.verify.repair import repair
-    from jcache.verify.result import Request
+    from jcache.verify.result import VerifyRequest
     from jcache.verify.verification import verify
 
     path = place(cache, TAPE)
@@ -468,7 +468,7 @@ def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> 
     path.write_bytes(torn)
     long_ago = path.stat().st_mtime_ns - 3600 * SECOND
     os.utime(path, ns=(long_ago, long_ago))
-    (one,) = repair(store, verify(store, Request()).findings, grace_ns=60 * SECOND)
+    (one,) = repair(store, verify(store, VerifyRequest()).findings, grace_ns=60 * SECOND)
     assert one.mended and not path.exists() and not (cache / ".jcache").exists()
     quarantine = Quarantine(store.root)
     (record,) = quarantine.records()

@@ -8,11 +8,13 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, complete_kinds, store_of
+from jcache.configuration.files import for_program, variables
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.verify.path_keys import XLA_CACHES, about_env, path_in_keys
+from jcache.verify.path_keys import XLA_CACHES, describe_env_misses
+from jcache.verify.path_spellings import path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 
@@ -41,11 +43,14 @@ def env(
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell that jcache knows: choose from {', '.join(_FORMATS)}.")
     chosen = _created_root(root)
-    variables = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
+    found, faults = for_program(chosen, os.environ)
+    for fault in faults:
+        output.warning(fault)
+    wanted = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ)) | variables(found)
     if json:
-        output.as_json({"root": str(chosen.path), "environment": variables})
+        output.as_json({"root": str(chosen.path), "environment": wanted})
         return
-    for name, value in variables.items():
+    for name, value in wanted.items():
         output.data(_assignment(shell, name, value))
 
 
@@ -89,19 +94,19 @@ def _created_root(explicit: str | None) -> Root:
         return _root(explicit)
 
 
-def _without_cold_settings(root: Root, variables: dict[str, str]) -> dict[str, str]:
+def _without_cold_settings(root: Root, wanted: dict[str, str]) -> dict[str, str]:
     """Return the variables without those under which JAX would miss the programs that JAX alone has stored.
 
     A warning names the programs that JAX misses all the same.
     """
-    if XLA_CACHES not in variables:  # the user has set it
-        return variables
+    if XLA_CACHES not in wanted:  # the user has set it
+        return wanted
     with store_of(root) as store:
         path, is_known = path_in_keys(store)
     if path is not None or not is_known:
-        output.warning(about_env(root, path))
+        output.warning(describe_env_misses(root, path))
     is_default = path == str(root.directory(Kind.EXECUTABLES))
-    return {name: value for name, value in variables.items() if not (is_default and name == XLA_CACHES)}
+    return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

@@ -75,6 +75,9 @@ SolidOption = Annotated[
     bool,
     typer.Option("--solid", help="Compress all entries together: the archive is smaller, and export is slower."),
 ]
+ConfigOption = Annotated[
+    bool, typer.Option("--config", help="Also export the limits that the cache directory stores: see jcache config.")
+]
 SignOption = Annotated[
     str | None,
     typer.Option("--sign", metavar="KEY", help="Sign with this OpenSSH key; needs ssh-keygen."),
@@ -92,6 +95,7 @@ def export(
     exclude_from: ExcludeFromOption = None,
     xla: XlaOption = False,
     solid: SolidOption = False,
+    config: ConfigOption = False,
     sign: SignOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -101,9 +105,7 @@ def export(
 
     Example: jcache export | ssh host jcache import -
     """
-    to = _STDOUT if _is_stdout(to) else to
-    if to == _STDOUT:
-        _check_stdout()
+    to = _destination(to)
     request = ExportRequest(
         selection=Selection(kinds=kinds_of(kind), filters=tuple(_filters(filter, used_since))),
         keys=tuple(keys or ()),
@@ -111,6 +113,7 @@ def export(
         exclude=frozenset() if exclude_from is None else frozenset(_read_keys(exclude_from)),
         xla=xla,
         solid=solid,
+        config=config,
     )
     signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
     with open_store(root) as store:
@@ -125,6 +128,14 @@ def export(
         tell_left_out(store, prepared, exported, verbose=verbose)
         _print_summary(summary, json=json, quiet=quiet, verbose=verbose)
     return _PARTLY if prepared.findings or prepared.being_written or exported.omitted else 0
+
+
+def _destination(to: str) -> str:
+    """Return a destination, with ``-`` for every name of standard output, to which an archive must be writable."""
+    if not _is_stdout(to):
+        return to
+    _check_stdout()
+    return _STDOUT
 
 
 def _print_summary(summary: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:

@@ -12,20 +12,20 @@ import typer
 
 from jcache.cli import output
 from jcache.cli.commands.import_common import (
-    Options,
-    Outlook,
+    ImportOptions,
+    ImportTarget,
     PickleOption,
     ReplaceOption,
     SkipOption,
+    complete_import,
+    damage_of_kept_in,
     exit_code,
-    finished,
-    found_in,
-    told,
+    reporting_interruption,
 )
 from jcache.cli.commands.import_tar import take_tar
 from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
 from jcache.cli.progress import Bar
-from jcache.cli.reports.import_report import Report
+from jcache.cli.reports.import_report import ImportReport
 from jcache.errors import InvalidValue
 from jcache.shipping.archive import ArchiveReader, Head, PlainTarReader, open_archive
 from jcache.shipping.archive.manifest import Manifest, adapter_of
@@ -80,6 +80,10 @@ XlaOption = Annotated[
     bool, typer.Option("--xla", help="Also import XLA's own sub-caches (autotune, kernels) of a plain tar.")
 ]
 
+ConfigOption = Annotated[
+    bool, typer.Option("--config", help="Take the limits that the archive has from an export with --config.")
+]
+
 
 def import_(
     archive: ArchiveArgument,
@@ -93,6 +97,7 @@ def import_(
     check_load: LoadOption = False,
     recompile: RecompileOption = False,
     xla: XlaOption = False,
+    config: ConfigOption = False,
     allow_pickle: PickleOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -106,7 +111,7 @@ def import_(
 
     Example: jcache export | ssh host jcache import -
     """
-    options = Options(
+    options = ImportOptions(
         dry_run=dry_run,
         replace=replace,
         skip_incompatible=skip_incompatible,
@@ -115,6 +120,7 @@ def import_(
         allow_code=allow_pickle,
         recompile=recompile,
         xla=xla,
+        config=config,
         require_signature=require_signature,
         allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
     )
@@ -128,16 +134,16 @@ def import_(
     return code
 
 
-def _import(archive: str, root: str | None, options: Options) -> tuple[Report, int]:
+def _import(archive: str, root: str | None, options: ImportOptions) -> tuple[ImportReport, int]:
     """Import an archive or a tar; return the report and the exit code."""
-    target = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
+    path = future_root(choose_path(root, os.environ), plain=wants_plain(root, os.environ))
     name = "the standard input" if archive == _STDIN else archive
     with _opened(archive, root) as stream:
-        outlook = Outlook(target, options)
+        target = ImportTarget(path, options)
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainTarReader):
-            return take_tar(reader, outlook)
-        return _take(reader, outlook, is_named=root is not None)
+            return take_tar(reader, target)
+        return _take(reader, target, is_named=root is not None)
 
 
 @contextmanager
@@ -152,7 +158,7 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         return
     if not archive or os.path.isdir(archive):
         pipe = f"{command('export', archive)} | {command('import -', root)}"
-        way = f", or bring the entries of a directory by `{pipe}`" if archive else ""
+        way = f", or import the entries of a directory with `{pipe}`" if archive else ""
         raise InvalidValue(f"'{archive}' is no archive: name a file{way}.")
     with files.refusal(f"read {archive}"):
         file = open(os.path.expanduser(archive), "rb", buffering=0)  # noqa: SIM115  closed below
@@ -160,23 +166,23 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[Report, int]:
-    root, options = outlook.root, outlook.options
+def _take(reader: ArchiveReader, target: ImportTarget, *, is_named: bool) -> tuple[ImportReport, int]:
+    root, options = target.root, target.options
     head, trust = _head(reader, options)
     adapter = adapter_of(head.manifest)
     if adapter is not None and not is_named:
-        root = future_root(_place_of(adapter), plain=False)
-    outlook.root = root = layout_by_keys(with_layout(root, adapter), head.manifest)
+        root = future_root(_directory_of(adapter), plain=False)
+    target.root = root = layout_by_keys(with_layout(root, adapter), head.manifest)
     plan = plan_import(
         head.manifest,
         root,
-        outlook.judge(head.manifest),
+        target.judge(head.manifest),
         trust=trust,
         replace=options.replace,
         skip_incompatible=options.skip_incompatible,
         allow_code=options.allow_code,
     )
-    report = Report(
+    report = ImportReport(
         root=root,
         source=head.manifest.root or reader.name,
         dry_run=options.dry_run,
@@ -184,25 +190,25 @@ def _take(reader: ArchiveReader, outlook: Outlook, *, is_named: bool) -> tuple[R
         neighbours=plan.neighbours,
         bytes=plan.bytes,
         forecast=plan.forecast,
-        more={"archive": _described(head.manifest, trust)},
-        is_told=trust.signer is None,  # no signature covers the list of omitted entries
+        archive_fields={"archive": _archive_json(head.manifest, trust)},
+        omissions_were_reported=trust.signer is None,  # no signature covers the list of omitted entries
     )
     if options.dry_run:
         report.notes += _notes(plan, options)
-        report.found = found_in(root, plan.outcomes)
-        outlook.settle(report, head.manifest)
+        report.kept_damage = damage_of_kept_in(root, plan.outcomes)
+        target.add_forecast(report, head.manifest)
         return report, exit_code(report)
     imported, members = ImportResult(), reader.members()
     first = list(islice(members, 1))  # the first entry may be refused, and then no root is created
     with store_of(make_root(root)) as store:
-        with Bar("importing") as bar, told(imported):
+        with Bar("importing") as bar, reporting_interruption(imported):
             rest = chain(first, members)
             execute_plan(plan, rest, store, imported, omitted=lambda: reader.omitted, progress=bar.show)
         report.notes += _notes(plan, options)
-        return finished(report, imported, store, outlook, head.manifest, trust)
+        return complete_import(report, imported, store, target, head.manifest, trust)
 
 
-def _place_of(adapter: Adapter) -> Path:
+def _directory_of(adapter: Adapter) -> Path:
     """Return the directory in which another program looks for its cache.
 
     Raises:
@@ -210,11 +216,11 @@ def _place_of(adapter: Adapter) -> Path:
     """
     places = list(dict.fromkeys(choose_path(place, {}) for place in adapter.places(os.environ)))
     if len(places) > 1:
-        raise InvalidValue(f"{adapter.title} may be in {' or '.join(map(str, places))}: name one of them by --root.")
+        raise InvalidValue(f"{adapter.title} may be in {' or '.join(map(str, places))}: name one of them with --root.")
     return places[0]
 
 
-def _head(reader: ArchiveReader, options: Options) -> tuple[Head, Trust]:
+def _head(reader: ArchiveReader, options: ImportOptions) -> tuple[Head, Trust]:
     """Return an archive's head after its signature has been checked, and the result of that check."""
     found: list[Trust] = []
 
@@ -226,23 +232,23 @@ def _head(reader: ArchiveReader, options: Options) -> tuple[Head, Trust]:
     return reader.head(check), found[0]
 
 
-def _notes(plan: ImportPlan, options: Options) -> list[str]:
+def _notes(plan: ImportPlan, options: ImportOptions) -> list[str]:
     notes = []
     if plan.trust.signer is not None:
         notes.append(f"Signed by {plan.trust.signer}")
     elif plan.trust.signed:
-        notes.append("Signed, by whom was not checked: name who may sign by --allowed-signers")
+        notes.append("Signed, but the signer was not checked: name a list of signers with --allowed-signers")
     hopeless = plan.forecast.count(Hit.CANNOT)
     if hopeless and not options.skip_incompatible:
-        notes.append(f"--skip-incompatible leaves out the {hopeless:,} that cannot hit here")
+        notes.append(f"--skip-incompatible leaves out the {hopeless:,} executables that cannot be hit here")
     if options.check_load and options.dry_run:
-        notes.append("Nothing was opened: on a dry run nothing comes that --check-load could open")
+        notes.append("Nothing was loaded: a dry run imports nothing that --check-load could load")
     if options.recompile and options.dry_run:
-        notes.append("Nothing was compiled: on a dry run nothing comes that --recompile could compile")
+        notes.append("Nothing was compiled: a dry run imports nothing that --recompile could compile")
     return notes
 
 
-def _described(manifest: Manifest, trust: Trust) -> dict[str, Any]:
+def _archive_json(manifest: Manifest, trust: Trust) -> dict[str, Any]:
     return {
         "jcache": manifest.jcache,
         "root": manifest.root,

@@ -14,8 +14,10 @@ import typer
 from jcache.cli import INTERRUPTED, output
 from jcache.cli.options import store_of
 from jcache.cli.progress import progress
-from jcache.cli.reports.import_report import Report, over_the_cap
+from jcache.cli.reports.import_report import ImportReport, size_limit_notes
 from jcache.cli.reports.removal_report import PARTLY
+from jcache.configuration.files import change_root
+from jcache.configuration.settings import to_write
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted
 from jcache.findings import Damage
 from jcache.jax_internals.child import NoJax
@@ -34,9 +36,9 @@ from jcache.store.store import Store
 from jcache.text import shown
 from jcache.traces.recompile import Recompiling, recompile
 from jcache.verify.checks import Claim, check
-from jcache.verify.load_check import load_sound
+from jcache.verify.load_check import check_loading
 
-_FEW: Final = 100
+_MAX_KEYS_LOOKED_UP: Final = 100
 
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Replace existing entries that have the same key and differ.")
@@ -57,7 +59,7 @@ PickleOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ImportOptions:
     """Options of `jcache import`, without the archive and the root."""
 
     dry_run: bool = False
@@ -68,16 +70,17 @@ class Options:
     allow_code: bool = False
     recompile: bool = False
     xla: bool = False
+    config: bool = False
     require_signature: bool = False
     allowed_signers: Path | None = None
 
 
 @dataclass(slots=True)
-class Outlook:
-    """Forecast of the executables of an archive that will be hit here, under the options of the import."""
+class ImportTarget:
+    """Root and options of an import, and the machine on which the executables will be hit or not."""
 
     root: Root
-    options: Options
+    options: ImportOptions
     machine: Machine = field(default_factory=lambda: this_machine(os.environ))
 
     @property
@@ -96,7 +99,7 @@ class Outlook:
     def _judge(self, manifest: Manifest, linked: Collection[str] = ()) -> Forecast:
         return judge(manifest, self.machine, self.directory, os.environ, linked=linked)
 
-    def settle(self, report: Report, manifest: Manifest) -> Manifest:
+    def add_forecast(self, report: ImportReport, manifest: Manifest) -> Manifest:
         """Make the links of ``--link``, and put the forecast for the imported entries in the report.
 
         Args:
@@ -106,15 +109,15 @@ class Outlook:
         Returns:
             The manifest of the entries that are in the root, or, on a dry run, would be.
         """
-        there = _only(manifest, report.of(*WRITTEN, ImportOutcome.PRESENT))
+        there = _manifest_of(manifest, report.with_outcome(*WRITTEN, ImportOutcome.PRESENT))
         if self.options.link:
             self._link(report, self._judge(there))
         report.forecast = self.judge(there) if report.dry_run else self._judge(there)
-        left_out = self.judge(_only(manifest, report.of(ImportOutcome.INCOMPATIBLE)))
+        left_out = self.judge(_manifest_of(manifest, report.with_outcome(ImportOutcome.INCOMPATIBLE)))
         report.notes += [f"Left out: {sentence}" for sentence in left_out.reason_sentences]
         return there
 
-    def _link(self, report: Report, forecast: Forecast) -> None:
+    def _link(self, report: ImportReport, forecast: Forecast) -> None:
         """Make the links; for each that cannot be made, add a note that gives the reason."""
         here = shown(str(self.directory))
         for path in forecast.other_directories:
@@ -123,17 +126,15 @@ class Outlook:
                 report.notes.append(f"{'Would link' if report.dry_run else 'Linked'} {shown(path)} to {here}")
             else:
                 report.notes.append(refused)
-                report.undone = True
+                report.step_failed = True
         if not forecast.other_directories:
             there = {way.directory for way in forecast.conditions} - {None, jax_spelling(self.directory)}
-            report.notes += [f"{shown(path)} leads to {here} already" for path in sorted(map(str, there))]
+            report.notes += [f"{shown(path)} already leads to {here}" for path in sorted(map(str, there))]
             if not there:
-                report.notes.append(
-                    "No link was made: no executable that came, or was there, is kept from hitting by its path alone"
-                )
+                report.notes.append("No link was made: no executable here misses only because of its path")
 
 
-def _only(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
+def _manifest_of(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
     items = tuple(item for item in manifest.items if (item.kind, item.key) in names)
     return dataclasses.replace(manifest, items=items)
 
@@ -154,7 +155,7 @@ def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
 
 
 @contextmanager
-def told(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
+def reporting_interruption(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
     """Print, when an import ends early, how many entries it has stored; a dry run stores none and prints nothing."""
     try:
         yield
@@ -162,22 +163,22 @@ def told(imported: ImportResult, *, dry_run: bool = False) -> Iterator[None]:
         number = imported.count(*WRITTEN)
         if not dry_run and (number or isinstance(error, KeyboardInterrupt)):
             stored = output.count(number, "entry is", "entries are")
-            output.message(f"{stored} stored by now, and whole{_way_on(error)}.")
+            output.message(f"{stored} stored so far, completely{_resume_advice(error)}.")
         if isinstance(error, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
         raise
 
 
-def _way_on(error: BaseException) -> str:
+def _resume_advice(error: BaseException) -> str:
     """Return how to import the rest, or an empty text if the archive itself is bad."""
     if isinstance(error, Truncated):
-        return "; the same import of the whole archive brings the rest"
+        return "; the same import of the complete archive adds the rest"
     if isinstance(error, CannotWrite):
-        return "; once the following is mended, the same import brings the rest"
-    return "" if isinstance(error, BadArchive) else "; the same import once more brings the rest"
+        return "; the same import adds the rest once the following is fixed"
+    return "" if isinstance(error, BadArchive) else "; the same import again adds the rest"
 
 
-def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
+def damage_of_kept(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
     """Return the damage that `jcache verify` would find in existing entries that differ from the archive's.
 
     Args:
@@ -188,7 +189,10 @@ def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[
     damaged = {}
     for kind in Kind:
         keys = [key for of, key in outcomes if of is kind and outcomes[of, key] is ImportOutcome.DIFFERENT]
-        known = store.queue.attempt(partial(store.ledger.known, kind, keys if len(keys) < _FEW else None)) or {}
+        known = (
+            store.queue.attempt(partial(store.ledger.known, kind, keys if len(keys) < _MAX_KEYS_LOOKED_UP else None))
+            or {}
+        )
         for key in keys:
             mine = known.get(key) or Known(kind, key)
             claim = Claim(
@@ -200,61 +204,75 @@ def found_here(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[
     return damaged
 
 
-def found_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
-    """Return the same as `found_here` for a root that may not exist."""
+def damage_of_kept_in(root: Root, outcomes: Mapping[EntryId, ImportOutcome]) -> dict[EntryId, Damage]:
+    """Return the same as `damage_of_kept` for a root that may not exist."""
     if ImportOutcome.DIFFERENT not in outcomes.values():
         return {}
     with store_of(root) as store:
-        return found_here(store, outcomes)
+        return damage_of_kept(store, outcomes)
 
 
-def finished(
-    report: Report, imported: ImportResult, store: Store, outlook: Outlook, manifest: Manifest, trust: Trust
-) -> tuple[Report, int]:
-    """Complete the report of an import with what follows it: links, loading, recompiling; return it and the exit code.
+def _take_settings(store: Store, manifest: Manifest, options: ImportOptions) -> list[str]:
+    """Store the settings of an archive in the root if that is asked for; return a sentence on them if it has any."""
+    told = ", ".join(f"{name} {text}" for name, text in manifest.settings)
+    if not told:
+        return ["The archive has no limits: it was exported without --config"] if options.config else []
+    if not options.config:
+        return [f"The archive has limits, which --config takes: {told}"]
+    path = change_root(store.root, {name: to_write(name, [text]) for name, text in manifest.settings})
+    return [f"Stored in {path}: {told}"]
+
+
+def complete_import(
+    report: ImportReport, imported: ImportResult, store: Store, target: ImportTarget, manifest: Manifest, trust: Trust
+) -> tuple[ImportReport, int]:
+    """Finish an import with links, loading and recompiling; return the complete report and the exit code.
 
     Args:
         report: report of the import, without its result.
         imported: result of the import.
         store: store of the root.
-        outlook: forecast and options.
+        target: root and options.
         manifest: manifest of the archive.
         trust: result of the signature's check.
     """
     report.outcomes, report.neighbours = imported.outcomes, imported.neighbours
     report.bytes, report.refused = imported.bytes, imported.refused
-    report.found = found_here(store, report.outcomes)
-    provenance.save_imported(store, outlook.settle(report, manifest))
-    if outlook.options.check_load:
+    report.kept_damage = damage_of_kept(store, report.outcomes)
+    provenance.save_imported(store, target.add_forecast(report, manifest))
+    if target.options.check_load:
         try:
-            report.loads = _loads_of(store, imported)
+            report.loads = _check_loading(store, imported)
         except NoJax as error:
-            report.notes.append(f"Nothing was opened: {error}")
-            report.undone = True
-    if outlook.options.recompile:
+            report.notes.append(f"Nothing was loaded: {error}")
+            report.step_failed = True
+    if target.options.recompile:
         try:
             keys = [key for kind, key in imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT) if kind is Kind.TRACES]
             report.recompiled = recompile(store, keys, lambda some: progress(some, "compiling"))
-            report.undone |= bool(report.recompiled.count(Recompiling.FAILED))
+            report.step_failed |= bool(report.recompiled.count(Recompiling.FAILED))
         except NoJax as error:
             report.notes.append(f"Nothing was compiled: {error}")
-            report.undone = True
-    report.notes += over_the_cap(store)
-    if lost := unpinned(store, manifest, imported):
+            report.step_failed = True
+    report.notes += _take_settings(store, manifest, target.options)
+    report.notes += size_limit_notes(store)
+    if lost := count_lost_pins(store, manifest, imported):
         pins = output.count(lost, "pin", "pins")
-        report.notes.append(f"{pins} could not be written: the same import once more brings them")
-        report.undone = True
+        report.notes.append(f"{pins} could not be written: the same import again adds them")
+        report.step_failed = True
     if imported.refused and trust.signed:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
         whose = "the manifest's signer" if trust.signer is None else trust.signer
-        output.error(f"{number} from what {whose} has signed, and did not come in: get the archive anew.")
+        output.error(
+            f"{number} from the archive that {whose} signed, so nothing of that is stored: get the archive again."
+        )
         return report, Untrusted.exit_code
     if report.loads is not None and report.loads.findings:
         return report, 1
     return report, exit_code(report)
 
 
-def unpinned(store: Store, manifest: Manifest, imported: ImportResult) -> int:
+def count_lost_pins(store: Store, manifest: Manifest, imported: ImportResult) -> int:
     """Return how many imported entries were pinned in their root of origin and could not be pinned here."""
     there = set(imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT))
     wanted = {(item.kind, item.key) for item in manifest.items if item.pinned} & there
@@ -264,15 +282,15 @@ def unpinned(store: Store, manifest: Manifest, imported: ImportResult) -> int:
     return len(wanted - (store.queue.attempt(store.pins.known) or set()))
 
 
-def _loads_of(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401
+def _check_loading(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401
     """Load the executables that were imported, or were present and equal, in a process that may crash."""
     there = imported.with_outcome(*WRITTEN, ImportOutcome.PRESENT)
     claims = [Claim(kind, key) for kind, key in there if kind is Kind.EXECUTABLES]
-    return load_sound(store, claims, lambda some: progress(some, "loading"))
+    return check_loading(store, claims, lambda some: progress(some, "loading"))
 
 
-def exit_code(report: Report) -> int:
+def exit_code(report: ImportReport) -> int:
     """Return 0 if all entries are in the root, 3 if some are, 1 if none is."""
     if report.complete:
         return 0
-    return PARTLY if report.of(*WRITTEN, ImportOutcome.PRESENT) or not report.refused else 1
+    return PARTLY if report.with_outcome(*WRITTEN, ImportOutcome.PRESENT) or not report.refused else 1

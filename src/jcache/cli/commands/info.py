@@ -1,7 +1,7 @@
 """`jcache info`: number, bytes and last use of a root's entries, and an overview of all caches."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,8 +15,15 @@ from jcache.store.roots import VARIABLES, choose_path
 from jcache.units import format_age, format_size, rfc3339
 
 if TYPE_CHECKING:
-    from jcache.admin.discovery import Cache
+    from jcache.admin.discovery import FoundCache
 
+_COLUMNS: Final = [
+    ("kind", "left"),
+    ("entries", "right"),
+    ("bytes", "right"),
+    ("last use", "right"),
+    ("oldest use", "right"),
+]
 _LABELS = {
     "autotune": "XLA autotune cache",
     "kernels": "XLA kernel cache",
@@ -50,7 +57,7 @@ def info(
     if every or (root is None and not any(map(os.environ.get, VARIABLES))):
         from jcache.admin import discovery
 
-        caches = discovery.find(os.environ, root=root) if every or discovery.has_others(os.environ) else []
+        caches = discovery.find_caches(os.environ, root=root) if every or discovery.may_have_others(os.environ) else []
         if every or any(cache.path != choose_path(None, {}) for cache in caches):
             return _overview(caches, json=json, quiet=quiet)
     return _one(root, json=json, quiet=quiet, verbose=verbose)
@@ -102,26 +109,19 @@ def _kind_json(kind: KindCensus) -> dict[str, Any]:
 
 def _render(census: Census, verbose: bool) -> None:
     output.rich(output.plain(f"{census.root.path}  ({census.root.title})"), "")
-    columns = [
-        ("kind", "left"),
-        ("entries", "right"),
-        ("bytes", "right"),
-        ("last use", "right"),
-        ("oldest use", "right"),
-    ]
     now = clock.now_ns()
     kinds = {
         kind: counted for kind, counted in census.kinds.items() if counted.entries or census.root.layout.follows_jax
     }
     rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
-    output.rich(output.table(columns, rows))
+    output.rich(output.table(_COLUMNS, rows))
     for kind, counted in kinds.items():
         if counted.unknown:
             some = output.count(counted.unknown, "entry", "entries")
             output.message(f"* {kind}: the last use of {some} is unknown, and counted from writing.")
         if counted.accessed_ns is not None:
             ago = format_age(max(now - counted.accessed_ns, 0))
-            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` looks again.")
+            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` reads them again.")
     beside = [
         (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
         for name, label in _LABELS.items()
@@ -144,7 +144,7 @@ def _render(census: Census, verbose: bool) -> None:
             output.data(f"        {sentence}")
 
 
-def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
+def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
     """Print every cache, one per line.
 
     Raises:
@@ -162,7 +162,7 @@ def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
         now = clock.now_ns()
         columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right")]
         rows = [_cache_row(cache, now) for cache in caches]
-        output.rich(output.table([*columns, ("looked into by", "fold")], rows), "")
+        output.rich(output.table([*columns, ("command", "fold")], rows), "")
     if quiet:
         output.data(format_size(total))
         return
@@ -173,14 +173,14 @@ def _overview(caches: "list[Cache]", *, json: bool, quiet: bool) -> None:
             output.data(f"health  {path}: {health}")
 
 
-def _cache_row(cache: "Cache", now: int) -> tuple[Any, ...]:
+def _cache_row(cache: "FoundCache", now: int) -> tuple[Any, ...]:
     kinds = list(cache.census.kinds.values()) if cache.census else []
     entries = f"{sum(kind.entries for kind in kinds):,}" if cache.census else "–"
     used = max((kind.newest_ns for kind in kinds if kind.newest_ns is not None), default=None)
     return cache.layout, entries, format_size(cache.bytes), _ago(used, now), output.plain(cache.command)
 
 
-def _cache_json(cache: "Cache") -> dict[str, Any]:
+def _cache_json(cache: "FoundCache") -> dict[str, Any]:
     known = {"root": str(cache.path), "layout": cache.layout, "total_bytes": cache.bytes}
     counted = {} if cache.census is None else _as_json(cache.census)
     return {**known, **counted, "problem": cache.problem, "command": cache.command}

@@ -1,10 +1,12 @@
 """`jcache prune`: remove the entries that a policy selects, without a prompt."""
 
+import os
 from typing import Annotated
 
 import typer
 
-from jcache.admin.removal import make_policy, plan_prune
+from jcache.admin.limits import with_configured
+from jcache.admin.removal import PruneLimits, plan_prune
 from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
@@ -51,12 +53,12 @@ KeepLastOption = Annotated[
 ]
 LegacyOption = Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")]
 OrderOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--order",
         metavar="ORDER",
         help="Entries to remove first over a limit: the least recently used (lru), or the cheapest to build per "
-        "byte (cost).",
+        "byte (cost); by default as configured, else lru.",
         autocompletion=complete_orders,
     ),
 ]
@@ -70,7 +72,7 @@ def prune(
     older_than: OlderThanOption = None,
     keep_last: KeepLastOption = None,
     legacy: LegacyOption = False,
-    order: OrderOption = Order.LRU.value,
+    order: OrderOption = None,
     kind: KindsOption = None,
     xla: XlaOption = False,
     dry_run: DryRunOption = False,
@@ -80,20 +82,15 @@ def prune(
 ) -> int:
     """Remove entries by size, number, free space, age or format, without a prompt. Pinned entries stay.
 
+    Without any limit here, those that `jcache config` shows hold.
+
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
-    policy = make_policy(
-        max_size=max_size,
-        max_entries=max_entries,
-        min_free=min_free,
-        older_than=older_than,
-        keep_last=keep_last,
-        legacy=legacy,
-        order=order,
-        xla=xla,
-        root=root,
-    )
+    asked = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order).policy()
     with open_store(root) as store:
+        policy, limits = with_configured(asked, store, root, os.environ, xla=xla)
+        if limits and not quiet:
+            output.message(limits)
         decided = plan_prune(store, policy, kinds_of(kind), xla=xla)
         code = remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
         if policy.max_bytes is not None and not xla and (beside := xla_size(store.root)):

@@ -22,7 +22,7 @@ from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_age, format_size, parse_age, rfc3339
-from jcache.verify.repair import damage_of, put_back
+from jcache.verify.repair import damage_of, restore
 
 _ACTIONS = ("list", "restore", "drop")
 
@@ -136,18 +136,20 @@ def _is_done(carry_out: Callable[[], None], action: str, record: Record, failure
 
 
 def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, replace: bool) -> None:
-    """Put an entry back; a damaged or stale entry only if the command line names it."""
+    """Restore an entry; a damaged or stale entry only if the command line names it."""
     damage = damage_of(store, place, record)
     what = "stale" if record.damage is Damage.STALE else "damaged"
     if damage is not None and not named:
         anyway = command(f"quarantine restore {record.id}", store.root.path)
         raise JcacheError(
-            f"{record.key} stays in quarantine, since it is {what}: {damage} `{anyway}` puts it back anyway."
+            f"{record.key} stays in quarantine, since it is {what}: {damage} `{anyway}` restores it anyway."
         )
-    put_back(store, place, record, damage=damage, replace=replace)
+    restore(store, place, record, damage=damage, replace=replace)
     if damage is not None:
         again = command("verify --repair", store.root.path)
-        output.warning(f"{record.key} is put back though it is {what}: {damage} `{again}` takes out what is damaged.")
+        output.warning(
+            f"{record.key} was restored although it is {what}: {damage} `{again}` moves damaged entries to quarantine."
+        )
 
 
 def _drop(store: Store, place: Quarantine, record: Record) -> None:

@@ -4,7 +4,7 @@ import json as jsonlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,8 +14,10 @@ import typer
 from jcache import clock
 from jcache.cli import output
 from jcache.cli.options import QuietOption, RootOption, store_of
+from jcache.configuration.files import for_program, variables
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
+from jcache.jax_internals.presets import RUN_BOUND
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
 from jcache.runs.environment import (
@@ -37,7 +39,8 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import choice, given, spellings
+from jcache.verify.path_keys import describe_mixed_keys
+from jcache.verify.path_spellings import find_spellings, named_directories
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
@@ -101,10 +104,11 @@ def recorded(
         output.warning(f"{why}: the program runs without a report and without a cache.")
         return launch(command, without_cache(base))
     try:
-        _prepare(store)
+        base |= _configured_bound(store.root)
+        _prepare(store, base)
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
-        paths, seen = spellings(store, given(os.environ, root))
+        paths, seen = find_spellings(store, named_directories(os.environ, root))
         env = environment(directory, log_dir, base, override_user=whatever, spellings=paths)
         portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
@@ -112,7 +116,7 @@ def recorded(
             result = _collect(store, log_dir, command, started_ns, outcome)
             is_told = seen or any(program.has_path_key for program in result.programs)
             if is_told and in_keys(result.jax_version or "") and portable:
-                notices.append(choice(directory))
+                notices.append(describe_mixed_keys(directory))
             tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):
@@ -120,6 +124,15 @@ def recorded(
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
     return outcome
+
+
+def _configured_bound(root: Root) -> dict[str, str]:
+    """Return the variables for the bound that is configured; warn of faults in the settings."""
+    found, faults = for_program(root, os.environ)
+    for fault in faults:
+        output.warning(fault)
+    bound = variables(found)
+    return bound | {RUN_BOUND: next(iter(bound.values()))} if bound else {}
 
 
 def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
@@ -159,9 +172,9 @@ def _root(explicit: str | None) -> Root | None:
         return None
 
 
-def _prepare(store: Store) -> None:
+def _prepare(store: Store, environment: Mapping[str, str]) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
-    if os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
+    if environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
         mark_bounded(store.root)
 

@@ -132,7 +132,7 @@ def _render(root: Path, shown: Sequence[Report], summed: dict[str, Any], *, plot
     if not summed["runs"]:
         output.message(f"No runs recorded yet: `{command('run', root, '-- CMD')}` records one.")
         return
-    kinds = [kind for kind in ("traces", "graphs") if any(_asked(report.get(kind) or {}) for report in shown)]
+    kinds = [kind for kind in ("traces", "graphs") if any(_count_calls(report.get(kind) or {}) for report in shown)]
     names = ("hits", "stored", "not", "bypassed", *kinds, "saved")
     rows = [
         (
@@ -164,14 +164,14 @@ def _render(root: Path, shown: Sequence[Report], summed: dict[str, Any], *, plot
         output.data(f"  {line}")
 
 
-def _asked(calls: Mapping[str, Any]) -> int:
+def _count_calls(calls: Mapping[str, Any]) -> int:
     """Return the number of executables, or of calls for traces or graphs."""
     return sum(calls.get(name, 0) for name in COUNTS)
 
 
 def _share(calls: Mapping[str, Any]) -> str:
     """Return how many of the calls for traces or graphs were hits, as text."""
-    return f"{calls.get('hits', 0):,} of {asked:,}" if (asked := _asked(calls)) else "–"
+    return f"{calls.get('hits', 0):,} of {asked:,}" if (asked := _count_calls(calls)) else "–"
 
 
 def _render_graphs(graphs: Mapping[str, Economics], *, shown: bool, alone: bool) -> None:
@@ -205,7 +205,7 @@ def _plot(reports: Sequence[Report]) -> None:
     width = 40
     for report in reports:
         parts = (report, report.get("traces") or {}, report.get("graphs") or {})
-        asked = sum(map(_asked, parts))
+        asked = sum(map(_count_calls, parts))
         share = sum(part.get("hits", 0) for part in parts) / asked if asked else 0.0
         filled = round(share * width)
         output.data(f"{report['id']}  {'█' * filled}{'·' * (width - filled)} {share:4.0%} hits")

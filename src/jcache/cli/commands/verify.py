@@ -12,10 +12,10 @@ from jcache.errors import InvalidValue
 from jcache.findings import Damage, Finding, Remedy
 from jcache.store.store import Store
 from jcache.units import NANOSECONDS, parse_age
-from jcache.verify.last_verification import write_down
-from jcache.verify.load_check import Loads, load_sound
-from jcache.verify.repair import Repaired, repair
-from jcache.verify.result import Request, Verification
+from jcache.verify.last_verification import record_verification
+from jcache.verify.load_check import LoadCheck, check_loading
+from jcache.verify.repair import RepairResult, repair
+from jcache.verify.result import Verification, VerifyRequest
 from jcache.verify.subset import Subset
 from jcache.verify.verification import verify as verify_root
 
@@ -83,7 +83,7 @@ def verify(
     """
     if json and ndjson:
         raise InvalidValue("--json and --ndjson exclude each other: choose one of them.")
-    request = Request(
+    request = VerifyRequest(
         kinds=kinds_of(kind),
         subset=None if subset is None else Subset.parse(subset),
         max_seconds=None if max_duration is None else parse_age(max_duration) / NANOSECONDS,
@@ -95,7 +95,7 @@ def verify(
         verification, loads = _check(store, request, ignored, load=load)
         repaired = _repair(store, verification, request.grace_ns) if mend else None
         if repaired is not None:
-            write_down(store, verification, [one.finding for one in repaired if not one.mended])
+            record_verification(store, verification, [one.finding for one in repaired if not one.mended])
         if json or ndjson:
             _print_json(store, verification, repaired, loads, lines=ndjson)
         else:
@@ -113,25 +113,25 @@ def _parse_damage(text: str) -> Damage:
 
 
 def _check(
-    store: Store, request: Request, ignored: frozenset[Damage], *, load: bool
-) -> tuple[Verification, Loads | None]:
+    store: Store, request: VerifyRequest, ignored: frozenset[Damage], *, load: bool
+) -> tuple[Verification, LoadCheck | None]:
     """Check a root, and load its executables if asked to; leave ignored kinds of damage out of the findings."""
     with Bar("verifying") as bar:
         verification = verify_root(store, request, bar.show)
     loads = _load(store, verification) if load else None
     if loads is not None:
-        write_down(store, verification, verification.findings)
+        record_verification(store, verification, verification.findings)
     verification.findings = [finding for finding in verification.findings if finding.damage not in ignored]
     return verification, loads
 
 
-def _load(store: Store, verification: Verification) -> Loads:
-    loads = load_sound(store, verification.sound, lambda some: progress(some, "loading"))
+def _load(store: Store, verification: Verification) -> LoadCheck:
+    loads = check_loading(store, verification.sound, lambda some: progress(some, "loading"))
     verification.findings += loads.findings
     return loads
 
 
-def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Repaired]:
+def _repair(store: Store, verification: Verification, grace_ns: int) -> list[RepairResult]:
     """Repair the findings, and make the missing sidecars; the latter are removed from the notes."""
     missing = [note for note in verification.notes if note.remedy is Remedy.MAKE_SIDECAR]
     verification.notes = [note for note in verification.notes if note.remedy is not Remedy.MAKE_SIDECAR]
@@ -140,7 +140,12 @@ def _repair(store: Store, verification: Verification, grace_ns: int) -> list[Rep
 
 
 def _print_json(
-    store: Store, verification: Verification, repaired: list[Repaired] | None, loads: Loads | None, *, lines: bool
+    store: Store,
+    verification: Verification,
+    repaired: list[RepairResult] | None,
+    loads: LoadCheck | None,
+    *,
+    lines: bool,
 ) -> None:
     value: dict[str, Any] = as_json(store, verification, repaired, loads)
     if not lines:

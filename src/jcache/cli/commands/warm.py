@@ -166,4 +166,4 @@ def _present_before(store: Store, first: RunReport | None) -> str:
     here = stored_programs(store.root.directory(Kind.EXECUTABLES), first.programs)
     hits = sum(program.outcome == HIT for _, program in here)
     counts = output.count(hits, "executable", "executables"), output.count(first.traces.hits, "trace", "traces")
-    return f"; {' and '.join(counts)} had been there" if hits else ""
+    return f"; {' and '.join(counts)} were there before" if hits else ""

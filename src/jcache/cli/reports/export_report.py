@@ -44,12 +44,12 @@ def summarize(
 def tell_notes(store: Store, prepared: PreparedExport) -> None:
     """Print that the archive is empty, and which legacy entries are left out."""
     if not prepared.sources:
-        why = " that was asked for" if prepared.excluded or prepared.legacy else ""
-        output.warning(f"No entry{why}: the archive is empty; `{command('ls', store.root.path)}` shows what there is.")
+        why = "No entry was selected" if prepared.excluded or prepared.legacy else "There is no entry"
+        output.warning(f"{why}: the archive is empty; `{command('ls', store.root.path)}` lists the entries.")
     if prepared.legacy:
         number = output.count(prepared.legacy, "legacy entry", "legacy entries")
         prune = command("prune --legacy", store.root.path)
-        output.message(f"{number} not exported, which no JAX after 0.4.30 reads: `{prune}` removes such.")
+        output.message(f"{number} not exported, since no JAX after 0.4.30 reads them: `{prune}` removes them.")
 
 
 def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult, *, verbose: bool) -> None:
@@ -57,7 +57,7 @@ def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult
     lines = [
         f"{_word(finding.damage)}: {short_key(finding.key or '')}: {finding.evidence}" for finding in prepared.findings
     ]
-    lines += [f"Being written just now: {key}" for _, key in prepared.being_written]
+    lines += [f"Being written: {key}" for _, key in prepared.being_written]
     lines += [f"Changed while it was exported: {key}" for _, key in exported.omitted]
     shown = lines if verbose else lines[:_MAX_LEFT_OUT_LINES]
     for line in shown:
@@ -68,16 +68,16 @@ def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult
     unread = sum(finding.damage is Damage.UNREADABLE for finding in prepared.findings)
     if unread:
         number = output.count(unread, "entry", "entries")
-        output.error(f"{number} that cannot be read not exported: `{command('verify', root)}` tells what to do.")
+        output.error(f"{number} not exported, since reading failed: `{command('verify', root)}` tells what to do.")
     if damaged := len(prepared.findings) - unread:
         number = output.count(damaged, "damaged entry", "damaged entries")
         output.error(f"{number} not exported: `{command('verify --repair', root)}`.")
     if prepared.being_written:
         number = output.count(len(prepared.being_written), "entry", "entries")
-        output.error(f"{number} being written just now, and not exported: run the export again for the rest.")
+        output.error(f"{number} not exported, since a program is writing them: run the export again for the rest.")
     if exported.omitted:
         number = output.count(len(exported.omitted), "entry", "entries")
-        output.error(f"{number} changed or removed meanwhile, and not exported: run the export again for the rest.")
+        output.error(f"{number} not exported, since they changed or were removed: run the export again for the rest.")
 
 
 def render(summary: dict[str, Any], *, verbose: bool) -> None:
@@ -94,19 +94,19 @@ def render(summary: dict[str, Any], *, verbose: bool) -> None:
         sizes = f"{sizes[0]} ({summary['bytes']:,})", f"{sizes[1]} ({summary['archive_bytes']:,})"
     output.message(f"Exported {number}, {sizes[0]}, in an archive of {sizes[1]}{extra}")
     if summary["keyed_for"]:
-        output.message(_keyed(summary["keyed_for"]))
+        output.message(_key_directories_sentence(summary["keyed_for"]))
 
 
-def _keyed(directories: dict[str, int]) -> str:
-    """Return a sentence on entries whose keys hold a directory, so that a copy elsewhere does not hit."""
+def _key_directories_sentence(directories: dict[str, int]) -> str:
+    """Return a sentence on entries whose keys contain a directory, so that a copy elsewhere is not hit."""
     number, path, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
     first = shown(path)
-    linked = "elsewhere only import --link lets them be hit"
-    way = linked if os.path.isabs(path) else "only programs that start where it leads to them hit them"
+    linked = "elsewhere they are hit only after import --link"
+    way = linked if os.path.isabs(path) else "only programs whose working directory makes it lead to them hit them"
     where = f"{first} and {output.count(more, 'other directory', 'other directories')}" if more else first
     return (
-        f"{number:,} of them {'is' if number == 1 else 'are'} keyed for {where}, as JAX up to 0.10.2 does it: "
-        f"{way}, and what jcache run stores is hit anywhere"
+        f"The keys of {number:,} of them contain {where}, as jax <= 0.10.2 makes them: {way}; entries that jcache run "
+        "stores are hit anywhere"
     )
 
 

@@ -11,8 +11,8 @@ from jcache.layout import Kind
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_seconds, format_size
-from jcache.verify.load_check import Loading, Loads
-from jcache.verify.repair import Outcome, Repaired
+from jcache.verify.load_check import LoadCheck, LoadOutcome
+from jcache.verify.repair import RepairOutcome, RepairResult
 from jcache.verify.result import Verification
 
 _ROWS = 40
@@ -20,7 +20,7 @@ _MAX_WHERE_WIDTH = 32
 
 
 def as_json(
-    store: Store, verification: Verification, repaired: list[Repaired] | None, loads: Loads | None
+    store: Store, verification: Verification, repaired: list[RepairResult] | None, loads: LoadCheck | None
 ) -> dict[str, Any]:
     """Return the result as JSON values."""
     outcomes = {id(one.finding): one for one in repaired or ()}
@@ -32,7 +32,7 @@ def as_json(
         "checked_entries": verification.checked,
         "checked_bytes": verification.checked_bytes,
         "unchanged_entries": verification.unchanged,
-        "rewritten_entries": verification.anew,
+        "rewritten_entries": verification.rewritten,
         "being_written": verification.being_written,
         "not_checked_inside": verification.opaque.total(),
         "seconds": round(verification.seconds, 3),
@@ -43,7 +43,7 @@ def as_json(
     }
 
 
-def _finding(finding: Finding, repaired: Repaired | None) -> dict[str, Any]:
+def _finding(finding: Finding, repaired: RepairResult | None) -> dict[str, Any]:
     outcome: dict[str, Any] = {}
     if repaired is not None:
         outcome = {
@@ -64,11 +64,11 @@ def _finding(finding: Finding, repaired: Repaired | None) -> dict[str, Any]:
     } | outcome
 
 
-def _loads(loads: Loads) -> dict[str, Any]:
-    counts = {str(loading): loads.count(loading) for loading in Loading}
+def _loads(loads: LoadCheck) -> dict[str, Any]:
+    counts = {str(loading): loads.count(loading) for loading in LoadOutcome}
     entries = [
-        {"key": key, "loading": loaded.loading, "evidence": loaded.evidence or None}
-        for key, loaded in loads.verdicts.items()
+        {"key": key, "loading": loaded.outcome, "evidence": loaded.evidence or None}
+        for key, loaded in loads.results.items()
     ]
     return counts | {"entries": entries}
 
@@ -76,8 +76,8 @@ def _loads(loads: Loads) -> dict[str, Any]:
 def render(
     store: Store,
     verification: Verification,
-    repaired: list[Repaired] | None,
-    loads: Loads | None,
+    repaired: list[RepairResult] | None,
+    loads: LoadCheck | None,
     *,
     quiet: bool,
     verbose: bool,
@@ -94,11 +94,11 @@ def render(
             output.data(f"  {_where(store, note, verbose=True)}: {note.evidence}")
     if loads is not None:
         _render_loads(loads, verbose=verbose)
-    for line in _next(store, verification, repaired):
+    for line in _next_steps(store, verification, repaired):
         output.data(line)
 
 
-def _table(store: Store, findings: list[Finding], repaired: list[Repaired] | None, *, verbose: bool) -> None:
+def _table(store: Store, findings: list[Finding], repaired: list[RepairResult] | None, *, verbose: bool) -> None:
     if not findings:
         return
     outcomes = {id(one.finding): one for one in repaired or ()}
@@ -135,31 +135,31 @@ def _summary(verification: Verification) -> str:
     size, seconds = format_size(verification.checked_bytes), format_seconds(verification.seconds)
     found = output.count(len(verification.findings), "finding", "findings") if verification.findings else "no findings"
     parts = [f"Checked {checked}{of}, {size}, in {seconds}: {found}"]
-    if verification.anew:
-        parts.append(f"{verification.anew:,} written anew since they were recorded")
+    if verification.rewritten:
+        parts.append(f"{verification.rewritten:,} written again since they were recorded")
     if verification.being_written:
-        parts.append(f"{verification.being_written:,} being written just now")
+        parts.append(f"{verification.being_written:,} being written")
     notes = Counter(note.damage for note in verification.notes)
     if missing := notes[Damage.MISSING_SIDECAR]:
         parts.append(f"{missing:,} without an -atime file, which only a bounded JAX needs (--repair makes them)")
     if legacy := notes[Damage.LEGACY]:
         parts.append(f"{legacy:,} legacy, which no JAX after 0.4.30 reads")
     if dangling := notes[Damage.DANGLING]:
-        parts.append(f"{dangling:,} dangling: linked to what is not here (-v lists them)")
+        parts.append(f"{dangling:,} dangling: linked to missing entries (-v lists them)")
     return "; ".join(parts)
 
 
-def _render_loads(loads: Loads, *, verbose: bool) -> None:
+def _render_loads(loads: LoadCheck, *, verbose: bool) -> None:
     texts = {
-        Loading.LOADS: "load here",
-        Loading.ELSEWHERE: "not loadable here",
-        Loading.REFUSED: "refused by the jaxlib that wrote them",
-        Loading.CRASHED: "crash it",
-        Loading.TIMED_OUT: "do not finish loading",
+        LoadOutcome.LOADS: "load here",
+        LoadOutcome.ELSEWHERE: "not loadable here",
+        LoadOutcome.REFUSED: "refused by the jaxlib that wrote them",
+        LoadOutcome.CRASHED: "crash it",
+        LoadOutcome.TIMED_OUT: "do not finish loading",
     }
     parts = [f"{count:,} {text}" for loading, text in texts.items() if (count := loads.count(loading))]
     output.data(f"Loaded: {', '.join(parts) or 'nothing to load'}")
-    elsewhere = {key: loaded for key, loaded in loads.verdicts.items() if loaded.loading is Loading.ELSEWHERE}
+    elsewhere = {key: loaded for key, loaded in loads.results.items() if loaded.outcome is LoadOutcome.ELSEWHERE}
     if verbose:
         for key, loaded in elsewhere.items():
             output.data(f"  {key}: {loaded.evidence}")
@@ -168,28 +168,32 @@ def _render_loads(loads: Loads, *, verbose: bool) -> None:
             output.data(f"  {count:,} not loadable here: {reason}")
 
 
-def _next(store: Store, verification: Verification, repaired: list[Repaired] | None) -> list[str]:
+def _next_steps(store: Store, verification: Verification, repaired: list[RepairResult] | None) -> list[str]:
     """Return what to do next, one per line, with complete commands."""
     lines = []
     root = store.root.path
     mend, look = command("verify --repair", root), command("quarantine list", root)
     if repaired is None:
         if any(finding.remedy is not Remedy.BY_HAND for finding in verification.findings):
-            lines.append(f"Next: `{mend}` moves damaged entries to quarantine, mends the rest")
+            lines.append(f"Next: `{mend}` moves damaged entries to quarantine and repairs the rest")
         lines += [f"By hand: {advice}" for advice in _advice(verification.findings)]
     else:
-        left = [one for one in repaired if one.outcome is Outcome.LEFT and one.finding.remedy is not Remedy.BY_HAND]
+        left = [
+            one for one in repaired if one.outcome is RepairOutcome.LEFT and one.finding.remedy is not Remedy.BY_HAND
+        ]
         lines += [f"Left alone: {number:,} {reason}" for reason, number in Counter(one.reason for one in left).items()]
-        lines += [f"Cannot mend {one.finding.path}: {one.reason}" for one in repaired if one.outcome is Outcome.FAILED]
+        lines += [
+            f"Cannot repair {one.finding.path}: {one.reason}" for one in repaired if one.outcome is RepairOutcome.FAILED
+        ]
         lines += [f"By hand: {advice}" for advice in _advice([one.finding for one in repaired if not one.mended])]
-        if any(one.outcome is Outcome.QUARANTINED for one in repaired):
-            lines.append(f"Next: `{look}` shows what was taken out; it is made anew when needed")
-        if any(one.outcome is Outcome.BEGUN_ANEW for one in repaired):
-            lines.append(_about_pins(store))
+        if any(one.outcome is RepairOutcome.QUARANTINED for one in repaired):
+            lines.append(f"Next: `{look}` lists these entries; programs make them again when needed")
+        if any(one.outcome is RepairOutcome.BEGUN_ANEW for one in repaired):
+            lines.append(_pins_sentence(store))
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
         lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
-    lines += [f"Not checked inside: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
+    lines += [f"Content not checked: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
     if any(note.damage is Damage.LEGACY for note in verification.notes):
         lines.append(f"Legacy entries: `{command('prune --legacy', root)}` removes them")
     return [line.replace("\n", "\\n") for line in lines]
@@ -199,10 +203,10 @@ def _advice(findings: list[Finding]) -> list[str]:
     return list(dict.fromkeys(finding.advice for finding in findings if finding.advice))
 
 
-def _about_pins(store: Store) -> str:
+def _pins_sentence(store: Store) -> str:
     """Return whether the pins are still known after a damaged ledger was set aside."""
     try:
         store.pins.known()
     except LedgerUnavailable as error:
         return str(error).removesuffix(".")
-    return "The damaged ledger was set aside; what is pinned stays so"
+    return "The damaged ledger was set aside; pinned entries stay pinned"

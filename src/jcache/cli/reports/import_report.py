@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jcache.admin.census import CAP, take_census
+from jcache.admin.census import take_census
 from jcache.cli import output
 from jcache.cli.commands.ls import short_key
+from jcache.configuration.files import for_program
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Item
@@ -21,10 +22,10 @@ from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.traces.recompile import Recompiled, Recompiling
 from jcache.units import format_size
-from jcache.verify.load_check import Loading, Loads
+from jcache.verify.load_check import LoadCheck, LoadOutcome
 
 _ROWS: Final = 20
-_WORDS: Final = {
+_OUTCOME_TEXTS: Final = {
     ImportOutcome.NEW: "new",
     ImportOutcome.PRESENT: "present and equal",
     ImportOutcome.DIFFERENT: "present and different, kept",
@@ -34,16 +35,16 @@ _WORDS: Final = {
     ImportOutcome.REFUSED: "refused",
     ImportOutcome.OMITTED: "omitted by the archive",
 }
-_RECOMPILING: Final = {
+_RECOMPILING_TEXTS: Final = {
     Recompiling.RECOMPILED: "recompiled",
     Recompiling.THERE: "there already",
-    Recompiling.ELSEWHERE: "of no use here",
+    Recompiling.ELSEWHERE: "unusable here",
     Recompiling.FAILED: "failed",
 }
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ImportReport:
     """Result of an import, or, on a dry run, its plan.
 
     Attributes:
@@ -54,16 +55,16 @@ class Report:
         neighbours: outcome of each file of XLA's sub-caches.
         bytes: number of bytes written.
         refused: entries and files that were refused, with the reason.
-        forecast: which executables will be hit here.
+        forecast: forecast for the executables here.
         notes: further sentences of the text report.
         passed_over: number of files in a tar that are not entries.
         names: names of the first of these files.
         loads: result of ``--check-load``; None without it.
         recompiled: result of ``--recompile``; None without it.
-        found: damage of existing entries that differ from the archive's and were kept.
-        undone: whether another step, such as a link, failed.
-        more: further fields of the JSON report.
-        is_told: whether entries that the archive omits are no failure here, because its exporter reported them.
+        kept_damage: damage of existing entries that differ from the archive's and were kept.
+        step_failed: whether another step, such as a link, failed.
+        archive_fields: further fields of the JSON report.
+        omissions_were_reported: whether the exporter reported the omitted entries, so that they are no failure here.
     """
 
     root: Root
@@ -77,28 +78,30 @@ class Report:
     notes: list[str] = field(default_factory=list)
     passed_over: int = 0
     names: Sequence[str] = ()
-    loads: Loads | None = None
+    loads: LoadCheck | None = None
     recompiled: Recompiled | None = None
-    found: Mapping[EntryId, Damage] = field(default_factory=dict)
-    undone: bool = False
-    more: dict[str, Any] = field(default_factory=dict)
-    is_told: bool = False
+    kept_damage: Mapping[EntryId, Damage] = field(default_factory=dict)
+    step_failed: bool = False
+    archive_fields: dict[str, Any] = field(default_factory=dict)
+    omissions_were_reported: bool = False
 
-    def of(self, *outcomes: ImportOutcome) -> list[EntryId]:
+    def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
         """Return the entries with one of these outcomes."""
-        return [name for name, fate in self.outcomes.items() if fate in outcomes]
+        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
     def damaged(self) -> list[EntryId]:
         """Return the kept entries that are damaged; unreadable ones are not among them, since they may be sound."""
-        return [name for name, damage in self.found.items() if damage is not Damage.UNREADABLE]
+        return [name for name, damage in self.kept_damage.items() if damage is not Damage.UNREADABLE]
 
     @property
     def complete(self) -> bool:
         """Whether all entries of the archive are in the root."""
         lacking = {ImportOutcome.DIFFERENT, ImportOutcome.REFUSED, ImportOutcome.CODE} | (
-            set() if self.is_told else {ImportOutcome.OMITTED}
+            set() if self.omissions_were_reported else {ImportOutcome.OMITTED}
         )
-        return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (self.refused or self.undone)
+        return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (
+            self.refused or self.step_failed
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -107,13 +110,13 @@ class Report:
         return {
             "root": str(self.root.path),
             "dry_run": self.dry_run,
-            **self.more,
+            **self.archive_fields,
             "entries": {outcome.value: counts[outcome] for outcome in ImportOutcome},
             "xla_files": {outcome.value: number for outcome, number in Counter(self.neighbours.values()).items()},
             "bytes": self.bytes,
-            "kept": [_name(name) | {"damaged": name in damaged} for name in self.of(ImportOutcome.DIFFERENT)],
+            "kept": [_name(name) | {"damaged": name in damaged} for name in self.with_outcome(ImportOutcome.DIFFERENT)],
             "refused": [_refused(one) for one in self.refused],
-            "omitted": [_name(name) for name in self.of(ImportOutcome.OMITTED)],
+            "omitted": [_name(name) for name in self.with_outcome(ImportOutcome.OMITTED)],
             "passed_over": self.passed_over,
             "forecast": {
                 "executables": len(self.forecast.verdicts),
@@ -121,7 +124,7 @@ class Report:
                 "reasons": {f"{hit}: {reason}": n for (hit, reason), n in self.forecast.reasons.items()},
                 "sentences": list(self.forecast.sentences),
             },
-            "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in Loading},
+            "loads": None if self.loads is None else {str(one): self.loads.count(one) for one in LoadOutcome},
             "recompiled": None if self.recompiled is None else _recompiled(self.recompiled),
             "notes": self.notes,
         }
@@ -130,65 +133,65 @@ class Report:
         """Print a summary, what needs attention, and which executables will be hit."""
         output.data(self._summary())
         if quiet:
-            for sentence in () if self.complete else (*self._next(), *self.notes):
+            for sentence in () if self.complete else (*self._next_steps(), *self.notes):
                 output.message(sentence)
             return
-        self._list("kept", self.of(ImportOutcome.DIFFERENT), verbose=verbose)
+        self._list("kept", self.with_outcome(ImportOutcome.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
             what = one.entry.key if isinstance(one.entry, Item) else one.entry.path
             output.data(f"  refused {what}: {one.evidence}")
-        self._list("omitted", self.of(ImportOutcome.OMITTED), verbose=verbose)
+        self._list("omitted", self.with_outcome(ImportOutcome.OMITTED), verbose=verbose)
         if self.passed_over:
             more = " …" if self.passed_over > len(self.names) else ""
             names = ", ".join(self.names if verbose else self.names[:3])
-            output.data(f"Passed over {output.count(self.passed_over, 'file', 'files')}, no entries: {names}{more}")
-        for sentence in (*self._next(), *self.forecast.sentences, *self.notes):
+            output.data(f"Skipped {output.count(self.passed_over, 'file', 'files')} that are no entries: {names}{more}")
+        for sentence in (*self._next_steps(), *self.forecast.sentences, *self.notes):
             output.data(sentence)
         if self.loads is not None:
-            texts = [f"{count:,} {one.replace('_', ' ')}" for one in Loading if (count := self.loads.count(one))]
-            output.data(f"Opened with the jaxlib here: {', '.join(texts) or 'nothing came, or was there'}")
+            texts = [f"{count:,} {one.replace('_', ' ')}" for one in LoadOutcome if (count := self.loads.count(one))]
+            output.data(f"Loaded with the jaxlib here: {', '.join(texts) or 'no executables'}")
         if self.recompiled is not None:
-            self._tell_of_recompiling(self.recompiled)
+            self._print_recompiled(self.recompiled)
 
-    def _tell_of_recompiling(self, done: Recompiled) -> None:
-        texts = [f"{count:,} {_RECOMPILING[one]}" for one in Recompiling if (count := done.count(one))]
-        output.data(f"Programs of traces, for this machine: {', '.join(texts) or 'none came, or was there'}")
+    def _print_recompiled(self, done: Recompiled) -> None:
+        texts = [f"{count:,} {_RECOMPILING_TEXTS[one]}" for one in Recompiling if (count := done.count(one))]
+        output.data(f"Programs of traces, for this machine: {', '.join(texts) or 'none'}")
         for (result, reason), number in done.reasons.most_common(_ROWS):
-            output.data(f"  {number:,} {_RECOMPILING[result]}: {reason}")
+            output.data(f"  {number:,} {_RECOMPILING_TEXTS[result]}: {reason}")
 
-    def _next(self) -> Iterator[str]:
+    def _next_steps(self) -> Iterator[str]:
         """Yield what to do about entries that were kept, refused or omitted, and where to find replaced ones."""
-        kept, root = self.of(ImportOutcome.DIFFERENT), self.root.path
+        kept, root = self.with_outcome(ImportOutcome.DIFFERENT), self.root.path
         damaged = self.damaged()
-        if len(kept) > len(self.found):
-            yield "Other bytes under the same key are another build of the same program: --replace takes these."
-        if unread := len(self.found) - len(damaged):
+        if len(kept) > len(self.kept_damage):
+            yield "An entry of the same key with other bytes is another build of the program: --replace imports it."
+        if unread := len(self.kept_damage) - len(damaged):
             number = output.count(unread, "entry", "entries")
             why = command("verify", root)
-            yield f"{number} that were kept cannot be read here, and may be the same: `{why}` says why"
+            yield f"{number} kept here cannot be read, and may be equal: `{why}` says why"
         if damaged:
             number = output.count(len(damaged), "entry", "entries")
             yield (
-                f"{number} of those that were kept {'is' if len(damaged) == 1 else 'are'} damaged here:"
-                f" `{command('verify --repair', root)}` takes such out, and this command once more brings the others"
+                f"{number} kept here {'is' if len(damaged) == 1 else 'are'} damaged:"
+                f" `{command('verify --repair', root)}` moves them to quarantine; then import again for the archive's"
             )
-        if left := len(self.of(ImportOutcome.CODE)):
+        if left := len(self.with_outcome(ImportOutcome.CODE)):
             number = output.count(left, "entry was", "entries were")
             yield (
-                f"{number} left out, since a pickle is a program that runs when it is read: --allow-pickle takes those"
-                " that name nothing beyond what such a cache needs; the program that wrote them makes them again"
+                f"{number} left out, since reading a pickle runs its code: --allow-pickle imports pickles that name"
+                " only what such a cache needs; the program that wrote them makes them again"
             )
         if self.refused:
-            yield "What was refused is not what it should be: fetch or make the archive again for the rest"
-        if self.of(ImportOutcome.OMITTED):
-            yield "What was omitted had changed, or was damaged, when it was exported: export it again for the rest"
-        if self.of(ImportOutcome.REPLACED) and not self.dry_run:
-            yield f"What was replaced is in quarantine: `{command('quarantine list', root)}`"
+            yield "Refused entries do not have the bytes that they should: export or copy the archive again"
+        if self.with_outcome(ImportOutcome.OMITTED):
+            yield "Omitted entries had changed, or were damaged, during the export: export again for the rest"
+        if self.with_outcome(ImportOutcome.REPLACED) and not self.dry_run:
+            yield f"Replaced entries are in quarantine: `{command('quarantine list', root)}`"
 
     def _summary(self) -> str:
-        written = len(self.of(*WRITTEN))
+        written = len(self.with_outcome(*WRITTEN))
         counts = Counter(self.outcomes.values())
-        parts = [f"{counts[outcome]:,} {_WORDS[outcome]}" for outcome in ImportOutcome if counts[outcome]]
+        parts = [f"{counts[outcome]:,} {_OUTCOME_TEXTS[outcome]}" for outcome in ImportOutcome if counts[outcome]]
         beside = sum(outcome in WRITTEN for outcome in self.neighbours.values())
         parts += [f"{output.count(beside, 'file', 'files')} of XLA's sub-caches"] if beside else []
         verb = "Would import" if self.dry_run else "Imported"
@@ -218,12 +221,13 @@ def _refused(one: RefusedMember) -> dict[str, str]:
     return name | {"evidence": one.evidence}
 
 
-def over_the_cap(store: Store) -> Iterable[str]:
-    """Yield a sentence if executables take more bytes than JAX's size limit; an import evicts nothing."""
-    if not os.environ.get(CAP):
+def size_limit_notes(store: Store) -> Iterable[str]:
+    """Yield a sentence if executables take more bytes than their limit; an import evicts nothing."""
+    limit = for_program(store.root, os.environ)[0].values["max_size"]
+    if limit.value is None:
         return
     for kind, counted in take_census(store, os.environ).kinds.items():
         if kind is Kind.EXECUTABLES and counted.cap is not None and counted.bytes > counted.cap:
-            over, cap = format_size(counted.bytes), format_size(counted.cap)
+            over, cap = format_size(counted.bytes), f"{format_size(counted.cap)} of {limit.place}"
             prune = command(f"prune --max-size {counted.cap}", store.root.path)
-            yield f"The {kind} have {over} now, over the {cap} of {CAP}: a bounded JAX evicts, as does `{prune}`"
+            yield f"The {kind} take {over} now, more than the {cap}: a bounded JAX, or `{prune}`, evicts some"

@@ -14,7 +14,7 @@ from jcache.units import format_seconds
 _MAX_CHILDREN: Final = 20
 _LINES: Final = ("├─ ", "└─ ", "│  ", "   ", "←")
 _ASCII: Final = ("+- ", "`- ", "|  ", "   ", "<-")
-_GONE: Final = {
+_MISSING_TEXTS: Final = {
     Role.GRAPH: "is not here any more",
     Role.TRACE: "is not here any more, so that its programs are of no use",
     Role.PROGRAM: "is not here any more",
@@ -108,7 +108,7 @@ class _Tree:
         lineage = self._lineage
         role, key = lineage.role(member), member[1] if self._verbose else short_key(member[1])
         if not lineage.is_here(member):
-            return f"{role} {key} {_GONE[role]}"
+            return f"{role} {key} {_MISSING_TEXTS[role]}"
         header = lineage.headers.get(member)
         text = f"{role} {key}"
         if header is not None and header.build_seconds:

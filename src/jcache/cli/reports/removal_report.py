@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jcache.admin.removal import carry_out
+from jcache.admin.removal import execute
 from jcache.cli import output
 from jcache.cli.progress import progress
 from jcache.entry import Entry
@@ -22,7 +22,7 @@ def remove(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool, qu
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything could.
     """
-    done = carry_out(store, plan, xla=xla, dry_run=dry_run, progress=_progress)
+    done = execute(store, plan, xla=xla, dry_run=dry_run, progress=_progress)
     if json:
         output.as_json(_as_json(done))
     elif not quiet:

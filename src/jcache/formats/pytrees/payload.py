@@ -21,7 +21,7 @@ class Dumped(NamedTuple):
     """A value as bytes.
 
     Attributes:
-        pieces: of the payload, in their order; some of them are views of the value's arrays.
+        pieces: pieces of the payload, in their order; some of them are views of the value's arrays.
         codec: the name of the format, which selects the reader.
     """
 

@@ -241,47 +241,47 @@ def _is_present(key: str) -> bool:
 class _LoggerTap:
     """A logger that reports each message and passes it on with its caller's line."""
 
-    def __init__(self, logger: object, notify: "Notify") -> None:
-        object.__setattr__(self, "_logger", logger)
+    def __init__(self, original: object, notify: "Notify") -> None:
+        object.__setattr__(self, "_original", original)
         object.__setattr__(self, "_notify", notify)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(object.__getattribute__(self, "_logger"), name)
+        return getattr(object.__getattribute__(self, "_original"), name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        setattr(object.__getattribute__(self, "_logger"), name, value)
+        setattr(object.__getattribute__(self, "_original"), name, value)
 
     def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
         self._notify(message, arguments)  # type: ignore[operator]
-        self._logger.log(level, message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
+        self._original.log(level, message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     def debug(self, message: object, *arguments: object, **options: object) -> None:
         self._notify(message, arguments)  # type: ignore[operator]
-        self._logger.debug(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
+        self._original.debug(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     def error(self, message: object, *arguments: object, **options: object) -> None:
         self._notify(message, arguments)  # type: ignore[operator]
-        self._logger.error(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
+        self._original.error(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
 
     # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
-    __class__ = property(lambda self: object.__getattribute__(self, "_logger").__class__)
+    __class__ = property(lambda self: object.__getattribute__(self, "_original").__class__)
 
 
 class _WarningsTap:
     """The module ``warnings`` in a JAX module: only warnings report failed reads and writes of the cache."""
 
-    def __init__(self, warnings: object, notify: "Notify") -> None:
-        self._warnings = warnings
+    def __init__(self, original: object, notify: "Notify") -> None:
+        self._original = original
         self._notify = notify
 
     def __getattr__(self, name: str) -> object:
-        return getattr(object.__getattribute__(self, "_warnings"), name)
+        return getattr(object.__getattribute__(self, "_original"), name)
 
     def warn(
         self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
     ) -> None:
         self._notify(message, ())
-        self._warnings.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
+        self._original.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
 
 
 def _with_callers_line(options: "dict[str, object]") -> "dict[str, object]":
@@ -290,26 +290,7 @@ def _with_callers_line(options: "dict[str, object]") -> "dict[str, object]":
     return options
 
 
-def tap(module: object, notify: "Notify") -> "list[tuple[object, str, Any, Any]]":
-    """Put taps into a JAX module.
-
-    Args:
-        module: the module.
-        notify: is called with the format and the arguments of each message.
-
-    Returns:
-        For each tap, the module, the name of the attribute, its original value and the tap.
-    """
-    taps: list[tuple[object, str, Any, Any]] = []
-    for name, kind in (("logger", _LoggerTap), ("warnings", _WarningsTap)):
-        original = getattr(module, name, None)
-        if original is not None:
-            ours = kind(original, notify)
-            setattr(module, name, ours)
-            taps.append((module, name, original, ours))
-    return taps
-
-
+TAPS: "tuple[tuple[str, Any], ...]" = (("logger", _LoggerTap), ("warnings", _WarningsTap))
 _listener = JaxListener(_write)
 
 
@@ -319,7 +300,9 @@ def _listen(module: object) -> None:
 
 
 def _tap(module: object) -> None:
-    tap(module, _listener.on_message)
+    for name, kind in TAPS:
+        if hasattr(module, name):
+            setattr(module, name, kind(getattr(module, name), _listener.on_message))
 
 
 def _import_own(name: str) -> "Any":

@@ -50,7 +50,7 @@ class InputStream:
     """The bytes of a stream, buffered and counted.
 
     Attributes:
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -105,17 +105,17 @@ class Budget:
 def damaged_error(name: str, received: int, why: str = "") -> BadArchive:
     """Return the error that the stream has changed since it was made."""
     reason = f": {why}" if why else ""
-    return BadArchive(f"{name} is damaged near byte {received}{reason}; fetch or make it again.")
+    return BadArchive(f"{name} is damaged near byte {received}{reason}; copy or export it again.")
 
 
 def truncated_error(name: str, received: int) -> Truncated:
     """Return the error that the stream ends too early."""
-    return Truncated(f"{name} is truncated after {received} bytes: fetch or make it again.")
+    return Truncated(f"{name} is truncated after {received} bytes: copy or export it again.")
 
 
 def too_short_error(name: str, received: int) -> Truncated:
     """Return the error that the stream ends before its first member."""
     return Truncated(
         f"{name} ends after {received} bytes: it is truncated, or neither an archive of jcache nor a tar, tar.gz or "
-        "tar.zst; fetch or make it again."
+        "tar.zst; copy or export it again."
     )

@@ -31,7 +31,7 @@ class DecompressedStream:
     """The decompressed bytes of a stream, whether it is zstd, gzip or neither.
 
     Attributes:
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
         content: number of bytes returned so far.
         ratio: highest ratio of content to received bytes, beyond `FREE_CONTENT_BYTES`.
     """

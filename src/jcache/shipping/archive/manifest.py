@@ -1,4 +1,4 @@
-"""The manifest of an archive as values: its entries, by and for what each was made, and the machine it comes from."""
+"""The manifest of an archive as values: its entries, their makers, and the machine that it comes from."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ MAX_ENTRIES: Final = 400_000  # items and neighbours; twenty times the largest c
 
 
 class Maker(NamedTuple):
-    """By and for what executables were made. Many executables share a maker. None stands for unknown values.
+    """Software that compiled executables, and the hardware that it compiled them for. None stands for unknown values.
+
+    Many executables share a maker.
 
     Attributes:
         platform: ``cpu``, ``cuda``, ``rocm``, ….
         jaxlib: the version that made them.
         cpu_name: LLVM's name of the CPU (with a GPU: the host's).
         cpu_features: LLVM's features of the CPU: ``+avx512f``, ``-sha512``, ….
-        compute_capability: of the GPU, such as ``9.0`` or ``gfx942``.
+        compute_capability: compute capability of the GPU, such as ``9.0`` or ``gfx942``.
         abi_version: pairs such as ``("toolkit", "13.0.0")``, sorted.
         cache_path: the cache directory that their compile options name; None if they name none.
         xla_caches: the caches of XLA that JAX kept there besides, ``all`` or the name of one; None for none.
-        xla_options: numbers of XLA's options in them, as a bit set in hexadecimal: every release of XLA has its own.
+        xla_options: numbers of XLA's options in them, as a bit set in hexadecimal; they differ between releases.
         compression: the word that JAX hashed for executables in zstd: ``zstandard``, or ``zlib`` with Python's zstd.
     """
 
@@ -47,17 +49,17 @@ class Item(NamedTuple):
     """One entry of an archive.
 
     Attributes:
-        kind, key: of the entry.
+        kind, key: kind and key of the entry.
         bytes: number of stored bytes.
-        digest: of the stored bytes (`jcache.formats.digest`).
+        digest: digest of the stored bytes (`jcache.formats.digest`).
         created_ns: modification time of its file, nanoseconds since 1970.
         recency_ns: time of its last use, nanoseconds since 1970.
         sidecar: whether it had a sidecar.
         pinned: whether it was pinned.
         seconds: build time in seconds, where known.
-        origin: how it came into the root, as the ledger records it.
+        origin: origin of the entry, as the ledger records it.
         parents: keys of the entries that it was made from (a trace's graph, an executable's trace).
-        codec: of an executable: ``zstd`` or ``zlib``.
+        codec: codec of an executable, ``zstd`` or ``zlib``; None for others.
         portable: whether its key is known not to contain the directory, since it was stored with portable keys.
         maker: position in the manifest's table of makers; None for none.
     """
@@ -78,7 +80,7 @@ class Item(NamedTuple):
     maker: int | None = None
 
 
-class Neighbour(NamedTuple):
+class XlaFile(NamedTuple):
     """One file of XLA's own sub-caches beside the executables.
 
     Attributes:
@@ -96,7 +98,7 @@ class Host:
     """The machine that an archive was made on.
 
     Attributes:
-        cpu: its CPU's model, as the system names it; None if that is unknown.
+        cpu: model of the CPU, as the system names it; None if it is unknown.
         gpus: models of its GPUs.
     """
 
@@ -116,7 +118,8 @@ class Manifest:
         jax, jaxlib: versions that were installed there, from the packages' metadata; None for none.
         host: the machine.
         solid: whether the entries were recompressed together.
-        recompressors: of a solid archive, names and versions of the libraries that must give the same bytes, sorted.
+        recompressors: names and versions of the libraries that must restore a solid archive's bytes, sorted.
+        settings: settings that `jcache config` has stored in the root, as names and texts, sorted; by default none.
         makers: the table that the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.
@@ -131,9 +134,10 @@ class Manifest:
     host: Host = Host()
     solid: bool = False
     recompressors: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
     makers: tuple[Maker, ...] = ()
     items: tuple[Item, ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[XlaFile, ...] = ()
 
 
 def adapter_of(manifest: Manifest) -> Adapter | None:

@@ -5,11 +5,12 @@ Each item, maker and neighbour has a line of its own, so that a reader needs no 
 
     manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"layout":…,
                  "makers":[ LF lines ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":2,
-                 "solid":…} LF
+                 "settings":…,"solid":…} LF
     lines      = [object {"," LF object} LF]
 
-Fields with their default values are left out of these objects. A manifest can be written in one way only. The decoder
-refuses every other way: duplicate keys, NaN, blanks, needless escapes and numbers out of range.
+Fields with their default values are left out of these objects, and so are ``settings`` where there are none. A
+manifest can be written in one way only. The decoder refuses every other way: duplicate keys, NaN, blanks, needless
+escapes and numbers out of range.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from io import BytesIO
 from itertools import islice
 from typing import Any, Final
 
+from jcache.configuration.settings import SETTINGS, to_write
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import is_key
 from jcache.shipping.archive import manifest_schema as fields
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, XlaFile, adapter_of
 
 SCHEMA_VERSION: Final = 2
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
@@ -41,6 +43,7 @@ _FRAME_FIELDS: Final = {
     "jcache": fields.TEXT, "layout": fields.optional(fields.TEXT), "recompressors": fields.PAIRS,
     "root": fields.PATH, "solid": fields.FLAG,
 }  # fmt: skip
+_SETTINGS: Final = "settings"  # left out where there are none, so that an older jcache reads all other archives
 _HOST_FIELDS: Final = {"cpu": fields.optional(fields.TEXT), "gpus": fields.TEXTS}
 
 
@@ -74,11 +77,11 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, *, name: str = "the archive") -> Manifest:
-    """Return the manifest that the bytes stand for; check everything about it except whether it is true.
+    """Return the manifest that the bytes stand for; check everything that the bytes alone can show.
 
     Args:
         data: the bytes that `encode` returned.
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
 
     Raises:
         BadArchive: `encode` would not have written these bytes, or they are of another version.
@@ -93,7 +96,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
                 section = _SECTIONS[len(frame) - 1]
                 (make, row), width = _ROWS[section], _KEY_FIELDS[section]
                 made = make(**row.read(line))
-                if width and made[:width] <= last:  # checked at once: a million equal lines compress to a kilobyte
+                if width and made[:width] <= last:  # before parsing: a million equal lines are a kilobyte of zstd
                     raise _order_error(made[:width])
                 last = made[:width]
                 rows[section].append(made)
@@ -126,7 +129,7 @@ def _decoding_error(data: bytes, name: str, where: str, error: Exception) -> Bad
 _ROWS: Final = {
     "items": (Item, fields.Row(fields.ITEM, Item._field_defaults)),
     "makers": (Maker, fields.Row(fields.MAKER, Maker._field_defaults)),
-    "neighbours": (Neighbour, fields.Row(fields.NEIGHBOUR, Neighbour._field_defaults)),
+    "neighbours": (XlaFile, fields.Row(fields.NEIGHBOUR, XlaFile._field_defaults)),
 }
 
 
@@ -138,6 +141,8 @@ def _frame_record(manifest: Manifest) -> dict[str, Any]:
     record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME_FIELDS.items()}
     record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST_FIELDS.items()}
     record |= {section: [] for section in _SECTIONS}
+    if manifest.settings:
+        record[_SETTINGS] = fields.PAIRS.write(manifest.settings)
     return record | {"schema_version": SCHEMA_VERSION}
 
 
@@ -146,13 +151,15 @@ def _read_frame(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
     if len(frame) != len(_SECTIONS) + 1 or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
         raise fields.Malformed(f"its lists are not {', '.join(_SECTIONS)}")
     record = json.loads(b"".join(frame))
-    _check_fields("it", record, _FRAME_FIELDS.keys() | {"host", "schema_version", *_SECTIONS})
+    optional = {_SETTINGS} & record.keys() if isinstance(record, dict) else set()
+    _check_fields("it", record, _FRAME_FIELDS.keys() | {"host", "schema_version", *_SECTIONS, *optional})
     _check_fields("its 'host'", record["host"], _HOST_FIELDS.keys())
     manifest = Manifest(
         host=Host(
             **{name: fields.read_value(name, field, record["host"][name]) for name, field in _HOST_FIELDS.items()}
         ),
         **{name: fields.read_value(name, field, record[name]) for name, field in _FRAME_FIELDS.items()},
+        settings=fields.read_value(_SETTINGS, fields.PAIRS, record.get(_SETTINGS, [])),
         **rows,
     )
     if fields.dumps(_frame_record(manifest)).encode() != b"".join(frame):
@@ -166,7 +173,7 @@ def _check_fields(what: str, record: object, names: Set[str]) -> None:
     for name in sorted(names - record.keys()):
         raise fields.Malformed(f"{what} lacks the field '{name}'")
     for name in sorted(record.keys() - names):
-        raise fields.Malformed(f"{what} has a field {fields.json_excerpt(name)}, which there is not")
+        raise fields.Malformed(f"{what} has a field {fields.json_excerpt(name)}, which is unknown")
 
 
 def _check_together(manifest: Manifest) -> None:
@@ -189,8 +196,21 @@ def _check_together(manifest: Manifest) -> None:
             raise fields.Malformed(
                 f"{fields.json_excerpt(item.key)}: its 'maker' is {item.maker}, of {count} that are listed"
             )
+    _check_settings(manifest.settings)
     if manifest.recompressors != tuple(sorted(set(manifest.recompressors))):
-        raise fields.Malformed("its 'recompressors' are not sorted, or one is twice there")
+        raise fields.Malformed("its 'recompressors' are not sorted, or one is listed twice")
+
+
+def _check_settings(settings: tuple[tuple[str, str], ...]) -> None:
+    if [name for name, _ in settings] != sorted({name for name, _ in settings}):
+        raise fields.Malformed("its 'settings' are not sorted, or one is twice there")
+    for name, text in settings:
+        if name not in SETTINGS or not SETTINGS[name].in_root:
+            raise fields.Malformed(f"{fields.json_excerpt(name)} is no setting that a root may have")
+        try:
+            to_write(name, [text])
+        except InvalidValue:
+            raise fields.Malformed(f"{fields.json_excerpt(text)} is no value of its setting '{name}'") from None
 
 
 def _check_keys(manifest: Manifest) -> None:
@@ -202,7 +222,7 @@ def _check_keys(manifest: Manifest) -> None:
 
 
 def _order_error(rank: tuple[str, ...]) -> fields.Malformed:
-    return fields.Malformed(f"{fields.json_excerpt('/'.join(rank))} is twice there, or not in its order")
+    return fields.Malformed(f"{fields.json_excerpt('/'.join(rank))} is listed twice, or out of order")
 
 
 def _split_lines(data: bytes) -> Iterator[tuple[bytes, bool]]:

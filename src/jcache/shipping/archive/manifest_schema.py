@@ -29,7 +29,7 @@ _loads: Final = json.JSONDecoder().raw_decode
 
 
 class Malformed(ValueError):
-    """Something in a manifest is wrong; the text says what, for people."""
+    """A manifest has an error, which the text describes."""
 
 
 class Field(NamedTuple):
@@ -224,7 +224,7 @@ class Row(NamedTuple):
     """The schema of a line's object.
 
     Attributes:
-        fields: by name.
+        fields: fields by name.
         defaults: values of the optional fields, which must be left out where they have these values.
     """
 
@@ -266,7 +266,7 @@ class Row(NamedTuple):
         for name, value in record.items():
             field = self.fields.get(name)
             if field is None:
-                raise Malformed(f"it has a field {json_excerpt(name)}, which there is not")
+                raise Malformed(f"it has a field {json_excerpt(name)}, which is unknown")
             try:
                 values[name] = read = field.read(value)
             except ValueError:

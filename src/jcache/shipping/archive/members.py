@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jcache.layout import DIRECTORY_NAMES, ENTRY_SUFFIX, file_name_of
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter
@@ -76,13 +76,13 @@ class ArchiveMember(_MemberContent):
 
     Attributes:
         entry: the manifest's item or neighbour.
-        name: of the member.
+        name: name of the member.
         size: number of stored bytes.
     """
 
     __slots__ = ("entry", "name")
 
-    def __init__(self, entry: Item | Neighbour, name: str, readinto: ReadInto) -> None:
+    def __init__(self, entry: Item | XlaFile, name: str, readinto: ReadInto) -> None:
         super().__init__(entry.bytes, readinto)
         self.entry = entry
         self.name = name
@@ -92,7 +92,7 @@ class PlainTarMember(_MemberContent):
     """A regular file of a tar without a manifest.
 
     Attributes:
-        path: in the tar, relative, without ``.`` and ``..``.
+        path: path in the tar, relative, without ``.`` and ``..``.
         name: last part of the path.
         modified_ns: modification time, nanoseconds since 1970, at least 0.
     """
@@ -116,6 +116,6 @@ def item_name(item: Item, adapter: Adapter | None = None) -> str:
     return f"{DIRECTORY_NAMES[item.kind]}/{item.key}{ENTRY_SUFFIX}"
 
 
-def neighbour_name(neighbour: Neighbour) -> str:
+def neighbour_name(neighbour: XlaFile) -> str:
     """Return the name of a neighbour's member."""
     return f"{XLA_KIND}/{neighbour.path}"

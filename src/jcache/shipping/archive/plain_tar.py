@@ -29,7 +29,7 @@ class PlainTarReader:
     """Reads the regular files of a tar without a manifest; directories are passed over, anything else is refused.
 
     Attributes:
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class PlainTarReader:
 
         Args:
             stream: the tar.
-            name: of the archive, for messages.
+            name: name of the archive, for messages.
             unpacked: the stream's decompressed bytes, where `open_archive` has peeked into them.
         """
         self.name = name

@@ -13,7 +13,7 @@ from jcache.errors import BadArchive
 from jcache.formats.digest import digest
 from jcache.layout import DIRECTORY_NAMES
 from jcache.shipping.archive.decompress import FREE_CONTENT_BYTES, DecompressedStream
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest import Item, Manifest, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_codec import MAX_MANIFEST_BYTES, decode
 from jcache.shipping.archive.manifest_schema import dumps
 from jcache.shipping.archive.members import (
@@ -53,7 +53,7 @@ class ArchiveReader:
     """Reads an archive: `head`, then `members` to the end, then `omitted` is known.
 
     Attributes:
-        name: of the archive, for messages.
+        name: name of the archive, for messages.
         omitted: kind (``"xla"`` for a neighbour) and key (its path) of the entries that the trailer lists as omitted;
             complete once `members` has come to its end.
     """
@@ -65,7 +65,7 @@ class ArchiveReader:
 
         Args:
             stream: the archive.
-            name: of the archive, for messages.
+            name: name of the archive, for messages.
             unpacked: the stream's decompressed bytes, where `open_archive` has peeked into them.
         """
         self.name = name
@@ -99,7 +99,7 @@ class ArchiveReader:
             self._pending = self._tar.next()
             if self._pending and self._pending.header.name == DIGEST_NAME:
                 if self._whole(self._pending, _MAX_DIGEST) != digest(data).encode():
-                    raise self._tar.refusal(f"its {MANIFEST_NAME} has changed since it was written: fetch it again")
+                    raise self._tar.refusal(f"its {MANIFEST_NAME} has changed since it was written: copy it again")
                 self._pending = self._tar.next()
             if self._pending and self._pending.header.name == SIGNATURE_NAME:
                 signature = self._whole(self._pending, _MAX_SIGNATURE)
@@ -138,11 +138,11 @@ class ArchiveReader:
                 raise self._stranger(member.header.name)
             member = self._tar.next()
         if member is None:
-            raise self._tar.refusal(f"it has no {TRAILER_NAME}, so it is not whole: fetch or make it again")
+            raise self._tar.refusal(f"it has no {TRAILER_NAME}, so it is truncated: copy or export it again")
         absent.update(_entry_id(entry) for entry, _ in listed)
         self._finish(member, absent)
 
-    def _member(self, entry: Item | Neighbour, name: str, suffix: str, member: TarMember) -> ArchiveMember:
+    def _member(self, entry: Item | XlaFile, name: str, suffix: str, member: TarMember) -> ArchiveMember:
         size = member.header.size
         if suffix:
             if size > (limit := max_content_bytes(entry.bytes)):
@@ -230,7 +230,7 @@ class _RecompressedMember:
         return self._stored.readinto(memory)
 
 
-def _expected_members(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, str]]:
+def _expected_members(manifest: Manifest) -> Iterator[tuple[Item | XlaFile, str]]:
     """Yield the items and neighbours with their members' names, in order."""
     adapter = adapter_of(manifest)
     for item in manifest.items:
@@ -239,18 +239,18 @@ def _expected_members(manifest: Manifest) -> Iterator[tuple[Item | Neighbour, st
         yield neighbour, neighbour_name(neighbour)
 
 
-def _entry_id(entry: Item | Neighbour) -> tuple[str, str]:
+def _entry_id(entry: Item | XlaFile) -> tuple[str, str]:
     return (entry.kind.value, entry.key) if isinstance(entry, Item) else (XLA_KIND, entry.path)
 
 
 def _is_directory(member: TarMember) -> bool:
-    """Whether it is a directory of members, as a tar of an unpacked archive has it; nothing is made of it."""
+    """Return whether a member is one of the directories that a tar of an unpacked archive has; they are ignored."""
     parts = member.header.name.removesuffix("/").split("/")
     is_path = parts[0] in _DIRECTORIES and not {"", ".", ".."}.intersection(parts)
     return member.header.type == DIRECTORY and is_path and (len(parts) == 1 or parts[0] == XLA_KIND)
 
 
-def _suffix(found: str, name: str, entry: Item | Neighbour) -> str:
+def _suffix(found: str, name: str, entry: Item | XlaFile) -> str:
     suffix = found[len(name) :]
     return suffix if isinstance(entry, Item) and suffix in SUFFIXES.values() else ""
 

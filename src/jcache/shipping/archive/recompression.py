@@ -43,7 +43,7 @@ def recompress_entry(suffix: str, content: bytes) -> bytes:
     """Return the entry with this content.
 
     Args:
-        suffix: of its member, one of `SUFFIXES`.
+        suffix: suffix of the member's name, one of `SUFFIXES`.
         content: the decompressed bytes.
     """
     return compress(content, next(codec for codec, other in SUFFIXES.items() if other == suffix))

@@ -22,7 +22,7 @@ NAMESPACE: Final = "jcache-archive"
 _DATA, _SIGNATURE, _SIGNERS, _ABSENT = "manifest", "manifest.sig", "allowed_signers", "absent-manifest"
 _MAX_SIGNERS_BYTES: Final = 16 << 20
 _MAX_PROMPTS: Final = 3
-_SIGN_LIMIT_S: Final = 600  # somebody may have to type a passphrase or to touch a hardware key
+_SIGN_LIMIT_S: Final = 600  # the user may type a passphrase or touch a hardware key
 _CHECK_LIMIT_S: Final = 60
 _PROMPT_VARIABLES: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS_REQUIRE")
 _TOO_OLD = re.compile("^(usage: ssh-keygen|Unsupported operation for -Y)", re.MULTILINE)
@@ -89,7 +89,7 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
     """Return the principal who signed the data, by a file of allowed signers (see ssh-keygen(1), ALLOWED SIGNERS).
 
     Args:
-        data: what should have been signed.
+        data: the data that the signature should be of.
         signature: armored.
         allowed_signers: file of principals and their keys.
 
@@ -113,7 +113,7 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
     why = f" ({reasons})" if reasons else ""
     raise Untrusted(
         f"{allowed_signers} does not allow the key of this signature, {fingerprint}, to sign for '{NAMESPACE}' now"
-        f"{why}: if you trust whose it is, list it there as in `me@example.org ssh-ed25519 AAAA…`."
+        f"{why}: if you trust its owner, add a line such as `me@example.org ssh-ed25519 AAAA…`."
     )
 
 
@@ -129,7 +129,7 @@ def _fingerprint(data: bytes, folder: Path) -> str:
 
 
 def _read(allowed_signers: Path) -> bytes:
-    """Read the file once: it may be a pipe, or change between two looks of ssh-keygen."""
+    """Read the file once, since it may be a pipe, or change while ssh-keygen runs."""
     try:
         with allowed_signers.open("rb") as file:
             data = file.read(_MAX_SIGNERS_BYTES + 1)
@@ -191,7 +191,7 @@ def _signs(command: list[str], folder: Path, terminal: int) -> bool:
 
 @contextmanager
 def _refusals(limit_s: float) -> Iterator[None]:
-    """Say in one sentence that ssh-keygen cannot be started, or that it takes too long."""
+    """Raise one sentence if ssh-keygen cannot be started or takes too long."""
     try:
         yield
     except OSError as error:

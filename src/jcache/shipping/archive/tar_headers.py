@@ -28,7 +28,7 @@ class Header(NamedTuple):
     """The fields of a header block.
 
     Attributes:
-        name: of the member, unchecked.
+        name: name of the member, unchecked.
         size: number of bytes that follow.
         type: the type flag.
         modified: modification time, seconds since 1970.
@@ -123,7 +123,7 @@ def pax_records(data: bytes) -> dict[str, str]:
     """Return the records of a pax header.
 
     Raises:
-        ValueError: they do not follow their grammar, or a keyword is there twice.
+        ValueError: they do not follow their grammar, or have a keyword twice.
     """
     records: dict[str, str] = {}
     at = 0
@@ -138,7 +138,7 @@ def pax_records(data: bytes) -> dict[str, str]:
             raise ValueError("a pax header has a record of a wrong length")
         name = keyword.decode("utf-8", "surrogateescape")
         if name in records:
-            raise ValueError("a pax header says something twice")
+            raise ValueError("a pax header has a keyword twice")
         records[name] = value.decode("utf-8", "surrogateescape")
         at = end
     return records

@@ -100,7 +100,7 @@ class TarReader:
         data = self.unpacked.read(padding + BLOCK)
         if not self.unpacked.content:
             raise BadArchive(
-                f"{self.unpacked.name} is empty: the program that should make it has failed, and says why."
+                f"{self.unpacked.name} is empty: the program that writes it has failed, and its message says why."
             )
         if len(data) < padding + BLOCK:
             raise (truncated_error if self._count > 1 else too_short_error)(self.unpacked.name, self.unpacked.received)

@@ -39,7 +39,7 @@ class ArchiveWriter:
 
         Args:
             stream: the archive goes there.
-            level: of zstd; None stores compressed entries as they are, and compresses a solid archive thoroughly.
+            level: zstd's level; None stores compressed entries as they are, and compresses a solid archive thoroughly.
             solid: whether to recompress across entries.
         """
         self._stream = stream
@@ -75,9 +75,9 @@ class ArchiveWriter:
         """Write a member.
 
         Args:
-            name: of the member (`item_name`, `neighbour_name`).
-            size: of the member, as in the manifest.
-            chunks: its bytes.
+            name: name of the member (`item_name`, `neighbour_name`).
+            size: size of the member, as in the manifest.
+            chunks: bytes of the member.
 
         Returns:
             Whether the chunks had exactly this size. If not, they were cut or filled with zeros, and the trailer must

@@ -20,6 +20,7 @@ from typing import BinaryIO, Final
 
 from jcache import __version__
 from jcache.admin.selection import Selection, select
+from jcache.configuration.files import of_root
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind, storable
@@ -27,7 +28,7 @@ from jcache.runs.calls import HIT, STORED
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports
 from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Manifest, Neighbour, adapter_of
+from jcache.shipping.archive.manifest import Manifest, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.exporter.scan import hash_file
@@ -51,6 +52,7 @@ class ExportRequest:
         exclude: no entries with these keys.
         xla: whether to export XLA's sub-caches, too.
         solid: whether to recompress across entries.
+        config: whether to export the settings that are stored in the root.
         grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
         processes: number of processes that read at once; None for one for each available core.
     """
@@ -61,6 +63,7 @@ class ExportRequest:
     exclude: frozenset[str] = frozenset()
     xla: bool = False
     solid: bool = False
+    config: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
 
@@ -142,7 +145,7 @@ def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:
         store.queue.notice(
-            f"Run {report['id']} was long ago: the entries that it stored are known, those that it hit not."
+            f"Run {report['id']} is too old: jcache knows the entries that it stored, but not those that it hit."
         )
     for program in report.get("programs", ()):
         if program["outcome"] in (HIT, STORED) and program["key"]:
@@ -157,9 +160,9 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
     """Select the entries, check each, and make the manifest.
 
     Args:
-        store: of the root.
+        store: store of the root.
         request: the entries to export, and how.
-        progress: called with the bytes that are read and the bytes to read.
+        progress: called with the bytes that are read so far, and with those of all entries.
 
     Raises:
         UnknownKey: a key or a run that was asked for matches no entry or run, or several.
@@ -180,6 +183,7 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
             host=provenance.describe_host(),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
+            settings=of_root(store.root) if request.config else (),
         )
     )
     chosen = _choose_entries(store, request, prepared)
@@ -203,7 +207,7 @@ def _path_text(path: Path) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, SourceFile]]:
+def _read_neighbours(directory: Path) -> Iterator[tuple[XlaFile, SourceFile]]:
     """Yield the files of XLA's sub-caches, sorted, without links and names that are not printable text."""
     found: list[str] = []
     for name in XLA_NAMES:
@@ -218,7 +222,7 @@ def _read_neighbours(directory: Path) -> Iterator[tuple[Neighbour, SourceFile]]:
             hashed = hash_file(file) if relative.isprintable() else None
             if hashed is not None:
                 state, digest = hashed
-                yield Neighbour(relative, state.stamp.bytes, digest), SourceFile(file, state, digest)
+                yield XlaFile(relative, state.stamp.bytes, digest), SourceFile(file, state, digest)
 
 
 def count_key_directories(manifest: Manifest) -> dict[str, int]:
@@ -248,8 +252,8 @@ def write_archive(
         prepared: the result of `prepare_export`; damage that is found now is added to its findings.
         stream: the archive goes there.
         sign: returns the signature of the manifest's bytes; None for an unsigned archive.
-        level: of compression; None for the default.
-        progress: called with the bytes of entries that are written and the bytes to write.
+        level: level of compression; None for the default.
+        progress: called with the bytes of entries that are written so far, and with those of all entries.
 
     Raises:
         OSError: the stream cannot be written.

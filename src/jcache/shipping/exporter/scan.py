@@ -22,8 +22,8 @@ from jcache.layout import Kind, is_key
 from jcache.shipping.forecast.provenance import inspect_bytes
 from jcache.store import files, unmoved_reads
 from jcache.store.ledger_contents import Content
-from jcache.verify.checks import Checked, Claim, check, moved_of
-from jcache.verify.pool import cores, uninterrupted
+from jcache.verify.checks import CheckResult, Claim, check, moved_access_times
+from jcache.verify.pool import ignoring_interrupts, usable_cores
 
 _MIN_PARALLEL_BYTES: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20
@@ -36,7 +36,7 @@ class ScanRequest(NamedTuple):
 
     Attributes:
         claim: the entry, and what is known of its bytes.
-        bytes: their number, as far as it is known.
+        bytes: size of the entry, as far as it is known.
         understood: whether the ledger knows the content of the bytes on record.
     """
 
@@ -55,7 +55,7 @@ class ScanResult(NamedTuple):
         parents: the keys that its header names.
     """
 
-    checked: Checked
+    checked: CheckResult
     content: Content | None = None
     seconds: float | None = None
     parents: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def scan_entries(
     batches = list(_split_batches(wanted))
     sizes = [sum(one.bytes for one in batch) for batch in batches]
     work = partial(_scan_batch, directories)
-    count = cores() if processes is None else processes
+    count = usable_cores() if processes is None else processes
     if count <= 1 or sum(sizes) < _MIN_PARALLEL_BYTES:
         yield from zip(sizes, map(work, batches), strict=True)
         return
@@ -122,16 +122,16 @@ def scan_entries(
 
     pool = _start_pool(count, wanted)
     try:
-        with uninterrupted():
+        with ignoring_interrupts():
             results = pool.map(work, batches)
         for size, scanned in zip(sizes, results, strict=True):
             for kind, directory in directories.items():
                 of_kind = (result.checked for result in scanned if result.checked.claim.kind is kind)
-                unmoved_reads.note_moved_in(directory, moved_of(of_kind))
+                unmoved_reads.note_moved_in(directory, moved_access_times(of_kind))
             yield size, scanned
     except BrokenProcessPool:
         raise JcacheError(
-            "A process that read entries was killed, perhaps for want of memory: look with `dmesg`, and run "
+            "A process that read entries was killed, perhaps because memory ran out: see `dmesg`, and run "
             "the same command again."
         ) from None
     finally:
@@ -204,10 +204,10 @@ def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns > claim.digest_ns:
         return None
-    return ScanResult(Checked(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
+    return ScanResult(CheckResult(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
 
 
-def _check_digest_on_record(path: str, claim: Claim) -> Checked | None:
+def _check_digest_on_record(path: str, claim: Claim) -> CheckResult | None:
     """Return the result for a file whose digest is the one on record; None for a file that must be checked."""
     try:
         hashed = hash_file(path)
@@ -216,4 +216,4 @@ def _check_digest_on_record(path: str, claim: Claim) -> Checked | None:
     if hashed is None or hashed[1] != claim.digest:
         return None
     state, found = hashed
-    return Checked(claim, state.stamp, found, passed=True, taken_ns=state.changed_ns)
+    return CheckResult(claim, state.stamp, found, passed=True, taken_ns=state.changed_ns)

@@ -27,8 +27,8 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
     while it is written.
 
     Args:
-        writer: of the archive.
-        name: of the member.
+        writer: writer of the archive.
+        name: name of the member.
         source: the file, its size and its digest.
         buffer: memory to use.
 

@@ -37,7 +37,7 @@ class Sink:
                 self._put(pieces)
             except BrokenPipeError:
                 raise JcacheError(
-                    f"The reader of the archive ended before it had all, after {format_size(self.written)}: its own "
+                    f"The reader of the archive ended early, after {format_size(self.written)}: its own "
                     "message says why."
                 ) from None
 

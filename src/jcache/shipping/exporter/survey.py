@@ -36,9 +36,9 @@ class SourceFile(NamedTuple):
     """A file that becomes a member.
 
     Attributes:
-        path: its path.
+        path: path of the file.
         state: the file's state when it was surveyed.
-        digest: of its bytes then, or on record.
+        digest: digest of its bytes at that time, or the recorded one.
         claim: the entry and its record; None for a file of XLA's sub-caches.
     """
 
@@ -58,13 +58,13 @@ class Survey:
     """Reads entries; collects the manifest's items and the ledger's new records.
 
     Args:
-        store: of the root.
+        store: store of the root.
         entries: the entries to read, in the manifest's order.
         grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
         processes: number of processes that read at once; None for one for each available core.
 
     Attributes:
-        items, makers: for the manifest.
+        items, makers: entries and makers for the manifest.
         sources: files of the items.
         findings: the damaged entries.
         being_written: the entries that another process was writing.
@@ -99,7 +99,7 @@ class Survey:
         """Read all entries; record new facts in the ledger even if this is interrupted.
 
         Args:
-            progress: called with the bytes that are read and the bytes to read.
+            progress: called with the bytes that are read so far, and with those of all entries.
 
         Raises:
             JcacheError: a process that was reading was killed.
@@ -191,7 +191,7 @@ class Survey:
         """Make the manifest's items and makers."""
         self._contents |= {content.digest: content for content in self._new_contents}
         provenances = {
-            place: provenance.of_content(self._contents[sound.digest], self._known[place[0]].get(place[1]))
+            place: provenance.provenance_of_content(self._contents[sound.digest], self._known[place[0]].get(place[1]))
             for place, sound in self._sound.items()
             if place[0] is Kind.EXECUTABLES
         }

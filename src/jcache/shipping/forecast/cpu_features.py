@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.verify.path_keys import numbers
+from jcache.verify.path_keys import version_numbers
 
 _OLD_X86: Final = (
     "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"
@@ -50,7 +50,7 @@ def kernel_features(machine: str, kernel: str) -> dict[str, bool]:
         return {}
     old, recent = (_OLD_X86, _RECENT_X86) if machine in _X86 else (_OLD_ARM, _RECENT_ARM)
     features = {llvm: flag in flags for flag, llvm in _name_pairs(old)}
-    shows_recent = numbers(kernel) >= _FIRST_KERNEL_WITH_RECENT
+    shows_recent = version_numbers(kernel) >= _FIRST_KERNEL_WITH_RECENT
     return features | {llvm: flag in flags for flag, llvm in _name_pairs(recent) if shows_recent or flag in flags}
 
 

@@ -23,7 +23,7 @@ from jcache.formats.inspection import inspect
 from jcache.jax_internals import child_versions
 from jcache.jax_internals.child import INTERPRETER, interpreter
 from jcache.jax_internals.versions import ZSTD_OF_PYTHON
-from jcache.verify.path_keys import Version, numbers
+from jcache.verify.path_keys import Version, version_numbers
 
 _PYTHON_TIMEOUT_S: Final = 60.0  # a network file system may have to wake up
 _FIRST_PYTHON_WITH_ZSTD: Final = (3, 14)
@@ -64,10 +64,10 @@ class Installation:
 
     Attributes:
         interpreter: path of the interpreter.
-        python: its version.
+        python: version of Python.
         zstandard: whether it can import ``zstandard``.
         jax, jaxlib: versions; None where it has none.
-        query_jaxlib: returns what its jaxlib knows, after half a second.
+        query_jaxlib: returns the facts that its jaxlib knows, after half a second.
     """
 
     interpreter: str = ""
@@ -82,7 +82,7 @@ class Installation:
 
         From 0.7.1 on it uses Python's own zstd, which Python has from 3.14 on, and still hashes ``zlib``.
         """
-        if self.python >= _FIRST_PYTHON_WITH_ZSTD and numbers(jax) >= ZSTD_OF_PYTHON:
+        if self.python >= _FIRST_PYTHON_WITH_ZSTD and version_numbers(jax) >= ZSTD_OF_PYTHON:
             return Compression(Codec.ZSTD, "zlib")
         return Compression(Codec.ZSTD, "zstandard") if self.zstandard else Compression(Codec.ZLIB, "zlib")
 
@@ -98,7 +98,7 @@ def this_installation(environment: Mapping[str, str]) -> Installation:
     """Return what is installed for the interpreter that has JAX.
 
     Args:
-        environment: of the process; its ``JCACHE_PYTHON`` names the interpreter, by default the running one.
+        environment: environment of the process; ``JCACHE_PYTHON`` names the interpreter, by default the running one.
 
     Raises:
         InvalidValue: the interpreter that is named does not answer.

@@ -10,7 +10,7 @@ JAX (0.4.31 to 0.12) looks up an executable under a hash of its program, of XLA'
     directory    for 0.4.36 <= jax < 0.11 the string that ``jax_compilation_cache_dir`` is set to, as `pathlib` writes
                  it, not where it leads. Not with ``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=none``, which `jcache run`
                  and `jcache env` set, nor under `jcache.enable()`. So there are two kinds of programs (`ProgramKind`).
-                 `jcache run` and `jcache.enable()` find what both have stored, JAX by itself only its own.
+                 `jcache run` and `jcache.enable()` find what both have stored, JAX without jcache only its own.
     compression  a word, ``zstandard`` or ``zlib``. JAX compresses and reads one codec alone, by what can be imported,
                  whatever the bytes say:
 
@@ -60,8 +60,8 @@ def judge(
     Args:
         manifest: the archive's.
         machine: this machine and its JAX.
-        directory: where the executables will be, as ``jax_compilation_cache_dir`` will have it.
-        environment: of the process.
+        directory: directory of the executables after the import, as ``jax_compilation_cache_dir`` will name it.
+        environment: environment of the process.
         linked: directories that will become links to this one; existing links need not be named.
     """
     judging = _Judge(manifest, machine, directory, linked={jax_spelling(path) for path in linked})
@@ -84,9 +84,9 @@ def judge_root(store: Store, machine: Machine, environment: Mapping[str, str]) -
         content = contents.get(record.digest or "") if record is not None and record.bytes == entry.bytes else None
         with suppress(DamagedEntry, OSError):
             found = (
-                provenance.of_bytes(files.read(directory / entry.file_name), record)
+                provenance.provenance_of_bytes(files.read(directory / entry.file_name), record)
                 if content is None
-                else provenance.of_content(content, record)
+                else provenance.provenance_of_content(content, record)
             )
             items.append(
                 Item(

@@ -18,12 +18,12 @@ from jcache.shipping.forecast.verdict import (
     HitVerdict,
     MissReason,
     ProgramKind,
-    cannot,
     jax_spelling,
-    unknown,
+    miss_verdict,
+    unknown_verdict,
 )
 from jcache.text import shown
-from jcache.verify.path_keys import leads, numbers
+from jcache.verify.path_keys import leads_to, version_numbers
 
 _MAX_OPTIONS_APART: Final = 3  # two releases within 0.6 may differ by one, and ``XLA_FLAGS`` may add some
 _RELEASE_NUMBERS: Final = 3  # numbers of a version; a fourth marks a repaired release with the same XLA
@@ -37,7 +37,7 @@ class KeyRules:
     Args:
         manifest: lists the executables.
         machine: this machine and its JAX.
-        directory: where the executables will be, as ``jax_compilation_cache_dir`` will have it.
+        directory: directory of the executables after the import, as ``jax_compilation_cache_dir`` will name it.
         linked: directories that will become links to this one.
     """
 
@@ -55,7 +55,7 @@ class KeyRules:
 
     def _leads_here(self, path: str) -> bool:
         """Return whether a path is the directory or a link to it, or will be such a link."""
-        return path == self._directory or path in self._linked or leads(path, self._directory)
+        return path == self._directory or path in self._linked or leads_to(path, self._directory)
 
     def _version(self, maker: Maker) -> str | None:
         """Return the jax version whose way to make keys counts: a reader must be of the writer's version."""
@@ -71,13 +71,13 @@ class KeyRules:
         """Return a verdict if another jaxlib made the executable, or may have made it."""
         ours = self._machine.jaxlib
         if ours is None:
-            return unknown(MissReason.NO_JAX, f"{self._machine.interpreter or 'the interpreter'} has no jaxlib")
+            return unknown_verdict(MissReason.NO_JAX, f"{self._machine.interpreter or 'the interpreter'} has no jaxlib")
         if maker.jaxlib is None:
             return self._judge_options(maker, ours)
-        if numbers(maker.jaxlib) == numbers(ours):
+        if version_numbers(maker.jaxlib) == version_numbers(ours):
             return None
         detail = f"jaxlib {maker.jaxlib} made them, and {ours} is installed here"
-        return cannot(MissReason.JAXLIB, detail, self._install_command(*_pip_versions(maker)))
+        return miss_verdict(MissReason.JAXLIB, detail, self._install_command(*_pip_versions(maker)))
 
     def _judge_options(self, maker: Maker, ours: str) -> HitVerdict | None:
         """Compare XLA's options, where no record has the version of jaxlib."""
@@ -87,18 +87,18 @@ class KeyRules:
         if their_options and our_options and apart > _MAX_OPTIONS_APART:
             age = "an older" if their_options.bit_length() < our_options.bit_length() else "another"
             age = "a newer" if their_options.bit_length() > our_options.bit_length() else age
-            return cannot(MissReason.JAXLIB, f"{age} jaxlib than the {ours} that is installed here made them")
+            return miss_verdict(MissReason.JAXLIB, f"{age} jaxlib than the {ours} that is installed here made them")
         if not their_options or not our_options or apart or self._may_be_repaired_release(ours):
             theirs = self._manifest.jaxlib
             where = f"they come from where jaxlib {theirs} is installed, and {ours} is here" if theirs else ""
-            return unknown(
+            return unknown_verdict(
                 MissReason.JAXLIB, f"no record says which jaxlib made them: {where or f'{ours} is installed here'}"
             )
         return None
 
     def _may_be_repaired_release(self, ours: str) -> bool:
         """Return whether another version with the same XLA may have made an executable without a record."""
-        here, there = numbers(ours), numbers(self._manifest.jaxlib or "")
+        here, there = version_numbers(ours), version_numbers(self._manifest.jaxlib or "")
         if here == there:
             return False
         return len(here) > _RELEASE_NUMBERS or (len(there) > _RELEASE_NUMBERS and there[:_RELEASE_NUMBERS] == here)
@@ -111,18 +111,22 @@ class KeyRules:
         if codec is None or version is None or self._machine.jaxlib is None:
             return None
         ours, theirs = self._machine.compression(version), "zlib" if codec == Codec.ZLIB else maker.compression
-        if theirs is None and numbers(version) < ZSTD_OF_PYTHON:
+        if theirs is None and version_numbers(version) < ZSTD_OF_PYTHON:
             theirs = "zstandard"
         if theirs is None:
             return self._judge_unknown_word(ours.word, ours.codec)
         if theirs == ours.word:
             return None
         if theirs != "zstandard":
-            return cannot(MissReason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here")
+            return miss_verdict(
+                MissReason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here"
+            )
         if ours.codec is Codec.ZSTD:
-            return cannot(MissReason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard")
+            return miss_verdict(
+                MissReason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard"
+            )
         detail = "they are keyed for JAX with zstandard, which is not installed here"
-        return cannot(MissReason.COMPRESSION, detail, self._install_command("zstandard"))
+        return miss_verdict(MissReason.COMPRESSION, detail, self._install_command("zstandard"))
 
     def _judge_unknown_word(self, our_word: str, our_codec: Codec) -> HitVerdict | None:
         if our_word == "zlib":
@@ -130,12 +134,12 @@ class KeyRules:
                 "JAX looks for them here only if they were made under Python 3.14 or later, which they do not record"
             )
             unless = _UNLESS_NEWER_PYTHON if our_codec is Codec.ZLIB else _UNLESS_OLDER_PYTHON
-            return unknown(MissReason.COMPRESSION, detail)._replace(unless=unless)
+            return unknown_verdict(MissReason.COMPRESSION, detail)._replace(unless=unless)
         if not self._manifest.jcache:  # a directory on this machine
             return None
         if self._manifest.jaxlib is not None:  # the exporter's JAX writes zlib, so another one made them
             detail = "JAX looks for them here only if zstandard was installed where they were made, which is not known"
-            return unknown(MissReason.COMPRESSION, detail)
+            return unknown_verdict(MissReason.COMPRESSION, detail)
         return HitVerdict(Hit.WILL, unless=_UNLESS_NEWER_PYTHON)
 
     def judge_codec(self, maker: Maker, codec: str | None) -> HitVerdict | None:
@@ -145,11 +149,13 @@ class KeyRules:
             return None
         if codec == Codec.ZLIB:
             detail = "they are zlib, which JAX reads under Python 3.13 or older without zstandard, and not here"
-            return cannot(MissReason.CODEC, detail)
+            return miss_verdict(MissReason.CODEC, detail)
         if maker.compression == "zlib":
-            return cannot(MissReason.CODEC, "they are zstd, which JAX reads under Python 3.14 or later, and not here")
+            return miss_verdict(
+                MissReason.CODEC, "they are zstd, which JAX reads under Python 3.14 or later, and not here"
+            )
         detail = "they are zstd, which JAX does not read here, without zstandard"
-        return cannot(MissReason.CODEC, detail, self._install_command("zstandard"))
+        return miss_verdict(MissReason.CODEC, detail, self._install_command("zstandard"))
 
     # -- the directory
 
@@ -177,7 +183,7 @@ class KeyRules:
 
 def _pip_versions(maker: Maker) -> tuple[str, str]:
     """Return pip's requirements for a maker's jaxlib and the jax of the same number."""
-    toolkit = numbers(dict(maker.abi_version or ()).get("toolkit", ""))
+    toolkit = version_numbers(dict(maker.abi_version or ()).get("toolkit", ""))
     extra = f"[cuda{toolkit[0]}]" if maker.platform == "cuda" and toolkit else ""
-    version = ".".join(map(str, numbers(maker.jaxlib or "")[:_RELEASE_NUMBERS]))
+    version = ".".join(map(str, version_numbers(maker.jaxlib or "")[:_RELEASE_NUMBERS]))
     return f"jax{extra}=={version}", f"jaxlib=={version}"

@@ -19,7 +19,7 @@ from jcache.jax_internals.child import interpreter
 from jcache.shipping.archive.manifest import Host
 from jcache.shipping.forecast import cpu_features, provenance
 from jcache.shipping.forecast.installation import Installation, installation_fields, query_interpreter
-from jcache.verify.path_keys import numbers
+from jcache.verify.path_keys import version_numbers
 
 _CAPABILITIES: Final = (
     ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),
@@ -45,7 +45,7 @@ class Machine(Installation):
         platforms: platforms that JAX can compute on here.
         cpu: model, as the system names it.
         cpu_features: LLVM's names of features, and whether the CPU has them; absent ones are not known.
-        gpus: in the order of their addresses.
+        gpus: GPUs, in the order of their addresses.
         toolkit, cudnn: versions of CUDA's wheels.
     """
 
@@ -109,7 +109,7 @@ def _in_background(query: Callable[[], _T]) -> Callable[[], _T]:
 def _newest_version(versions: Mapping[str, str], prefix: str) -> str | None:
     """Return the newest version of a wheel; wheels for several CUDA versions can be installed side by side."""
     found = [version for name, version in versions.items() if name.startswith(prefix)]
-    return max(found, key=numbers, default=None)
+    return max(found, key=version_numbers, default=None)
 
 
 def _find_platforms(versions: Mapping[str, str], *, nvidia: bool) -> frozenset[str]:

@@ -3,8 +3,8 @@
 from jcache.shipping.archive.manifest import Host, Maker
 from jcache.shipping.forecast import cpu_features
 from jcache.shipping.forecast.machine import Machine
-from jcache.shipping.forecast.verdict import HitVerdict, MissReason, cannot, unknown
-from jcache.verify.path_keys import numbers
+from jcache.shipping.forecast.verdict import HitVerdict, MissReason, miss_verdict, unknown_verdict
+from jcache.verify.path_keys import version_numbers
 
 
 def judge_platform(maker: Maker, machine: Machine) -> HitVerdict | None:
@@ -12,14 +12,14 @@ def judge_platform(maker: Maker, machine: Machine) -> HitVerdict | None:
     if maker.platform is None or maker.platform in machine.platforms:
         return None
     platforms = ", ".join(sorted(machine.platforms))
-    return cannot(MissReason.PLATFORM, f"they are made for {maker.platform}, and JAX has only {platforms} here")
+    return miss_verdict(MissReason.PLATFORM, f"they are made for {maker.platform}, and JAX has only {platforms} here")
 
 
 def judge_cpu(maker: Maker, host: Host, machine: Machine) -> HitVerdict | None:
     """Return a verdict if an executable for the CPU was compiled, or may have been, for another CPU than this one.
 
     Args:
-        maker: by and for what the executable was made.
+        maker: maker of the executable.
         host: the machine that the manifest comes from, whose CPU counts where an executable does not name its own.
         machine: this machine.
     """
@@ -30,21 +30,21 @@ def judge_cpu(maker: Maker, host: Host, machine: Machine) -> HitVerdict | None:
         if same_model:
             return None
         theirs, ours = host.cpu or "one that is not known", machine.cpu or "not known either"
-        return unknown(MissReason.CPU, f"they do not name their CPU, which may be {theirs}; this one is {ours}")
+        return unknown_verdict(MissReason.CPU, f"they do not name their CPU, which may be {theirs}; this one is {ours}")
     if not machine.cpu_features:
-        return unknown(MissReason.CPU, "this system does not tell the features of its CPU")
+        return unknown_verdict(MissReason.CPU, "this system does not tell the features of its CPU")
     made_for = maker.cpu_name or "another CPU"
     compared = _compare_features(maker.cpu_features, machine)
     if compared.missing:
         with_ = f"they are made for {made_for} with {_first_names(compared.missing)}"
-        return cannot(MissReason.CPU, f"{with_}, which this CPU lacks; loading them could kill the program")
+        return miss_verdict(MissReason.CPU, f"{with_}, which this CPU lacks; loading them could kill the program")
     if compared.extra:
-        return cannot(
+        return miss_verdict(
             MissReason.CPU, f"they are made for {made_for} without {_first_names(compared.extra)}, which this CPU has"
         )
     if compared.unknown and not same_model:
         with_ = f"they are made for {made_for} with {_first_names(compared.unknown)}"
-        return unknown(MissReason.CPU, f"{with_}, which this CPU may have or not")
+        return unknown_verdict(MissReason.CPU, f"{with_}, which this CPU may have or not")
     return None
 
 
@@ -62,7 +62,7 @@ def judge_gpu(maker: Maker, host: Host, machine: Machine) -> list[HitVerdict]:
     """Return a verdict for each way in which an executable for a GPU does not fit the GPUs and CUDA versions here.
 
     Args:
-        maker: by and for what the executable was made.
+        maker: maker of the executable.
         host: the machine that the manifest comes from.
         machine: this machine.
     """
@@ -76,15 +76,19 @@ def _judge_device(maker: Maker, host: Host, machine: Machine) -> HitVerdict | No
     wanted, models = maker.compute_capability, ", ".join(sorted({gpu.model for gpu in machine.gpus}))
     known = {gpu.compute_capability for gpu in machine.gpus}
     if wanted is None or not known or None in known:
-        return unknown(MissReason.GPU, f"whether they are made for the GPUs here ({models or 'unknown'}) is not known")
+        return unknown_verdict(
+            MissReason.GPU, f"whether they are made for the GPUs here ({models or 'unknown'}) is not known"
+        )
     if wanted not in known:
         ours = ", ".join(sorted(filter(None, known)))
-        return cannot(
+        return miss_verdict(
             MissReason.GPU, f"they are made for compute capability {wanted}, and the GPUs here have {ours} ({models})"
         )
     theirs = set(host.gpus)
     if theirs and not theirs & {gpu.model for gpu in machine.gpus}:
-        return unknown(MissReason.GPU, f"they come from {', '.join(sorted(theirs))}, and the GPUs here are {models}")
+        return unknown_verdict(
+            MissReason.GPU, f"they come from {', '.join(sorted(theirs))}, and the GPUs here are {models}"
+        )
     return None
 
 
@@ -98,12 +102,16 @@ def _judge_toolkit(maker: Maker, machine: Machine) -> list[HitVerdict]:
             continue
         made_with = f"they are made with {title} {theirs}"
         if ours is None:
-            found.append(unknown(MissReason.TOOLKIT, f"{made_with}, and no version of it is known here"))
+            found.append(unknown_verdict(MissReason.TOOLKIT, f"{made_with}, and no version of it is known here"))
             continue
         count = 2 if name == "toolkit" else 3  # the wheels of a toolkit have patch numbers of their own
-        if numbers(theirs)[:count] != numbers(ours)[:count]:
-            same_major = numbers(theirs)[:1] == numbers(ours)[:1]
-            found.append((unknown if same_major else cannot)(MissReason.TOOLKIT, f"{made_with}, and {ours} is here"))
+        if version_numbers(theirs)[:count] != version_numbers(ours)[:count]:
+            same_major = version_numbers(theirs)[:1] == version_numbers(ours)[:1]
+            found.append(
+                (unknown_verdict if same_major else miss_verdict)(
+                    MissReason.TOOLKIT, f"{made_with}, and {ours} is here"
+                )
+            )
     return found
 
 

@@ -30,7 +30,7 @@ class Provenance(NamedTuple):
     """The provenance of an executable.
 
     Attributes:
-        maker: by and for what it was made.
+        maker: maker of the executable.
         codec: ``zstd`` or ``zlib``.
         portable: whether its key is known not to depend on the directory.
     """
@@ -40,7 +40,7 @@ class Provenance(NamedTuple):
     portable: bool
 
 
-def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
+def provenance_of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     """Return the provenance of an executable.
 
     Args:
@@ -50,10 +50,10 @@ def of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     Raises:
         DamagedEntry: the bytes cannot be decompressed.
     """
-    return of_content(inspect_bytes(data), known)
+    return provenance_of_content(inspect_bytes(data), known)
 
 
-def of_content(content: Content, known: Known | None) -> Provenance:
+def provenance_of_content(content: Content, known: Known | None) -> Provenance:
     """Return the provenance of an executable whose content was read, now or before."""
     return _provenance(content.maker, _recorded_jaxlib(known), content.codec, is_portable(known))
 
@@ -75,7 +75,9 @@ def is_portable(known: Known | None) -> bool:
 def key_directory(maker: Maker, *, portable: bool) -> str | None:
     """Return the directory that the keys of a maker's executables contain; None for none."""
     options = None if maker.xla_options is None else int(maker.xla_options, 16)
-    return path_keys.keyed_for(maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches)
+    return path_keys.directory_in_key(
+        maker.cache_path, maker.jaxlib, options, portable=portable, xla_caches=maker.xla_caches
+    )
 
 
 def _recorded_jaxlib(known: Known | None) -> str | None:
@@ -88,7 +90,7 @@ def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
 
     Args:
         data: the bytes.
-        digest_: their digest, where it is known.
+        digest_: digest of the bytes, if it is known.
 
     Raises:
         DamagedEntry: the bytes cannot be decompressed.
@@ -141,13 +143,13 @@ def save_imported(store: Store, manifest: Manifest) -> None:
 
 def _maker_text(maker: Maker) -> str:
     """Return a maker as text for the ledger: only the fields that the executable itself contains."""
-    return path_keys.remembered(maker._replace(jaxlib=None, compression=None)._asdict())
+    return path_keys.maker_text(maker._replace(jaxlib=None, compression=None)._asdict())
 
 
 @lru_cache(maxsize=_CACHED_MAKERS)
 def _parse_maker(text: str) -> Maker | None:
     """Return the maker that a text of `_maker_text` stands for; None for a text of another version."""
-    told = path_keys.told_by(text)
+    told = path_keys.parse_maker(text)
     if told is None or not told.keys() <= set(Maker._fields):
         return None
     maker = Maker(**told)

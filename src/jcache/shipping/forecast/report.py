@@ -22,7 +22,7 @@ from jcache.shipping.forecast.verdict import (
 )
 from jcache.shipping.importer.path_link import blocking_path, unwritable_directory
 from jcache.text import command, quoted, shown
-from jcache.verify.path_keys import Elsewhere
+from jcache.verify.misplaced import MisplacedExecutables
 
 _CACHE_DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
 
@@ -32,7 +32,7 @@ class Forecast:
     """What to expect of the executables in a directory.
 
     Attributes:
-        directory: where they are, or will be.
+        directory: directory that they are in, or will be.
         machine: the machine and its JAX.
         environment: the environment variables of the programs, taken from this process.
         judge: returns the verdicts by key. It is called when the first verdict is needed, since it may run jaxlib.
@@ -234,7 +234,7 @@ class Forecast:
         return parent if os.path.lexists(parent / TAG_NAME) or not self.directory.exists() else self.directory
 
 
-def link_remedies(elsewhere: Elsewhere, directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+def link_remedies(elsewhere: MisplacedExecutables, directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return sentences on how to hit executables whose keys contain other directories than the one they are in."""
     verdicts = {
         f"{path} {number}": HitVerdict(

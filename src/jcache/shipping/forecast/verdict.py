@@ -12,8 +12,8 @@ class Hit(StrEnum):
     """Whether an executable will be hit."""
 
     WILL = "will"
-    CANNOT = "cannot"
-    UNKNOWN = "unknown"
+    CANNOT = "miss_verdict"
+    UNKNOWN = "unknown_verdict"
 
 
 class ProgramKind(StrEnum):
@@ -47,7 +47,7 @@ class HitCondition(NamedTuple):
     """The programs that hit an executable. None stands for no condition.
 
     Attributes:
-        programs: their kind.
+        programs: kind of the programs.
         directory: the string that their ``jax_compilation_cache_dir`` must have; None for any path to the directory.
         xla_caches: the value that ``JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES`` must have, since keys contain the paths of
             XLA's caches, too; None for JAX's default.
@@ -63,7 +63,7 @@ class HitVerdict(NamedTuple):
 
     Attributes:
         hit: whether some programs will hit it.
-        condition: which programs will; which would after a link, if its key contains another directory.
+        condition: programs that will hit it, or would after a link, if its key contains another directory.
         reason: why it cannot be hit, or why that is not known.
         detail: the reason in words, as the end of a sentence.
         remedy: a command after which it can be hit; empty where there is none.
@@ -83,12 +83,12 @@ class HitVerdict(NamedTuple):
         return self.hit is Hit.CANNOT
 
 
-def cannot(reason: MissReason, detail: str, remedy: str = "") -> HitVerdict:
+def miss_verdict(reason: MissReason, detail: str, remedy: str = "") -> HitVerdict:
     """Return the verdict that an executable cannot be hit."""
     return HitVerdict(Hit.CANNOT, HitCondition(), reason, detail, remedy=remedy)
 
 
-def unknown(reason: MissReason, detail: str) -> HitVerdict:
+def unknown_verdict(reason: MissReason, detail: str) -> HitVerdict:
     """Return the verdict that nothing tells whether an executable can be hit."""
     return HitVerdict(Hit.UNKNOWN, HitCondition(), reason, detail)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from jcache.errors import InvalidValue, Untrusted
 from jcache.layout import Kind, Root
 from jcache.shipping.archive import ArchiveMember
-from jcache.shipping.archive.manifest import Item, Manifest, Neighbour
+from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
 from jcache.shipping.archive.signing import check_signature, verify
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.entry_import import EntryImporter
@@ -53,11 +53,11 @@ class ImportPlan:
     """The plan of an import.
 
     Attributes:
-        manifest: of the archive.
+        manifest: manifest of the archive.
         outcomes: the planned outcome for each entry.
         neighbours: the planned outcome for each file of XLA's sub-caches, by path.
-        trust: the signer of the archive.
-        forecast: which executables will hit here.
+        trust: result of the check of the signature.
+        forecast: forecast for the executables.
     """
 
     manifest: Manifest
@@ -72,7 +72,7 @@ class ImportPlan:
         return sum(counted[outcome] for outcome in outcomes)
 
     @property
-    def written(self) -> list[Item | Neighbour]:
+    def written(self) -> list[Item | XlaFile]:
         """The entries and neighbours that will be written."""
         items = [item for item in self.manifest.items if self.outcomes[item.kind, item.key] in WRITTEN]
         return [*items, *(n for n in self.manifest.neighbours if self.neighbours[n.path] in WRITTEN)]
@@ -88,7 +88,7 @@ def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, all
 
     Args:
         manifest: the bytes that are signed.
-        signature: of these bytes; None if there is none.
+        signature: signature of the manifest; None if there is none.
         required: whether there must be a signature.
         allowed_signers: file of the principals who may sign; None to accept any valid signature.
 
@@ -98,7 +98,7 @@ def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, all
         JcacheError: ssh-keygen, which checks signatures, is missing or too old.
     """
     if required and allowed_signers is None:
-        raise InvalidValue("--require-signature needs to know whose: name a file by --allowed-signers.")
+        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
     if signature is None:
         if required or allowed_signers is not None:
             raise Untrusted("The archive is not signed, so nothing was imported: export it with --sign.")
@@ -122,10 +122,10 @@ def plan_import(
     """Plan the import of an archive: read entries of the same keys in the root, and change nothing.
 
     Args:
-        manifest: of the archive.
+        manifest: manifest of the archive.
         root: the destination, which need not exist.
-        forecast: which executables will hit there.
-        trust: the signer of the archive.
+        forecast: forecast for the executables in the root.
+        trust: result of the check of the signature.
         replace: whether entries of the archive replace others under their keys.
         skip_incompatible: whether to leave out executables that cannot be hit here.
         allow_code: whether to import files that another program executes when it reads them.
@@ -181,12 +181,12 @@ def execute_plan(
     """Carry out a plan.
 
     Args:
-        plan: what to do.
-        members: of the archive.
-        store: of the root, which exists.
+        plan: plan to carry out.
+        members: members of the archive.
+        store: store of the root, which exists.
         imported: receives the outcome of each entry, also if this ends with an error.
-        omitted: returns what the archive's trailer lists as omitted; called after the last member.
-        progress: called with the bytes that are done and the bytes in all.
+        omitted: returns the entries that the archive's trailer lists as omitted; called after the last member.
+        progress: called with the bytes that are imported so far, and with those of all members.
 
     Raises:
         BadArchive: the archive is torn or malformed.
@@ -227,7 +227,7 @@ def _settle_unwritten(plan: ImportPlan, imported: ImportResult, importer: EntryI
 
 def _import_member(plan: ImportPlan, member: ArchiveMember, importer: EntryImporter) -> None:
     entry = member.entry
-    if isinstance(entry, Neighbour):
+    if isinstance(entry, XlaFile):
         outcome = plan.neighbours[entry.path]
         if outcome in WRITTEN:
             importer.add_neighbour(entry, member, replace=outcome is ImportOutcome.REPLACED)

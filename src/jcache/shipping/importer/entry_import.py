@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from jcache.admin.census import cap_of
+from jcache.configuration.files import for_program
 from jcache.errors import JcacheError
 from jcache.layout import Kind
-from jcache.shipping.archive.manifest import Item, Neighbour
+from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.importer.entry_metadata import EntryMetadata
 from jcache.shipping.importer.neighbour_import import publish_neighbour
 from jcache.shipping.importer.outcome import (
@@ -63,10 +63,11 @@ class _IncomingEntry(NamedTuple):
 class EntryImporter:
     """Writes entries and publishes them in a root.
 
-    Where the environment has JAX bound its cache, executables get their sidecars, which it needs from the first put on.
+    Where the environment or the configuration bounds JAX's cache, executables get their sidecars, which a bounded JAX
+    needs from the first put on.
 
     Args:
-        store: of the root, which exists.
+        store: store of the root, which exists.
         imported: receives the outcome of each entry.
         jaxlib_of: returns the jaxlib that made an entry, where it is known.
     """
@@ -76,7 +77,7 @@ class EntryImporter:
         self._imported = imported
         self._metadata = EntryMetadata(store, jaxlib_of)
         self._open = ExitStack()
-        self._is_bounded = cap_of(os.environ) is not None
+        self._is_bounded = for_program(store.root, os.environ)[0].value("max_size") is not None
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of the entries that are being written
@@ -106,7 +107,7 @@ class EntryImporter:
 
         Args:
             item: the entry.
-            content: its bytes.
+            content: bytes of the entry or file.
             replace: whether it replaces an entry that is there.
             checks: the version of the checks that its bytes have passed in full; None for none.
 
@@ -211,7 +212,7 @@ class EntryImporter:
         """Update the metadata of entries that are there with equal bytes."""
         self._metadata.update_present(*items)
 
-    def add_neighbour(self, neighbour: Neighbour, content: ByteSource, *, replace: bool = False) -> None:
+    def add_neighbour(self, neighbour: XlaFile, content: ByteSource, *, replace: bool = False) -> None:
         """Write a file of XLA's sub-caches, and publish it if it has the size and digest of the manifest.
 
         Raises:

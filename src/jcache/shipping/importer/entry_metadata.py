@@ -13,14 +13,14 @@ from jcache.shipping.archive.manifest import Item
 from jcache.shipping.importer.outcome import entry_path
 from jcache.store.ledger import Known
 from jcache.store.store import Store
-from jcache.verify.neighbours import FUTURE_NS
+from jcache.verify.neighbours import CLOCK_TOLERANCE_NS
 
 
 class EntryMetadata:
     """Brings what an archive says of entries into the root.
 
     Args:
-        store: of the root, which exists.
+        store: store of the root, which exists.
         jaxlib_of: returns the jaxlib that made an entry, where it is known.
 
     Attributes:
@@ -32,7 +32,7 @@ class EntryMetadata:
         self._jaxlib_of = jaxlib_of
         self._to_pin: list[Item] = []  # entries that were there already
         self.now_ns = clock.now_ns()
-        self._latest_ns = self.now_ns + FUTURE_NS
+        self._latest_ns = self.now_ns + CLOCK_TOLERANCE_NS
 
     def past(self, time_ns: int) -> int:
         """Return a time, or the current one in place of a future one, by which an entry would never be evicted."""

@@ -6,22 +6,22 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from jcache.shipping.archive.manifest import Neighbour
+from jcache.shipping.archive.manifest import XlaFile
 from jcache.shipping.importer.outcome import ImportOutcome
 from jcache.shipping.importer.staging import ByteSource, stage_file
 from jcache.store import files
 
 
 def publish_neighbour(
-    neighbour: Neighbour, content: ByteSource, executables: int, *, written_ns: int, replace: bool
+    neighbour: XlaFile, content: ByteSource, executables: int, *, written_ns: int, replace: bool
 ) -> ImportOutcome:
     """Write a file of XLA's sub-caches, and publish it if it has the size and digest of the manifest.
 
     Args:
         neighbour: the file.
-        content: its bytes.
+        content: bytes of the entry or file.
         executables: descriptor of the executables' directory.
-        written_ns: its modification time, nanoseconds since 1970.
+        written_ns: modification time of the file, nanoseconds since 1970.
         replace: whether it replaces a file that is there.
 
     Raises:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from jcache.layout import Kind, Root
-from jcache.shipping.archive.manifest import Item, Neighbour
+from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.exporter.scan import hash_file
 
 EntryId = tuple[Kind, str]
@@ -36,7 +36,7 @@ WRITTEN: Final = frozenset({ImportOutcome.NEW, ImportOutcome.REPLACED})
 class RefusedMember:
     """An entry or neighbour that was refused, and the evidence as a sentence."""
 
-    entry: Item | Neighbour
+    entry: Item | XlaFile
     evidence: str
 
 
@@ -45,7 +45,7 @@ class ImportResult:
     """The result of an import so far.
 
     Attributes:
-        outcomes: of the entries, by kind and key.
+        outcomes: outcomes of the entries, by kind and key.
         neighbours: outcomes of the files of XLA's sub-caches, by path.
         bytes: stored bytes that were written.
         refused: the entries and neighbours that were refused.
@@ -65,7 +65,7 @@ class ImportResult:
         return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
 
-def outcome_of(path: str | os.PathLike[str], item: Item | Neighbour, *, replace: bool = False) -> ImportOutcome:
+def outcome_of(path: str | os.PathLike[str], item: Item | XlaFile, *, replace: bool = False) -> ImportOutcome:
     """Return the outcome for an entry that belongs at a path: compare sizes and, if these are equal, digests."""
     try:
         status = os.lstat(path)

@@ -19,7 +19,7 @@ def make_link(old_path: str | Path, directory: Path) -> bool:
 
     Args:
         old_path: the path in the keys.
-        directory: where the executables are now, or will be.
+        directory: directory that the executables are in, or will be.
 
     Returns:
         Whether a link was made; False if the path leads there already.

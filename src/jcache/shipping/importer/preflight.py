@@ -10,7 +10,7 @@ from typing import Final
 
 from jcache.errors import CannotWrite
 from jcache.layout import Kind, Root
-from jcache.shipping.archive.manifest import Item, Neighbour
+from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.store.files import refusal
 from jcache.text import command
 from jcache.units import format_size
@@ -20,7 +20,7 @@ _BLOCK_BYTES: Final = 4096
 _OVERHEAD_BYTES: Final = 256  # that an entry takes in a directory and in the ledger
 
 
-def check_room(root: Root, written: Iterable[Item | Neighbour], what: str = "the import") -> None:
+def check_room(root: Root, written: Iterable[Item | XlaFile], what: str = "the import") -> None:
     """Raise CannotWrite if the disk has no room for the entries that will be written; messages call them ``what``."""
     sizes = [entry.bytes for entry in written]
     blocks = sum(-(-size // _BLOCK_BYTES) + 1 for size in sizes)  # one for the sidecar

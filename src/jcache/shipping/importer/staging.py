@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from jcache.formats.digest import Hasher, shown
-from jcache.shipping.archive.manifest import Item, Neighbour
+from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.archive.members import PIECE_BYTES
 from jcache.store.pending_file import PendingFile
 
@@ -34,8 +34,8 @@ class FileStager:
 
     Args:
         directory: descriptor of the directory in which the file will be published.
-        written_ns: its modification time, nanoseconds since 1970.
-        used_ns: its access time, nanoseconds since 1970; None for the modification time.
+        written_ns: modification time of the file, nanoseconds since 1970.
+        used_ns: access time of the file, nanoseconds since 1970; None for the modification time.
     """
 
     def __init__(self, directory: int, written_ns: int, used_ns: int | None = None) -> None:
@@ -65,7 +65,7 @@ class FileStager:
 
 
 def checked_pieces(
-    content: ByteSource, entry: Item | Neighbour, reserve: Callable[[int], memoryview]
+    content: ByteSource, entry: Item | XlaFile, reserve: Callable[[int], memoryview]
 ) -> Iterator[tuple[memoryview, bool]]:
     """Yield all bytes, in one or more pieces of filled memory, and whether each piece is the last.
 
@@ -96,7 +96,7 @@ def checked_pieces(
             return
 
 
-def stage_file(content: ByteSource, entry: Item | Neighbour, directory: int, written_ns: int) -> StagedFile:
+def stage_file(content: ByteSource, entry: Item | XlaFile, directory: int, written_ns: int) -> StagedFile:
     """Write all bytes to a new file.
 
     Args:
@@ -120,7 +120,7 @@ def stage_file(content: ByteSource, entry: Item | Neighbour, directory: int, wri
     raise AssertionError("the last piece is the last one")
 
 
-def checked_bytes(content: ByteSource, entry: Item | Neighbour) -> bytes:
+def checked_bytes(content: ByteSource, entry: Item | XlaFile) -> bytes:
     """Return all bytes; raise ContentMismatch if size or digest differ."""
     data = bytearray()
     for piece, _ in checked_pieces(content, entry, _reused_buffer()):

@@ -18,7 +18,7 @@ from jcache.findings import Damage
 from jcache.formats.digest import digest
 from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Member as NameOf, Root, check_key, member
 from jcache.shipping.archive import PlainTarMember
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, Neighbour
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, XlaFile
 from jcache.shipping.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME
 from jcache.shipping.archive.plain_tar import kind_of, quote_name
 from jcache.shipping.forecast import provenance
@@ -113,9 +113,9 @@ def import_tar(
 
     Args:
         members: files of the tar.
-        store: of the root, which need not exist yet.
+        store: store of the root, which need not exist yet.
         judge: returns the forecast for executables in the root.
-        options: of the import.
+        options: options of the import.
         result: receives the outcome of each file, also if this ends with an error.
         begin: makes the root; called before the first write, if there is one.
         progress: called after each file.
@@ -204,7 +204,7 @@ class _TarImporter:
         if (kind, key) in outcomes:
             return self.result.pass_over(file.path)
         if len(outcomes) == MAX_ENTRIES:
-            raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {quote_name(file.path)} is one more.")
+            raise BadArchive(f"Refused: it has more than {MAX_ENTRIES} entries: {quote_name(file.path)} exceeds this.")
         data = file.read_all()
         item = Item(kind, key, len(data), digest(data), file.modified_ns, file.modified_ns)
         adapter = self.root.adapter
@@ -216,9 +216,9 @@ class _TarImporter:
             return None
         item = self._with_maker(item, data)
         self.result.items.append(item)
-        return self._settle(item, data, checks=None if is_opaque else CHECKS_VERSION)
+        return self._add_sound(item, data, checks=None if is_opaque else CHECKS_VERSION)
 
-    def _settle(self, item: Item, data: bytes, *, checks: int | None) -> None:
+    def _add_sound(self, item: Item, data: bytes, *, checks: int | None) -> None:
         """Write a sound entry, or report why it is not written."""
         outcome = self._outcome(item)
         if outcome in WRITTEN and not self.options.dry_run:
@@ -242,7 +242,7 @@ class _TarImporter:
         """Return the item with the maker and codec that an executable names."""
         if item.kind is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
-                found = provenance.of_bytes(data)
+                found = provenance.provenance_of_bytes(data)
                 at = self.result.makers.setdefault(found.maker, len(self.result.makers))
                 return item._replace(maker=at, codec=found.codec)
         return item
@@ -263,7 +263,7 @@ class _TarImporter:
     def _add_neighbour(self, path: str, file: PlainTarMember) -> None:
         neighbours = self.result.imported.neighbours
         data = file.read_all()
-        neighbour = Neighbour(path, len(data), digest(data))
+        neighbour = XlaFile(path, len(data), digest(data))
         place = self.root.directory(Kind.EXECUTABLES) / path
         outcome = outcome_of(place, neighbour, replace=self.options.replace)
         if self.options.dry_run or outcome not in WRITTEN:

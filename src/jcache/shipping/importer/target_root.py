@@ -29,7 +29,7 @@ def future_root(path: Path, *, plain: bool) -> Root:
     """Return the root at a path, or the one that will be made there; make nothing.
 
     Args:
-        path: of the root.
+        path: path of the root.
         plain: whether a new root will be a plain JAX directory.
 
     Raises:
@@ -98,7 +98,7 @@ def layout_by_first_entry(members: Iterator[PlainTarMember], root: Root) -> tupl
         if member(file.name)[0] is Member.ENTRY and kind_of(file.path) is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
                 item = Item(Kind.EXECUTABLES, "", len(data), "", 0, 0, maker=0)
-                makers = (provenance.of_bytes(data).maker,)
+                makers = (provenance.provenance_of_bytes(data).maker,)
                 root = layout_by_keys(root, Manifest(jcache="", root="", directory="", makers=makers, items=(item,)))
             break
     return root, chain(held, members)
