@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.layout import Member, are_files_of_keys, check_key, is_key, member, name_of
-from tests.helpers.entries import digits
+from jcache.layout import Member, are_files_of_keys, check_key, is_key, kept_of, member, name_of, storable
+from tests.helpers.entries import digits, key
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 HEX = digits(1)
 functions = st.text(st.characters(min_codepoint=32, exclude_characters="/"), min_size=1, max_size=40).filter(
@@ -55,3 +56,11 @@ def test_keys_must_fit_a_file_name() -> None:
 def test_many_names_at_once(names: list[str]) -> None:
     """Judged all at once, names are keys exactly if each of them is one."""
     assert are_files_of_keys(names) == all(is_key(name[:-6]) for name in names)
+
+
+def test_names_are_told_apart() -> None:
+    """Keys that fit are left as they are; long ones that begin alike, and texts that are no keys, do not meet."""
+    assert storable(key(1)) == key(1) and kept_of(key(1)) is None
+    keys = [key(1, "n" * 300), key(1, "n" * 301), key(2, "n" * 300), "key1", "key2", "k" * 400, "k" * 401]
+    assert len({storable(a_key) for a_key in keys}) == len(keys)
+    assert all(storable(storable(a_key)) == storable(a_key) == check_key(storable(a_key)) for a_key in keys)

@@ -161,24 +161,6 @@ def test_what_stands_for_several(place: Quarantine, three: list[Record], text: s
         place.find(text)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "id": 5}'])
-def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: list[Record], text: str) -> None:
-    """The others are listed, and neither its file nor the record is swept away: somebody may still make sense of it."""
-    path = plain.quarantine / f"{three[0].id}.json"
-    path.write_text(text)
-    assert place.records() == three[1:]
-    place.sweep(time.time_ns() + DAY)
-    assert path.exists() and path.with_suffix(".entry").exists()
-
-
-def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond: Path, three: list[Record]) -> None:
-    """Neither its id nor its file's name may lead out of the quarantine and the directory."""
-    path = plain.quarantine / f"{three[0].id}.json"
-    for name, value in (("file_name", "../beyond/precious"), ("id", "../../../beyond/x"), ("key", 7), ("kind", "x")):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
-        assert place.records() == three[1:], name
-
-
 def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[Record]) -> None:
     """Old records without a file and temporary files go; younger ones, and files with a record, stay."""
     for name in ("0123-4567.json", ".jcache-tmp-01"):
@@ -278,17 +260,3 @@ def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> N
         place = Quarantine(plain)
         store.maintenance.restore(place, place.take(found, NOW))
     assert recency_of(plain.path, key(1)) == OLD
-
-
-def test_records_of_odd_values_are_passed_over(plain: Root, place: Quarantine) -> None:
-    """A record is input: what is no text or time in it, or leads elsewhere, is no record, and hinders no other one."""
-    good, other = place.take(finding(plain), NOW), place.take(finding(plain, number=2), NOW)
-    path = plain.quarantine / f"{other.id}.json"
-    whole = json.loads(path.read_text())
-    odd: dict[str, object] = {
-        "quarantined_ns": "x", "bytes": None, "recency_ns": -1, "evidence": 5, "digest": [],
-        "key": "../../victim/clock", "file_name": "../../victim/clock-cache", "id": "../x",
-    }  # fmt: skip
-    for name, value in odd.items():
-        path.write_text(json.dumps(whole | {name: value}))
-        assert place.records() == [good], name

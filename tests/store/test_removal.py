@@ -173,17 +173,3 @@ def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:
     assert aside.startswith(".jcache-tmp-")
     assert (plain.path / aside).is_dir()
     assert (plain.path / "xla_gpu_kernel_cache_file").is_symlink()
-
-
-def test_trees_are_removed_without_following_links(tmp_path: Path, beyond: Path) -> None:
-    """A link is removed as a link, at the top and below."""
-    (tmp_path / "t" / "a").mkdir(parents=True)
-    (tmp_path / "t" / "a" / "f").write_bytes(b"12345")
-    (tmp_path / "t" / "link").symlink_to(beyond)
-    (tmp_path / "link").symlink_to(beyond)
-    (tmp_path / "f").write_bytes(b"123")
-    with opened(Root(tmp_path, plain=True), tmp_path) as directory:
-        assert file_tree.remove_tree("t", directory=directory) == 5 + len(str(beyond))
-        assert file_tree.remove_tree("link", directory=directory) == len(str(beyond))
-        assert file_tree.remove_tree("f", directory=directory) == 3
-    assert [p.name for p in tmp_path.iterdir() if p.name not in ("beyond", "plain")] == []

@@ -27,7 +27,7 @@ from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, 
 from jcache.store import birth_time, file_tree, files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
-from jcache.store.quarantine_record import Record, _fits
+from jcache.store.quarantine_record import Record, fits
 from jcache.store.removal import take_back
 from jcache.store.sidecar import read_recency, write_recency
 from jcache.text import command
@@ -222,8 +222,8 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            fits = _fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
-            if not (fits and is_there(record.id + _ENTRY, directory)):
+            fitting = fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
+            if not (fitting and is_there(record.id + _ENTRY, directory)):
                 return None
             return replace(record, bytes=file_tree.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):

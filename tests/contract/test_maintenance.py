@@ -114,7 +114,7 @@ AT_WORK = """
 import random, sys
 from pathlib import Path
 from tests.contract.sides import Jax
-from tests.contract.test_upkeep import content
+from tests.contract.test_maintenance import content
 from tests.helpers.entries import key
 theirs, chance = Jax(Path(sys.argv[1]), int(sys.argv[2])), random.Random(int(sys.argv[3]))
 print("ready", flush=True)
