@@ -4,11 +4,13 @@ In large directories, an order by size or time with a limit works on columns, wi
 seconds are read from the entries only if the selection or the command needs them.
 """
 
+from __future__ import annotations
+
 import heapq
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache import clock
 from jcache.admin.filters import Filter, Sort
@@ -19,8 +21,10 @@ from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.listing import Listing
-from jcache.store.maintenance import Progress
 from jcache.store.store import Store, header_at
+
+if TYPE_CHECKING:
+    from jcache.store.maintenance import Progress
 
 _MIN_RECORDED: Final = 1000
 _COLUMN_FIELDS: Final = ("size", "age", "used")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from jcache import clock
 from jcache.entry import is_young
@@ -20,7 +21,6 @@ from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import build_lock, file_tree, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
-from jcache.store.maintenance import Progress
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
 from jcache.store.sidecar import read_recency, write_recency
@@ -29,6 +29,9 @@ from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.checks import Claim, fault_of_claim
 from jcache.verify.neighbours import CLOCK_TOLERANCE_NS
+
+if TYPE_CHECKING:
+    from jcache.store.maintenance import Progress
 
 
 class RepairOutcome(StrEnum):
